@@ -4,7 +4,8 @@
  * MAC address and service number.  The card is also a network interface, so its
  * IPv4 address stands for the card, and ARP by the kernel resolves a peer's address:
  * a datagram to the peer's discard port has the kernel ask, and netlink tells of
- * the answer.  No daemon and no table of our own is needed, and a duplicate or a
+ * the answer.  fi_connect() waits for that answer; the reader of an event queue, who
+ * checks the address of a request, does not: see cm.c.  No daemon and no table of our own is needed, and a duplicate or a
  * changed address is the kernel's to handle.
  */
 #include "provider.h"
@@ -22,7 +23,7 @@
 
 #define DISCARD_PORT    9
 #define ASK_AGAIN_MS    200
-#define CHECK_MS        100     /* of an address that a peer claims */
+#define CHANGES         64      /* of the table, read at a time */
 /* Of the card */
 #define NEEDED  (UNETMM_CAP_RELIABLE | UNETMM_CAP_KEYED | UNETMM_CAP_IMMEDIATE)
 
@@ -116,11 +117,12 @@ bool umfi_netdev_reaches(const struct umfi_netdev *dev, struct in_addr to)
 
 /* ---- Asking the kernel ----------------------------------------------------- */
 
-static int open_netlink(void)
+/* `groups`: RTMGRP_NEIGH for the changes of the neighbour table, or 0 for answers alone. */
+static int open_netlink(unsigned groups)
 {
     struct sockaddr_nl local = {
         .nl_family = AF_NETLINK,
-        .nl_groups = RTMGRP_NEIGH,
+        .nl_groups = groups,
     };
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 
@@ -131,19 +133,26 @@ static int open_netlink(void)
     return fd;
 }
 
-/* For the entry as it is now; later changes come by themselves. */
-static bool ask_table(int fd, const struct umfi_netdev *dev)
+/*
+ * For the entry of one address as it is now; later changes come by themselves.  The kernel
+ * answers before send() returns.
+ */
+static bool ask_table(int fd, const struct umfi_netdev *dev, struct in_addr to)
 {
     struct {
         struct nlmsghdr header;
         struct ndmsg entry;
+        struct rtattr attr;
+        struct in_addr address;
     } request = {
         .header = {
             .nlmsg_len = sizeof(request),
             .nlmsg_type = RTM_GETNEIGH,
-            .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
+            .nlmsg_flags = NLM_F_REQUEST,
         },
         .entry = { .ndm_family = AF_INET, .ndm_ifindex = (int)dev->index },
+        .attr = { .rta_len = RTA_LENGTH(sizeof(to)), .rta_type = NDA_DST },
+        .address = to,
     };
 
     return send(fd, &request, sizeof(request), 0) == sizeof(request);
@@ -219,18 +228,17 @@ static bool read_answers(int fd, const struct umfi_netdev *dev, struct in_addr t
     return false;
 }
 
-static int resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6],
-                   int ms)
+int umfi_resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6])
 {
-    int64_t end = umfi_now_ms() + ms, left, asked = INT64_MIN;
+    int64_t end = umfi_now_ms() + umfi_config.connect_ms, left, asked = INT64_MIN;
     int ret = -FI_EHOSTUNREACH, fd;
 
     if (is_own(dev, to)) {
         memcpy(mac, dev->mac, 6);
         return 0;
     }
-    fd = open_netlink();
-    if (fd < 0 || !ask_table(fd, dev)) {
+    fd = open_netlink(RTMGRP_NEIGH);
+    if (fd < 0 || !ask_table(fd, dev, to)) {
         UMFI_WARN(FI_LOG_EP_CTRL, "netlink: %s\n", strerror(errno));
         goto out;
     }
@@ -254,16 +262,62 @@ out:
     return ret;
 }
 
-int umfi_resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6])
+/* ---- Without waiting for a peer -------------------------------------------- */
+
+int umfi_neighbours_open(void)
 {
-    return resolve(dev, to, mac, umfi_config.connect_ms);
+    return open_netlink(RTMGRP_NEIGH);
 }
 
-bool umfi_has_address(const struct umfi_netdev *dev, const uint8_t mac[6],
-                      struct in_addr address)
+bool umfi_neighbours_changed(int fd)
+{
+    char bytes[16384];
+    bool changed = false;
+
+    for (unsigned i = 0; i < CHANGES; i++) {
+        if (recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) < 0 && errno != ENOBUFS) {
+            break;
+        }
+        changed = true;
+    }
+    return changed;
+}
+
+/* -FI_EAGAIN: the table has no entry. */
+static int look_up(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6])
+{
+    int fd = open_netlink(0), ret = -FI_EAGAIN;
+
+    if (fd < 0 || !ask_table(fd, dev, to)) {
+        UMFI_WARN(FI_LOG_EP_CTRL, "netlink: %s\n", strerror(errno));
+        ret = -FI_EIO;
+    } else if (read_answers(fd, dev, to, mac)) {
+        ret = 0;
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    return ret;
+}
+
+int umfi_has_address(const struct umfi_netdev *dev, const uint8_t mac[6],
+                     struct in_addr address)
 {
     uint8_t found[6];
+    int ret = 0;
 
-    return umfi_netdev_reaches(dev, address) &&
-        !resolve(dev, address, found, CHECK_MS) && !memcmp(found, mac, sizeof(found));
+    if (!umfi_netdev_reaches(dev, address)) {
+        return -FI_EACCES;
+    }
+    if (is_own(dev, address)) {
+        memcpy(found, dev->mac, 6);
+    } else {
+        ret = look_up(dev, address, found);
+    }
+    if (ret == -FI_EAGAIN) {
+        ask_peer(dev, address);
+    } else if (!ret && memcmp(found, mac, sizeof(found))) {
+        ret = -FI_EACCES;
+    }
+    return ret;
 }

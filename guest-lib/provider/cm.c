@@ -21,7 +21,11 @@
  * says so, or the first message of the connector.
  *
  * Peers are not trusted: the length, the numbers and the type of a message are
- * checked, and a wrong one ends its channel.
+ * checked, and a wrong one ends its channel.  The address in a REQUEST is checked by the
+ * kernel's neighbour table.  If the kernel has to ask for that address first, the request
+ * is put aside until the table has changed, for connect_ms at most, and others go on.
+ * The event of a request whose peer has gone leaves the event queue, so that peers who
+ * come and go leave no events behind.
  */
 #include "provider.h"
 
@@ -91,10 +95,13 @@ struct umfi_conn {
     bool answered;              /* acceptor: the peer is to end the channel */
     bool accepted;              /* the answer, to be given or given, is ACCEPT */
     bool hung_up;               /* by the peer, which may not have read our answer */
+    bool aside;                 /* acceptor: the kernel asks for the address in `request` */
     uint8_t mac[6];
     uint64_t service;
-    int64_t until_ms;           /* answered: the peer is to end the channel until then */
+    /* aside: of the kernel's answer.  answered: the peer is to end the channel until then. */
+    int64_t until_ms;
     struct sockaddr_in peer;
+    struct message request;
 };
 
 static int connect_to(struct unetmm_ep *ep, const uint8_t mac[6], uint64_t service,
@@ -389,20 +396,12 @@ static bool not_expected(const struct message *m)
     return false;
 }
 
-static bool take_request(struct umfi_conn *conn, const struct message *m)
+/* The program gets the request, whose address is the peer's. */
+static bool give_request(struct umfi_conn *conn, const struct message *m)
 {
     struct umfi_pep *pep = conn->port->pep;
     struct fi_info *info;
 
-    if (!pep || conn->requested) {
-        return not_expected(m);
-    }
-    /* Programs take it for the peer's name: ofi_rxm ends the connection that has it. */
-    if (!umfi_has_address(&pep->fabric->dev, conn->mac,
-                          (struct in_addr) { m->address })) {
-        UMFI_WARN(FI_LOG_EP_CTRL, "a request has the address of another card\n");
-        return false;
-    }
     conn->service = le64toh(m->service);
     conn->peer = (struct sockaddr_in) {
         .sin_family = AF_INET,
@@ -427,6 +426,35 @@ static bool take_request(struct umfi_conn *conn, const struct message *m)
     umfi_eq_push(pep->eq, FI_CONNREQ, &pep->fid.fid, 0, info, m->data,
                  le16toh(m->len));
     return true;
+}
+
+/*
+ * Programs take the address in a request for the peer's name: ofi_rxm ends the connection
+ * that it has to that address.
+ */
+static bool check_request(struct umfi_conn *conn, const struct message *m)
+{
+    int ret = umfi_has_address(&conn->port->fabric->dev, conn->mac,
+                               (struct in_addr) { m->address });
+
+    if (ret && ret != -FI_EAGAIN) {
+        UMFI_WARN(FI_LOG_EP_CTRL, "a request has the address of another card\n");
+        return false;
+    }
+    if (ret && !conn->aside) {
+        conn->request = *m;
+        conn->until_ms = umfi_now_ms() + umfi_config.connect_ms;
+    }
+    conn->aside = ret;
+    return conn->aside || give_request(conn, m);
+}
+
+static bool take_request(struct umfi_conn *conn, const struct message *m)
+{
+    if (!conn->port->pep || conn->requested || conn->aside) {
+        return not_expected(m);
+    }
+    return check_request(conn, m);
 }
 
 static bool take_accept(struct umfi_conn *conn, const struct message *m)
@@ -488,8 +516,9 @@ static void lose(struct umfi_conn *conn)
             refuse_ep(conn->ep, FI_ECONNREFUSED, NULL, 0);
         }
         conn_free(conn);
-    } else if (conn->answered || !conn->requested) {
-        /* Else the program has the handle, or will read it. */
+    } else if (conn->answered || !conn->requested ||
+               (!conn->ep && umfi_eq_withdraw(conn->port->pep->eq, &conn->fid))) {
+        /* Else the program has the handle. */
         conn_free(conn);
     }
 }
@@ -548,16 +577,20 @@ static void take_message(struct umfi_conn *conn, const struct message *m, size_t
     }
 }
 
-static void take_callers(struct umfi_cm_port *port)
+/* How many; no more than can wait at a time. */
+static unsigned take_callers(struct umfi_cm_port *port)
 {
     struct unetmm_peer peer;
+    unsigned n = 0;
 
-    while (port->pep && unetmm_accept(port->ep, &peer, 0) >= 0) {
+    while (port->pep && n < BACKLOG && unetmm_accept(port->ep, &peer, 0) >= 0) {
+        n++;
         make_room(port);
         if (conn_open(port, peer.channel, peer.mac, NULL)) {
             port->idle++;
         }
     }
+    return n;
 }
 
 /* fi_connect() takes another endpoint, a listener does not. */
@@ -573,17 +606,22 @@ static void tell_failed(struct umfi_cm_port *port)
     port->told = true;
 }
 
+/*
+ * As much as the queue and the backlog have room for: peers that send on and call on do not
+ * keep the lock from others.
+ */
 static void port_progress(struct umfi_cm_port *port)
 {
+    unsigned taken = 0, calls = 0;
     struct unetmm_completion c;
 
     lose_dropped(port);
-    while (take_completion(port, &c)) {
+    while (taken++ < COMPLETIONS && calls < BACKLOG && take_completion(port, &c)) {
         struct umfi_conn *conn = port->by_channel[c.channel];
         struct message m;
 
         if (!conn) {
-            take_callers(port);
+            calls += take_callers(port);
             conn = port->by_channel[c.channel];
         }
         if (has_buffer(&c)) {
@@ -608,7 +646,25 @@ static void port_progress(struct umfi_cm_port *port)
     }
 }
 
-/* A connector that neither ends its request nor sends: the acceptor learns of it. */
+/* The kernel may know the addresses of requests that were put aside. */
+static void check_again(struct umfi_cm_port *port)
+{
+    struct umfi_list *next;
+
+    for (struct umfi_list *i = port->conns.next; i != &port->conns; i = next) {
+        struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
+
+        next = i->next;
+        if (conn->aside && !check_request(conn, &conn->request)) {
+            lose(conn);
+        }
+    }
+}
+
+/*
+ * A connector that neither ends its request nor sends: the acceptor learns of it.  And a
+ * request whose address no card has.
+ */
 static void end_late(struct umfi_cm_port *port)
 {
     int64_t now = port->idle ? umfi_now_ms() : 0;
@@ -619,9 +675,10 @@ static void end_late(struct umfi_cm_port *port)
         struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
 
         next = i->next;
-        if (conn->answered && now >= conn->until_ms) {
-            UMFI_INFO(FI_LOG_EP_CTRL, "a request that has its answer ends: its sender "
-                      "has not taken it\n");
+        if ((conn->answered || conn->aside) && now >= conn->until_ms) {
+            UMFI_INFO(FI_LOG_EP_CTRL, "a request ends: %s\n", conn->answered ?
+                      "its sender has not taken the answer" :
+                      "no card has the address in it");
             conn_free(conn);
         }
     }
@@ -629,8 +686,13 @@ static void end_late(struct umfi_cm_port *port)
 
 void umfi_cm_progress(struct umfi_fabric *fabric)
 {
-    struct pollfd waiting = { .fd = unetmm_ctx_fd(fabric->ctx), .events = POLLPRI };
-    bool arrived = poll(&waiting, 1, 0) > 0;
+    struct pollfd waiting[] = {
+        { .fd = unetmm_ctx_fd(fabric->ctx), .events = POLLPRI },
+        { .fd = fabric->neighbours, .events = POLLIN },
+    };
+    bool ready = poll(waiting, 2, 0) > 0, arrived = ready && waiting[0].revents;
+    bool changed = ready && waiting[1].revents &&
+        umfi_neighbours_changed(fabric->neighbours);
     struct umfi_list *i;
 
     for (i = fabric->cm_ports.next; i != &fabric->cm_ports; i = i->next) {
@@ -638,6 +700,9 @@ void umfi_cm_progress(struct umfi_fabric *fabric)
 
         if (arrived) {
             take_callers(port);
+        }
+        if (changed) {
+            check_again(port);
         }
         port_progress(port);
         end_late(port);

@@ -29,6 +29,7 @@ struct umfi_event {
     fid_t fid;
     struct fi_info *info;
     size_t len;
+    bool peeked;                /* the program knows `info`, and will read the event */
     char data[];
 };
 
@@ -89,6 +90,26 @@ void umfi_eq_forget(struct umfi_eq *eq, fid_t fid)
     pthread_mutex_unlock(&eq->lock);
 }
 
+bool umfi_eq_withdraw(struct umfi_eq *eq, fid_t handle)
+{
+    struct umfi_event *found = NULL;
+
+    pthread_mutex_lock(&eq->lock);
+    for (struct umfi_event **at = &eq->head; *at; at = &(*at)->next) {
+        if ((*at)->info && (*at)->info->handle == handle) {
+            found = (*at)->peeked ? NULL : unlink_event(eq, at);
+            break;
+        }
+    }
+    pthread_mutex_unlock(&eq->lock);
+    if (!found) {
+        return false;
+    }
+    fi_freeinfo(found->info);
+    free(found);
+    return true;
+}
+
 /* Stores a struct fi_eq_cm_entry, or the entry of fi_eq_write() as it was written. */
 static ssize_t store(const struct umfi_event *event, void *buf, size_t len)
 {
@@ -126,7 +147,9 @@ static ssize_t take(struct umfi_eq *eq, uint32_t *type, void *buf, size_t len,
         ret = store(event, buf, len);
         if (ret > 0) {
             *type = event->event;
-            if (!(flags & FI_PEEK)) {
+            if (flags & FI_PEEK) {
+                event->peeked = true;
+            } else {
                 free(unlink_event(eq, &eq->head));
             }
         }

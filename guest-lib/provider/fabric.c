@@ -23,6 +23,7 @@ static int fabric_close(fid_t fid)
         UMFI_WARN(FI_LOG_FABRIC, "close: %s\n",
                   unetmm_strerror(ret, UNETMM_CALL_ANY));
     }
+    close(fabric->neighbours);
     close(fabric->epoll);
     pthread_mutex_destroy(&fabric->lock);
     free(fabric);
@@ -74,22 +75,30 @@ static struct fi_ops_fabric fabric_ops = {
     .trywait = umfi_trywait,
 };
 
-/* The context's descriptor says that a channel waits to be accepted. */
-static int watch_accepts(struct umfi_fabric *fabric)
+/*
+ * The context's descriptor says that a channel waits to be accepted, and that of the
+ * neighbour table that a request may have its answer.
+ */
+static int watch(struct umfi_fabric *fabric)
 {
-    struct epoll_event event = { .events = EPOLLPRI };
+    struct epoll_event accepts = { .events = EPOLLPRI }, changes = { .events = EPOLLIN };
+    int ret;
 
+    fabric->neighbours = umfi_neighbours_open();
     fabric->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (fabric->epoll < 0) {
-        return -errno;
+    if (fabric->neighbours >= 0 && fabric->epoll >= 0 &&
+        !epoll_ctl(fabric->epoll, EPOLL_CTL_ADD, unetmm_ctx_fd(fabric->ctx), &accepts) &&
+        !epoll_ctl(fabric->epoll, EPOLL_CTL_ADD, fabric->neighbours, &changes)) {
+        return 0;
     }
-    if (epoll_ctl(fabric->epoll, EPOLL_CTL_ADD, unetmm_ctx_fd(fabric->ctx), &event)) {
-        int ret = -errno;
-
+    ret = -errno;
+    if (fabric->neighbours >= 0) {
+        close(fabric->neighbours);
+    }
+    if (fabric->epoll >= 0) {
         close(fabric->epoll);
-        return ret;
     }
-    return 0;
+    return ret;
 }
 
 int umfi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **out,
@@ -113,7 +122,7 @@ int umfi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **out,
         free(fabric);
         return ret;
     }
-    ret = watch_accepts(fabric);
+    ret = watch(fabric);
     if (ret) {
         unetmm_close(fabric->ctx);
         free(fabric);

@@ -22,7 +22,7 @@
  * Locks, outermost first:
  *
  *   fabric.lock   CM ports, conns, the lists of ports, registered pages.  Not held
- *                 in calls that wait for a peer, but for umfi_has_address().
+ *                 in calls that wait for a peer.
  *   domain.lock   ports and their queues, CQs, the channel and the state of each
  *                 EP.  The only lock of the data path.
  *   eq.lock       an EQ's list of events; nothing else is locked under it.
@@ -131,9 +131,16 @@ int umfi_netdev_find(struct umfi_netdev *dev);
 bool umfi_netdev_reaches(const struct umfi_netdev *dev, struct in_addr to);
 /* The address of the card of `to`, by ARP.  -FI_EHOSTUNREACH. */
 int umfi_resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6]);
-/* Whether the card `mac` has that address.  Waits 0.1 s if nobody answers for it. */
-bool umfi_has_address(const struct umfi_netdev *dev, const uint8_t mac[6],
-                      struct in_addr address);
+/*
+ * 0: the card `mac` has that address.  -FI_EACCES: another card has the address.
+ * -FI_EAGAIN: the kernel asks for the card; ask again when the neighbour table has changed.
+ */
+int umfi_has_address(const struct umfi_netdev *dev, const uint8_t mac[6],
+                     struct in_addr address);
+/* A descriptor that is readable when the neighbour table has changed; -1: see errno. */
+int umfi_neighbours_open(void);
+/* Empties the descriptor. */
+bool umfi_neighbours_changed(int fd);
 
 /* ---- Descriptions for fi_getinfo() (info.c) -------------------------------- */
 
@@ -156,7 +163,8 @@ struct umfi_fabric {
     pthread_mutex_t lock;
     struct unetmm_ctx *ctx;
     struct umfi_netdev dev;
-    int epoll;                  /* ctx, for channels to accept; the CM ports */
+    int epoll;                  /* ctx, for channels to accept; neighbours; the CM ports */
+    int neighbours;             /* changes of the kernel's neighbour table */
     struct umfi_list cm_ports;
     struct umfi_list ports;     /* those for data */
     struct umfi_cm_port *active;    /* requests that we make; NULL: none yet */
@@ -197,6 +205,8 @@ void umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
                   struct fi_info *info, const void *data, size_t len);
 /* Removes the events of a closed object. */
 void umfi_eq_forget(struct umfi_eq *eq, fid_t fid);
+/* Removes the FI_CONNREQ with that handle.  False: the program has seen the event. */
+bool umfi_eq_withdraw(struct umfi_eq *eq, fid_t handle);
 int umfi_eq_trywait(struct umfi_eq *eq);
 
 /* ---- Domain and memory (domain.c, mr.c) ------------------------------------ */

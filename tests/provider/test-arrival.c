@@ -263,10 +263,21 @@ int umfi_resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6
     return 0;
 }
 
-bool umfi_has_address(const struct umfi_netdev *dev, const uint8_t mac[6],
-                      struct in_addr address)
+int umfi_has_address(const struct umfi_netdev *dev, const uint8_t mac[6],
+                     struct in_addr address)
 {
-    return true;
+    return 0;
+}
+
+bool umfi_neighbours_changed(int fd)
+{
+    fail();
+    return false;
+}
+
+bool umfi_eq_withdraw(struct umfi_eq *eq, fid_t request)
+{
+    return false;
 }
 
 void umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
@@ -338,6 +349,7 @@ static void open_scene(struct scene *s)
     context_fd = eventfd(0, EFD_NONBLOCK);
     card_fd = eventfd(0, 0);
     s->fabric.epoll = epoll_create1(0);
+    s->fabric.neighbours = -1;
     assert_true(context_fd >= 0 && card_fd >= 0 && s->fabric.epoll >= 0);
     pthread_mutex_init(&s->fabric.lock, NULL);
     umfi_list_init(&s->fabric.cm_ports);

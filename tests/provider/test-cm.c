@@ -36,7 +36,12 @@ static struct unetmm_completion pending[PENDING];
 static uint8_t sent[CM_BYTES];      /* the last message */
 static unsigned npending, requests, events;
 static unsigned endpoints, created; /* of them: now, ever */
-static bool is_impostor;            /* its address is another card's */
+static int address_error;           /* of umfi_has_address() */
+static unsigned asked;              /* its calls */
+static int table_fd;                /* readable: the neighbour table has changed */
+static fid_t unread;                /* handle of a request whose event nobody has read */
+static unsigned polled;             /* completions taken by the last progress */
+static bool endless;                /* peers send as fast as the provider reads */
 static unsigned callers;            /* that wait for unetmm_accept() */
 static bool stopped;                /* the endpoint, by the card */
 static bool flooded;                /* by channel 2, before the ends of 0 and 1 */
@@ -65,6 +70,11 @@ static int card_post(struct unetmm_ep *ep, void *buf, size_t len, uint64_t user_
 
 static int card_poll(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n)
 {
+    assert_true(++polled <= 256 * ROOM);
+    if (endless) {
+        *c = (struct unetmm_completion) { .type = UNETMM_CQE_SENT, .channel = 0 };
+        return 1;
+    }
     if (!npending) {
         return stopped ? -EIO : 0;
     }
@@ -217,10 +227,26 @@ int umfi_resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6
     return 0;
 }
 
-bool umfi_has_address(const struct umfi_netdev *dev, const uint8_t mac[6],
-                      struct in_addr address)
+int umfi_has_address(const struct umfi_netdev *dev, const uint8_t mac[6],
+                     struct in_addr address)
 {
-    return !is_impostor;
+    asked++;
+    return address_error;
+}
+
+bool umfi_neighbours_changed(int fd)
+{
+    eventfd_t count;
+
+    return !eventfd_read(fd, &count);
+}
+
+bool umfi_eq_withdraw(struct umfi_eq *eq, fid_t handle)
+{
+    bool found = handle == unread;
+
+    unread = found ? NULL : unread;
+    return found;
 }
 
 void umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
@@ -231,7 +257,7 @@ void umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
     event_error = err;
     if (info) {
         event_limit = info->ep_attr->max_msg_size;
-        event_handle = info->handle;
+        event_handle = unread = info->handle;
         fi_freeinfo(info);
     }
 }
@@ -284,7 +310,10 @@ static void open_scene(struct scene *s)
     npending = requests = events = callers = endpoints = created = 0;
     connect_error = 0;
     connect_ns = 0;
-    is_impostor = stopped = flooded = false;
+    address_error = 0;
+    asked = polled = 0;
+    unread = NULL;
+    stopped = flooded = endless = false;
     memset(mtu, 0, sizeof(mtu));
     pthread_mutex_init(&s->fabric.lock, NULL);
     umfi_list_init(&s->fabric.cm_ports);
@@ -293,7 +322,9 @@ static void open_scene(struct scene *s)
     s->fabric.epoll = epoll_create1(0);
     card_fd = eventfd(0, 0);
     context_fd = eventfd(0, 0);
-    assert_true(s->fabric.epoll >= 0 && card_fd >= 0 && context_fd >= 0);
+    s->fabric.neighbours = table_fd = eventfd(0, EFD_NONBLOCK);
+    assert_true(s->fabric.epoll >= 0 && card_fd >= 0 && context_fd >= 0 &&
+                table_fd >= 0);
     s->domain.fabric = &s->fabric;
     s->one = s->two = (struct umfi_ep) { .domain = &s->domain, .port = &s->port };
 }
@@ -306,6 +337,7 @@ static void close_scene(struct scene *s)
     close(s->fabric.epoll);
     close(card_fd);
     close(context_fd);
+    close(table_fd);
 }
 
 static void close_listener(struct scene *s, struct umfi_pep *pep)
@@ -323,6 +355,7 @@ static void open_listener(struct scene *s, struct umfi_pep *pep)
 
 static void progress(struct scene *s)
 {
+    polled = 0;
     pthread_mutex_lock(&s->fabric.lock);
     umfi_cm_progress(&s->fabric);
     pthread_mutex_unlock(&s->fabric.lock);
@@ -573,11 +606,124 @@ static void name_of_another(void **state)
 
     open_listener(&s, &pep);
     call_in(&s, 1);
-    is_impostor = true;
+    address_error = -FI_EACCES;
     arrive(0, CM_REQUEST);
     progress(&s);
     assert_int_equal(events, 0);
     require_open(0);
+    close_listener(&s, &pep);
+}
+
+/* A listener with a request on channel 0 whose address the kernel asks for */
+static void open_aside(struct scene *s, struct umfi_pep *pep, int connect_ms)
+{
+    umfi_config.connect_ms = connect_ms;
+    open_listener(s, pep);
+    call_in(s, 2);
+    address_error = -FI_EAGAIN;
+    arrive(0, CM_REQUEST);
+    progress(s);
+    assert_int_equal(events, 0);
+}
+
+/* The kernel's answer, 0 or an error */
+static void answer(struct scene *s, int error)
+{
+    address_error = error;
+    assert_int_equal(eventfd_write(table_fd, 1), 0);
+    progress(s);
+}
+
+/* A request waits for the kernel's answer, others do not wait for that request. */
+static void address_asked_for(void **state)
+{
+    struct umfi_pep pep = { 0 };
+    struct scene s;
+
+    open_aside(&s, &pep, 3600000);
+    address_error = 0;
+    arrive(1, CM_REQUEST);
+    progress(&s);
+    assert_int_equal(events, 1);
+    /* The table has not changed: there is nothing to ask. */
+    assert_int_equal(asked, 2);
+    require_open(1 << 0 | 1 << 1);
+    answer(&s, -FI_EAGAIN);
+    assert_int_equal(asked, 3);
+    assert_int_equal(events, 1);
+    answer(&s, 0);
+    assert_int_equal(events, 2);
+    assert_true(umfi_cm_take(&s.fabric, event_handle, &s.one));
+    answer(&s, 0);
+    assert_int_equal(asked, 4);
+    assert_int_equal(events, 2);
+    close_listener(&s, &pep);
+}
+
+/* Of such a request nothing is left when it ends: the ways to its end. */
+static void address_of_nobody(void **state)
+{
+    for (unsigned way = 0; way < 4; way++) {
+        struct umfi_pep pep = { 0 };
+        struct scene s;
+
+        open_aside(&s, &pep, way ? 3600000 : 0);
+        if (way == 1) {
+            answer(&s, -FI_EACCES);
+        } else if (way == 2) {
+            /* It is no request's turn to send. */
+            arrive(0, CM_REQUEST);
+            progress(&s);
+        } else if (way == 3) {
+            pending[npending++] = (struct unetmm_completion) {
+                .type = UNETMM_CQE_CLOSED, .channel = 0,
+            };
+            progress(&s);
+        }
+        require_open(1 << 1);
+        answer(&s, 0);
+        assert_int_equal(events, 0);
+        /* It has left its place among the idle ones. */
+        call_in(&s, 1);
+        require_open(1 << 0 | 1 << 1);
+        close_listener(&s, &pep);
+    }
+}
+
+/* A peer that asks and goes leaves no event behind, unless the program has read it. */
+static void event_of_a_peer_that_has_gone(void **state)
+{
+    for (unsigned read = 0; read < 2; read++) {
+        struct umfi_pep pep = { 0 };
+        struct scene s;
+
+        open_request(&s, &pep);
+        unread = read ? NULL : unread;
+        pending[npending++] = (struct unetmm_completion) {
+            .type = UNETMM_CQE_CLOSED, .channel = 0,
+        };
+        progress(&s);
+        require_open(0);
+        assert_null(unread);
+        assert_int_equal(umfi_cm_take(&s.fabric, event_handle, &s.one), read);
+        close_listener(&s, &pep);
+    }
+}
+
+/* Peers that send on, or call on, do not keep the reader of the event queue. */
+static void no_end_of_messages(void **state)
+{
+    struct umfi_pep pep = { 0 };
+    struct scene s;
+
+    open_listener(&s, &pep);
+    endless = true;
+    callers = 10000;
+    assert_int_equal(eventfd_write(context_fd, 1), 0);
+    progress(&s);
+    assert_true(callers > 5000);
+    endless = false;
+    callers = 0;
     close_listener(&s, &pep);
 }
 
@@ -708,6 +854,10 @@ int main(void)
         cmocka_unit_test(others_wait),
         cmocka_unit_test(service_of_nobody),
         cmocka_unit_test(name_of_another),
+        cmocka_unit_test(address_asked_for),
+        cmocka_unit_test(address_of_nobody),
+        cmocka_unit_test(event_of_a_peer_that_has_gone),
+        cmocka_unit_test(no_end_of_messages),
         cmocka_unit_test(never_accepted),
         cmocka_unit_test(stopped_endpoint),
         cmocka_unit_test(stopped_listener),

@@ -102,11 +102,51 @@ static void end_of_a_connection(void **state)
     close(fabric.epoll);
 }
 
+/* Of three requests: one that nobody has seen can be withdrawn, with its memory. */
+static void withdrawn(void **state)
+{
+    struct umfi_fabric fabric = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    struct fi_eq_attr attr = { .wait_obj = FI_WAIT_FD };
+    struct fid handles[3];
+    struct fi_eq_cm_entry entry;
+    struct fid_eq *fid;
+    struct umfi_eq *eq;
+    uint32_t type;
+
+    fabric.epoll = epoll_create1(0);
+    assert_true(fabric.epoll >= 0);
+    assert_int_equal(umfi_eq_open(&fabric.fid, &attr, &fid, NULL), 0);
+    eq = umfi_of(fid, struct umfi_eq, fid);
+    for (unsigned i = 0; i < 3; i++) {
+        struct fi_info *info = fi_allocinfo();
+
+        info->handle = &handles[i];
+        umfi_eq_push(eq, FI_CONNREQ, &fid->fid, 0, info, NULL, 0);
+    }
+    assert_true(umfi_eq_withdraw(eq, &handles[2]));
+    assert_false(umfi_eq_withdraw(eq, &handles[2]));
+    assert_int_equal(fi_eq_read(fid, &type, &entry, sizeof(entry), FI_PEEK),
+                     sizeof(entry));
+    /* The program may use the information until it reads the event. */
+    assert_false(umfi_eq_withdraw(eq, &handles[0]));
+    assert_true(umfi_eq_withdraw(eq, &handles[1]));
+    assert_int_equal(fi_eq_read(fid, &type, &entry, sizeof(entry), 0), sizeof(entry));
+    assert_ptr_equal(entry.info->handle, &handles[0]);
+    fi_freeinfo(entry.info);
+    assert_int_equal(fi_eq_read(fid, &type, &entry, sizeof(entry), 0), -FI_EAGAIN);
+    assert_false(umfi_eq_withdraw(eq, &handles[0]));
+    umfi_eq_push(eq, FI_SHUTDOWN, &fid->fid, 0, NULL, NULL, 0);
+    assert_int_equal(fi_eq_read(fid, &type, &entry, sizeof(entry), 0), sizeof(entry));
+    assert_int_equal(fi_close(&fid->fid), 0);
+    close(fabric.epoll);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(own_event),
         cmocka_unit_test(end_of_a_connection),
+        cmocka_unit_test(withdrawn),
     };
 
     return cmocka_run_group_tests_name("eq", tests, NULL, NULL);
