@@ -4,8 +4,8 @@
  * MAC address and service number.  The card is also a network interface, so its
  * IPv4 address stands for the card, and ARP by the kernel resolves a peer's address:
  * a datagram to the peer's discard port has the kernel ask, and netlink tells of
- * the answer.  fi_connect() waits for that answer; the reader of an event queue, who
- * checks the address of a request, does not: see cm.c.  No daemon and no table of our own is needed, and a duplicate or a
+ * the answer.  fi_connect() waits for that answer; the check of a request's address does
+ * not wait (cm.c).  No daemon and no table of our own is needed, and a duplicate or a
  * changed address is the kernel's to handle.
  */
 #include "provider.h"

@@ -24,8 +24,8 @@
  * checked, and a wrong one ends its channel.  The address in a REQUEST is checked by the
  * kernel's neighbour table.  If the kernel has to ask for that address first, the request
  * is put aside until the table has changed, for connect_ms at most, and others go on.
- * The event of a request whose peer has gone leaves the event queue, so that peers who
- * come and go leave no events behind.
+ * The event of a request whose peer has gone leaves the event queue: no number of peers
+ * fills that queue.
  */
 #include "provider.h"
 

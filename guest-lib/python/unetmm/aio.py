@@ -11,17 +11,29 @@
 One thread does all: the loop watches the endpoint's descriptor for completions and
 the card's for connections.  A coroutine that waits for an operation gets its
 completion; if that has failed, CompletionError.
+
+Futures and lifetimes.  Each coroutine waits for a future that is the context of its
+operation, the end of a channel (_ends), or in _waiting; a close, by whomever, cancels all
+of them.  A plain endpoint lives until no thread of connect() uses it.
 """
 import asyncio
+import collections
 import contextlib
+import errno
 import select
+import threading
+import time
 import weakref
 
 from . import _core
-from ._names import Type
+from ._names import Type, error as error_of, nanoseconds
 
 
 IMPORT_AGAIN = 0.01     # seconds from one question to the peer's driver to the next
+# Seconds of one step of connect(), for whose end a close() waits.  They double, since a
+# peer's driver may be slow to answer.
+CONNECT_STEP = 0.05
+CONNECT_STEP_LONGEST = 0.4
 
 
 class Connections:
@@ -36,7 +48,7 @@ class Connections:
     def __init__(self, context, loop):
         self._loop = loop
         self._context = context
-        self._waiters = set()
+        self._waiters = {}
         self._users = 0
         self._epoll = select.epoll()
         self._epoll.register(context.fileno(),
@@ -69,30 +81,74 @@ class Connections:
                 waiter.set_result(None)
 
     async def accept(self, endpoint):
-        """The next connection of an endpoint."""
+        """The next connection of an aio.Endpoint."""
         while True:
-            waiter = self._loop.create_future()
-            self._waiters.add(waiter)
-            try:
-                # After the waiter is there: no connection is missed.
-                return endpoint.accept(timeout=0)
-            except TimeoutError:
-                await waiter
-            finally:
-                self._waiters.discard(waiter)
+            with endpoint.waiter(self._waiters) as waiter:
+                try:
+                    # After the waiter is there: no connection is missed.
+                    return endpoint.plain.accept(timeout=0)
+                except TimeoutError:
+                    await waiter
 
 
 class _Plain(_core.Endpoint):
-    """A plain endpoint that says when a program has closed one of its channels."""
+    """A plain endpoint that tells the aio.Endpoint of its end and of its channels' ends.
 
-    def __init__(self, context, forgotten, **attributes):
+    Threads of the executor may be in connect_in_steps(), which uses the library's endpoint:
+    close() waits until they have left.  `_threads` is guarded by `_left`.
+    """
+
+    def __init__(self, context, forgotten, closing, **attributes):
+        self._forgotten, self._closing = forgotten, closing
+        self._left = threading.Condition()
+        self._threads = 0
+        self._stopping = False
         super().__init__(context, **attributes)
-        self._forgotten = forgotten
 
     def forget(self, channel):
         """As unetmm.Endpoint.forget()."""
         super().forget(channel)
         self._forgotten(channel)
+
+    def close(self):
+        """As unetmm.Endpoint.close(); all that wait for the endpoint are cancelled."""
+        if self._handle is None:
+            return
+        self._closing()
+        with self._left:
+            self._stopping = True
+            self._left.wait_for(lambda: not self._threads)
+        super().close()
+
+    @contextlib.contextmanager
+    def _in_thread(self):
+        with self._left:
+            if self._stopping:
+                raise ValueError("this Endpoint is closed")
+            self._threads += 1
+        try:
+            yield
+        finally:
+            with self._left:
+                self._threads -= 1
+                self._left.notify_all()
+
+    def connect_in_steps(self, stop, peer, service, timeout, attributes):
+        """As unetmm.Endpoint.connect(), until the event `stop` is set."""
+        step = CONNECT_STEP
+        nanoseconds(timeout)        # refuses a negative one
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self._in_thread():
+            while True:
+                left = step if deadline is None else deadline - time.monotonic()
+                try:
+                    return self.connect(peer, service, max(0, min(step, left)),
+                                        **attributes)
+                except OSError as error:
+                    if error.errno not in (errno.ETIMEDOUT, errno.EHOSTUNREACH) or \
+                            left <= 0 or stop.is_set() or self._stopping:
+                        raise
+                step = min(2 * step, CONNECT_STEP_LONGEST)
 
 
 class Endpoint:
@@ -102,16 +158,21 @@ class Endpoint:
     """
 
     def __init__(self, context, **attributes):
-        self.plain = _Plain(context, self._forget, **attributes)
         self._loop = asyncio.get_running_loop()
-        self._received = asyncio.Queue()
+        self._received = collections.deque()
         self._ends = weakref.WeakKeyDictionary()    # Channel: Future
         self._early = {}        # ends of channels that are still to be accepted
-        self._room = set()
+        # Futures of coroutines, in the order of their coming; see waiter()
+        self._waiting, self._room, self._receivers = {}, {}, {}
         self._failed = None
         self._again = None
-        self._loop.add_reader(self.plain.fileno(), self._pump)
-        self._pump()
+        self.plain = _Plain(context, self._forget, self._closing, **attributes)
+        try:
+            self._loop.add_reader(self.plain.fileno(), self._pump)
+            self._pump()
+        except BaseException:
+            self.plain.close()
+            raise
 
     async def __aenter__(self):
         return self
@@ -120,23 +181,48 @@ class Endpoint:
         self.close()
 
     def close(self):
-        """Ends it; operations that are under way are cancelled."""
-        if self.plain is None:
+        """Ends it; coroutines that wait for it are cancelled.
+
+        If a connect() is under way, this waits for the end of its step: 0.4 s at most.
+        """
+        self.plain.close()
+
+    def _closing(self):
+        """The endpoint is about to be closed, perhaps by its context."""
+        self._failed = ValueError("this Endpoint is closed")
+        if self._loop.is_closed():
             return
         self._loop.remove_reader(self.plain.fileno())
         if self._again:
             self._again.cancel()
-        waiting = self._all_waiting()
-        self.plain.close()
-        self.plain = None
-        for future in waiting:
+        for future in self._all_waiting():
             future.cancel()
 
     def _all_waiting(self):
         """The futures of all coroutines that wait for something here."""
-        return [future for future in [*self.plain.contexts(), *self._room,
+        return [future for future in [*self.plain.contexts(), *self._waiting,
                                       *self._ends.values()]
                 if isinstance(future, asyncio.Future) and not future.done()]
+
+    @contextlib.contextmanager
+    def waiter(self, *others):
+        """A future that ends with the endpoint, too; also in the dictionaries `others`."""
+        if self._failed:
+            raise self._failed
+        future = self._loop.create_future()
+        for place in (self._waiting, *others):
+            place[future] = None
+        try:
+            yield future
+        finally:
+            for place in (self._waiting, *others):
+                del place[future]
+
+    @staticmethod
+    def _wake(waiters):
+        for future in waiters:
+            if not future.done():
+                future.set_result(None)
 
     # ---- The loop's side
 
@@ -145,7 +231,7 @@ class Endpoint:
         if self._again:
             self._again.cancel()
             self._again = None
-        if self.plain is None:
+        if self._failed:
             # The loop had called this for the descriptor before the close().
             return
         try:
@@ -177,8 +263,12 @@ class Endpoint:
         except OSError as error:
             self._fail(error)
         early = self._early.pop(channel.number, None)
-        if early and end is not None and not end.done():
-            end.set_result(early)
+        if end is not None and not end.done():
+            if early:
+                end.set_result(early)
+            else:
+                # There will be no such completion.
+                end.cancel()
 
     def _dispatch(self, completion):
         future = completion.context
@@ -188,10 +278,9 @@ class Endpoint:
             if not future.done():
                 future.set_result(completion)
         else:
-            self._received.put_nowait(completion)
-        for waiter in self._room:
-            if not waiter.done():
-                waiter.set_result(None)
+            self._received.append(completion)
+            self._wake(self._receivers)
+        self._wake(self._room)
 
     def _end(self, completion):
         """A channel has ended; perhaps before it was accepted."""
@@ -217,7 +306,7 @@ class Endpoint:
         self._loop.remove_reader(self.plain.fileno())
         for future in self._all_waiting():
             future.set_exception(error)
-        self._received.put_nowait(error)
+            future.exception()      # of a channel's end, nobody may ask for it
 
     # ---- Connections
 
@@ -228,16 +317,33 @@ class Endpoint:
     async def accept(self):
         """The next connection's Channel."""
         with Connections.of(self.plain.context) as connections:
-            return self._begin(await connections.accept(self.plain))
+            return self._begin(await connections.accept(self))
 
     async def connect(self, peer, service, timeout=None, **attributes):
         """As unetmm.Endpoint.connect(), in a thread of the loop's executor.
 
-        The library allows that: a connect does not use the queues.
+        The library allows that: a connect does not use the queues.  The channel of a
+        coroutine that was cancelled is closed as soon as it is there.
         """
-        return self._begin(await self._loop.run_in_executor(
-            None, lambda: self.plain.connect(peer, service, timeout,
-                                             **attributes)))
+        stop = threading.Event()
+        with self.waiter() as waiter:
+            call = self._loop.run_in_executor(
+                None, self.plain.connect_in_steps, stop, peer, service, timeout,
+                attributes)
+            call.add_done_callback(lambda _: self._wake([waiter]))
+            try:
+                await waiter
+            except BaseException:
+                stop.set()
+                call.add_done_callback(self._drop)
+                raise
+            return self._begin(call.result())
+
+    @staticmethod
+    def _drop(call):
+        """Nobody waits for the channel of a connect() any more."""
+        if not call.cancelled() and not call.exception():
+            call.result().close()
 
     async def closed(self, channel):
         """Waits for the channel's end; returns the CLOSED completion.
@@ -259,12 +365,10 @@ class Endpoint:
 
     async def receive(self):
         """The next message, notification or buffer that came back."""
-        if self._failed and self._received.empty():
-            raise self._failed
-        completion = await self._received.get()
-        if isinstance(completion, OSError):
-            raise completion
-        return completion
+        while not self._received:
+            with self.waiter(self._receivers) as waiter:
+                await waiter
+        return self._received.popleft()
 
     async def operate(self, post, *arguments, **options):
         """Posts an operation, e.g. an Import's fetch_add; returns its completion.
@@ -280,16 +384,9 @@ class Endpoint:
                 post(*arguments, context=future, **options)
                 break
             except BlockingIOError:
-                await self._have_room()
+                with self.waiter(self._room) as waiter:
+                    await waiter
         return (await future).check()
-
-    async def _have_room(self):
-        waiter = self._loop.create_future()
-        self._room.add(waiter)
-        try:
-            await waiter
-        finally:
-            self._room.discard(waiter)
 
     async def send(self, channel, data, **options):
         """As Channel.send(); returns when the peer's card has the message."""
@@ -325,4 +422,12 @@ class Endpoint:
                 if deadline is not None and self._loop.time() >= deadline:
                     raise TimeoutError(
                         f"the peer does not export {number}") from None
-            await asyncio.sleep(IMPORT_AGAIN)
+            end = self._ends.get(channel)
+            if end is not None and end.done():
+                raise error_of(-errno.ECONNRESET, _core.lib.UNETMM_CALL_IMPORT)
+            with self.waiter() as waiter:
+                again = self._loop.call_later(IMPORT_AGAIN, self._wake, [waiter])
+                try:
+                    await waiter
+                finally:
+                    again.cancel()

@@ -50,6 +50,7 @@ struct endpoint {
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t counted;     /* one of the counters was incremented */
+    pthread_cond_t listening;   /* an endpoint has another service */
     pthread_t thread;
     bool open, running, hide;
     unsigned newest;
@@ -71,6 +72,7 @@ static void __attribute__((constructor)) init_lock(void)
 {
     pthread_mutex_init(&loop.lock, NULL);
     pthread_cond_init(&loop.counted, NULL);
+    pthread_cond_init(&loop.listening, NULL);
 }
 
 void (*loop_hook)(unsigned long request);
@@ -387,6 +389,7 @@ static int do_listen(const struct unetmm_listen *request)
     ep->service = request->service;
     ep->tells = request->flags & UNETMM_LISTEN_TELL;
     ep->announced = request->flags & UNETMM_LISTEN_ANNOUNCE;
+    pthread_cond_broadcast(&loop.listening);
     return 0;
 }
 
@@ -445,16 +448,43 @@ static bool any_waits(void)
     return false;
 }
 
+static bool wait_until(pthread_cond_t *event, uint64_t deadline_ns)
+{
+    const struct timespec deadline = {
+        .tv_sec = (time_t)(deadline_ns / 1000000000u),
+        .tv_nsec = (long)(deadline_ns % 1000000000u),
+    };
+
+    return deadline_ns && !pthread_cond_clockwait(event, &loop.lock,
+                                                  CLOCK_MONOTONIC, &deadline);
+}
+
+static struct endpoint *find_listener(uint64_t service)
+{
+    struct endpoint *to;
+
+    for (to = loop.endpoints; to < loop.endpoints + LOOP_ENDPOINTS; to++) {
+        if (to->live && to->service == service) {
+            return to;
+        }
+    }
+    return NULL;
+}
+
 static int do_connect(struct unetmm_connect *request)
 {
     struct endpoint *ep = endpoint_of(request->endpoint), *to;
     int own, theirs;
 
-    for (to = loop.endpoints; to < loop.endpoints + LOOP_ENDPOINTS &&
-         (!to->live || to->service != request->service); to++) {
+    while (!(to = find_listener(request->service))) {
+        if (!wait_until(&loop.listening, request->deadline_ns)) {
+            return refuse(ETIMEDOUT);
+        }
     }
-    if (to == loop.endpoints + LOOP_ENDPOINTS) {
-        return refuse(ETIMEDOUT);
+    /* As the driver's CONNECT, the library's caller must not find the endpoint gone. */
+    if (!ep || ep != endpoint_of(request->endpoint)) {
+        fprintf(stderr, "fake loop: an endpoint was closed during its connect\n");
+        abort();
     }
     if (to->waiting == LOOP_CHANNELS) {
         return refuse(ECONNREFUSED);
@@ -619,11 +649,7 @@ static int do_event_arm(struct unetmm_event_arm *request)
 
 static int do_event_wait(struct unetmm_event_wait *request)
 {
-    const struct timespec deadline = {
-        .tv_sec = (time_t)(request->deadline_ns / 1000000000u),
-        .tv_nsec = (long)(request->deadline_ns % 1000000000u),
-    };
-    int error = request->deadline_ns ? 0 : EAGAIN;
+    bool late = false;
 
     for (;;) {
         request->now = __atomic_load_n(&loop.page[request->id],
@@ -631,11 +657,10 @@ static int do_event_wait(struct unetmm_event_wait *request)
         if (request->now - request->value <= INT64_MAX) {
             return 0;
         }
-        if (error) {
-            return refuse(error);
+        if (late) {
+            return refuse(request->deadline_ns ? ETIMEDOUT : EAGAIN);
         }
-        error = pthread_cond_clockwait(&loop.counted, &loop.lock,
-                                       CLOCK_MONOTONIC, &deadline);
+        late = !wait_until(&loop.counted, request->deadline_ns);
     }
 }
 

@@ -4,23 +4,20 @@
 
 usage: test-package.py [-k PATTERN]
 """
-import argparse
 import array
 import asyncio
 import ctypes
 import errno
-import fnmatch
 import gc
 import mmap
 import os
 import signal
-import sys
 import threading
 import time
-import traceback
 import unittest
 import weakref
 
+import tap
 import unetmm
 import unetmm.aio
 from _unetmm import lib
@@ -582,50 +579,5 @@ class Asyncio(unittest.TestCase):
         self.run_loop(main)
 
 
-class Tap(unittest.TestResult):
-    """Prints the results as TAP."""
-
-    def _line(self, good, test, more=""):
-        print(f"{'ok' if good else 'not ok'} {self.testsRun} - "
-              f"{test.id().split('.', 1)[1]}{more}", flush=True)
-
-    def addSuccess(self, test):
-        self._line(True, test)
-
-    def addSkip(self, test, reason):
-        self._line(True, test, f" # SKIP {reason}")
-
-    def addFailure(self, test, err):
-        super().addFailure(test, err)
-        for line in "".join(traceback.format_exception(*err)).splitlines():
-            print(f"# {line}")
-        self._line(False, test)
-        print(f"# repeat: {sys.argv[0]} -k {test.id().split('.', 1)[1]}")
-
-    addError = addFailure
-
-    def addSubTest(self, test, subtest, err):
-        super().addSubTest(test, subtest, err)
-        if err:
-            print("# " + "".join(traceback.format_exception(*err))
-                  .replace("\n", "\n# "))
-
-
-def main():
-    """All tests, or those that -k names."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("-k", default="*")
-    pattern = parser.parse_args().k
-    chosen = []
-    for group in unittest.defaultTestLoader.loadTestsFromModule(
-            sys.modules[__name__]):
-        chosen += [test for test in group
-                   if fnmatch.fnmatch(test.id().split(".", 1)[1], pattern)]
-    print(f"1..{len(chosen)}")
-    result = Tap()
-    unittest.TestSuite(chosen).run(result)
-    sys.exit(not result.wasSuccessful())
-
-
 if __name__ == "__main__":
-    main()
+    tap.main(__name__)
