@@ -1,7 +1,8 @@
 /*
- * unetmm: the budget of one activity
+ * unetmm: the budget of the card's work, and the time of a step
  *
- * card/engine.c lists the users of the budget, and when it is renewed.
+ * All entry points spend the same budget; unetmm_core_run() renews it.
+ * card/engine.c lists the work that each part of it pays for.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
