@@ -228,6 +228,140 @@ static void test_too_many_bytes(void **state)
     assert_int_equal(m->f->h.wire->len, n + 1);
 }
 
+/* Effects without bytes count, too. */
+static void test_too_many_effects(void **state)
+{
+    Timed *m = timed_up(state, "fetch=1000000");
+    const UnetmmHostOps *ops = &m->t.ops;
+
+    ops->spend(&m->t, UNETMM_STEP_FETCH, 1);
+    for (unsigned i = 0; i < UNETMM_TIMING_MOST_EFFECTS; i++) {
+        ops->interrupt(&m->t, 1);
+    }
+    assert_int_equal(m->t.overruns, 0);
+    assert_int_equal(m->f->h.interrupts[1], 0);
+    ops->run_later(&m->t);
+    assert_int_equal(m->t.overruns, 1);
+    assert_int_equal(m->t.effects.length, 0);
+    assert_int_equal(m->f->h.interrupts[1], UNETMM_TIMING_MOST_EFFECTS);
+}
+
+/* A read looks at the writes to its own pages, and at no other effect. */
+static void test_read_looks_at_its_page(void **state)
+{
+    Timed *m = timed_up(state, COSTS);
+    Fix *f = m->f;
+    uint64_t at = fake_alloc(&f->h, 4 * FAKE_PAGE, FAKE_PAGE, FAKE_RW);
+    const UnetmmHostOps *ops = &m->t.ops;
+    uint32_t word, two[2];
+
+    ops->spend(&m->t, UNETMM_STEP_FETCH, 1);
+    for (unsigned i = 0; i < 1000; i++) {
+        ops->interrupt(&m->t, 1);
+        assert_true(ops->mem_store32(&m->t, at, i));
+        assert_true(ops->mem_store32(&m->t, at + 2 * FAKE_PAGE, i));
+    }
+    assert_true(ops->mem_read(&m->t, at + FAKE_PAGE, &word, 4));
+    assert_int_equal(m->t.looks, 0);
+    assert_true(ops->mem_read(&m->t, at + FAKE_PAGE - 4, two, 8));
+    assert_int_equal(m->t.looks, 1000);
+    assert_int_equal(m->t.effects.length, 3000);
+    assert_true(ops->mem_read(&m->t, at + 2 * FAKE_PAGE, &word, 4));
+    assert_int_equal(word, 999);
+    assert_int_equal(m->t.looks, 2000);
+    assert_int_equal(m->t.effects.length, 2000);
+}
+
+/* So many writes to one page wait that a read has them all take place. */
+static void test_read_looks_are_bounded(void **state)
+{
+    Timed *m = timed_up(state, COSTS);
+    Fix *f = m->f;
+    uint64_t at = fake_alloc(&f->h, 2 * FAKE_PAGE, FAKE_PAGE, FAKE_RW);
+    const UnetmmHostOps *ops = &m->t.ops;
+    unsigned n = UNETMM_TIMING_MOST_LOOKS;
+    uint32_t word;
+
+    ops->spend(&m->t, UNETMM_STEP_FETCH, 1);
+    for (unsigned i = 0; i < n; i++) {
+        assert_true(ops->mem_store32(&m->t, at, i));
+    }
+    assert_true(ops->mem_read(&m->t, at + 8, &word, 4));
+    assert_int_equal(m->t.effects.length, n);
+    assert_true(ops->mem_store32(&m->t, at, n));
+    assert_true(ops->mem_store32(&m->t, at + FAKE_PAGE, 1));
+    assert_true(ops->mem_read(&m->t, at + 8, &word, 4));
+    assert_int_equal(m->t.effects.length, 1);
+    assert_int_equal(m->t.looks, 2 * n + 1);
+    assert_int_equal(fake_read32(&f->h, at), n);
+}
+
+/* A write is cut at the ends of pages: a read has the pieces that it meets. */
+static void test_write_of_two_pages(void **state)
+{
+    Timed *m = timed_up(state, COSTS);
+    Fix *f = m->f;
+    uint64_t at = fake_alloc(&f->h, 3 * FAKE_PAGE, FAKE_PAGE, FAKE_RW);
+    const UnetmmHostOps *ops = &m->t.ops;
+    uint8_t data[2 * FAKE_PAGE], got[4];
+
+    memset(data, 7, sizeof(data));
+    ops->spend(&m->t, UNETMM_STEP_FETCH, 1);
+    assert_true(ops->mem_write(&m->t, at + 100, data, sizeof(data)));
+    assert_int_equal(m->t.bytes, sizeof(data));
+    assert_true(ops->mem_read(&m->t, at + FAKE_PAGE - 2, got, 4));
+    assert_memory_equal(got, data, 4);
+    fake_read(&f->h, at + 2 * FAKE_PAGE + 96, got, 4);
+    assert_int_equal(got[3], 0);
+    pass(m, 10000);
+    fake_read(&f->h, at + 2 * FAKE_PAGE + 96, got, 4);
+    assert_memory_equal(got, data, 4);
+    fake_read(&f->h, at + 2 * FAKE_PAGE + 100, got, 4);
+    assert_int_equal(got[0], 0);
+    assert_int_equal(m->t.bytes, 0);
+}
+
+/*
+ * A process posts descriptors that the card refuses, and rings as fast as it
+ * can: the queue stays short, and each doorbell's work has a limit.
+ */
+static void test_doorbell_storm(void **state)
+{
+    Timed *m = timed_up(state, "complete=1");
+    Fix *f = m->f;
+    FakeEp *ep = &f->a;
+    const UnetmmEp *card = &f->h.core.eps[ep->id];
+    struct unetmm_sqe bad = { .opcode = 0x77 };
+    unsigned depth = 1u << ep->sq_log2, most = 0;
+    uint64_t worst = 0;
+
+    for (unsigned round = 0; round < 4000; round++) {
+        uint64_t looks = m->t.looks;
+
+        for (unsigned i = 0; i < depth; i++) {
+            fake_put_slots(ep, &bad, 1);
+            ep->sq_prod++;
+        }
+        fake_user_word(ep, offsetof(struct unetmm_ep_user, sq_prod),
+                       ep->sq_prod);
+        unetmm_core_doorbell(&f->h.core, ep->id);
+        while (f->h.later) {
+            f->h.later--;
+            unetmm_core_run(&f->h.core);
+        }
+        fake_user_word(ep, offsetof(struct unetmm_ep_user, cq_cons),
+                       card->cq_prod);
+        most = MAX(most, m->t.effects.length);
+        worst = MAX(worst, m->t.looks - looks);
+        assert_false(card->error);
+    }
+    assert_true(most > UNETMM_TIMING_MOST_LOOKS);
+    assert_true(most <= UNETMM_TIMING_MOST_EFFECTS);
+    /* Reads of the queue, and of the process's words, of each descriptor */
+    assert_true(worst <= 4 * depth * UNETMM_TIMING_MOST_LOOKS);
+    ep->cq_cons = card->cq_prod;
+}
+
 /* The wire keeps a frame: the core has been told of it, the next is refused. */
 static void test_wire_keeps(void **state)
 {
@@ -335,6 +469,11 @@ int main(void)
         timed_test(test_refused_at_once),
         timed_test(test_overrun),
         timed_test(test_too_many_bytes),
+        timed_test(test_too_many_effects),
+        timed_test(test_read_looks_at_its_page),
+        timed_test(test_read_looks_are_bounded),
+        timed_test(test_write_of_two_pages),
+        timed_test(test_doorbell_storm),
         timed_test(test_wire_keeps),
         timed_test(test_reset_drops),
         cmocka_unit_test(test_costs),

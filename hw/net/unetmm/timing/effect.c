@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
+#include "../abi/unetmm_hw.h"
 #include "timing.h"
 
 #define PS_PER_NS   1000
@@ -19,12 +20,22 @@ typedef enum EffectKind {
     EFFECT_RUN_LATER,
 } EffectKind;
 
+typedef struct PageWrites {
+    uint64_t page;              /* the key: a DMA address in pages */
+    GQueue writes;              /* in the order of their time; one at least */
+} PageWrites;
+
+/* A write to memory is of one page. */
 typedef struct Effect {
     EffectKind kind;
     int64_t when_ps;
     uint64_t addr;
     uint32_t value;
     size_t bytes;
+    GList in_all;               /* links: in UnetmmTiming.effects, ... */
+    GList in_writes;            /* .writes, ... */
+    GList in_page;              /* and `of` */
+    PageWrites *of;             /* NULL: it does not write to memory */
     uint8_t data[];
 } Effect;
 
@@ -51,6 +62,51 @@ static void arm(UnetmmTiming *t)
                             INT64_MAX);
 }
 
+/* ---- The queue ---------------------------------------------------------- */
+
+static void queue_push_write(UnetmmTiming *t, Effect *e)
+{
+    uint64_t page = e->addr / UNETMM_PAGE_BYTES;
+
+    e->of = g_hash_table_lookup(t->pages, &page);
+    if (!e->of) {
+        e->of = g_new0(PageWrites, 1);
+        e->of->page = page;
+        g_hash_table_insert(t->pages, &e->of->page, e->of);
+    }
+    g_queue_push_tail_link(&e->of->writes, &e->in_page);
+    g_queue_push_tail_link(&t->writes, &e->in_writes);
+}
+
+static void queue_push(UnetmmTiming *t, Effect *e)
+{
+    e->in_all.data = e->in_writes.data = e->in_page.data = e;
+    g_queue_push_tail_link(&t->effects, &e->in_all);
+    t->bytes += e->bytes;
+    if (e->kind == EFFECT_WRITE || e->kind == EFFECT_STORE32) {
+        queue_push_write(t, e);
+    }
+}
+
+static void queue_remove(UnetmmTiming *t, Effect *e)
+{
+    g_queue_unlink(&t->effects, &e->in_all);
+    t->bytes -= e->bytes;
+    if (e->of) {
+        g_queue_unlink(&t->writes, &e->in_writes);
+        g_queue_unlink(&e->of->writes, &e->in_page);
+        if (!e->of->writes.length) {
+            g_hash_table_remove(t->pages, &e->of->page);
+        }
+    }
+}
+
+static bool queue_is_long(const UnetmmTiming *t)
+{
+    return t->effects.length > UNETMM_TIMING_MOST_EFFECTS ||
+           t->bytes > UNETMM_TIMING_MOST_BYTES;
+}
+
 /* ---- Effects take place ------------------------------------------------- */
 
 static void send_frame(UnetmmTiming *t, const Effect *e)
@@ -68,12 +124,9 @@ static void send_frame(UnetmmTiming *t, const Effect *e)
 }
 
 /* Takes it out of the queue first: the host may call the card again. */
-static void take_place(UnetmmTiming *t, GList *link)
+static void take_place(UnetmmTiming *t, Effect *e)
 {
-    Effect *e = link->data;
-
-    g_queue_delete_link(&t->effects, link);
-    t->bytes -= e->bytes;
+    queue_remove(t, e);
     switch (e->kind) {
     case EFFECT_WRITE:
         t->refused += !t->inner->mem_write(t->host, e->addr, e->data,
@@ -95,70 +148,92 @@ static void take_place(UnetmmTiming *t, GList *link)
     g_free(e);
 }
 
-static size_t touched_bytes(const Effect *e)
+static bool overlaps(const Effect *e, uint64_t addr, uint64_t bytes)
 {
-    switch (e->kind) {
-    case EFFECT_WRITE:
-        return e->bytes;
-    case EFFECT_STORE32:
-        return sizeof(e->value);
-    default:
-        return 0;
+    size_t n = e->kind == EFFECT_WRITE ? e->bytes : sizeof(e->value);
+
+    return e->addr >= addr ? e->addr - addr < bytes : addr - e->addr < n;
+}
+
+/* Writes that touch [addr, + bytes) of the page take place now. */
+static void write_page(UnetmmTiming *t, uint64_t page, uint64_t addr,
+                       uint64_t bytes)
+{
+    PageWrites *of = g_hash_table_lookup(t->pages, &page);
+    bool all = of && of->writes.length > UNETMM_TIMING_MOST_LOOKS;
+    GList *next;
+
+    /* The last write that takes place frees `of`. */
+    for (GList *link = of ? of->writes.head : NULL; link; link = next) {
+        Effect *e = link->data;
+
+        next = link->next;
+        t->looks++;
+        if (all || overlaps(e, addr, bytes)) {
+            take_place(t, e);
+        }
     }
 }
 
-/* Writes that touch [addr, + bytes) take place now, in their order. */
-static void write_overlapping(UnetmmTiming *t, uint64_t addr, uint64_t bytes)
+/* The same of all pages; the writes to a page in their order. */
+static void write_overlapping(UnetmmTiming *t, uint64_t addr, size_t bytes)
 {
-    GList *link = t->effects.head;
+    uint64_t page = addr / UNETMM_PAGE_BYTES;
+    uint64_t n = bytes ? (addr % UNETMM_PAGE_BYTES + bytes - 1) /
+                         UNETMM_PAGE_BYTES + 1 : 0;
 
-    while (link) {
-        const Effect *e = link->data;
-        uint64_t n = touched_bytes(e);
-        GList *next = link->next;
-
-        if (n && (e->addr >= addr ? e->addr - addr < bytes :
-                                    addr - e->addr < n)) {
-            take_place(t, link);
-        }
-        link = next;
+    for (uint64_t i = 0; i < n && t->writes.length; i++) {
+        write_page(t, page + i, addr, bytes);
     }
 }
 
 void unetmm_timing_write_all(UnetmmTiming *t)
 {
-    write_overlapping(t, 0, UINT64_MAX);
+    Effect *e;
+
+    while ((e = g_queue_peek_head(&t->writes))) {
+        take_place(t, e);
+    }
     arm(t);
 }
 
 void unetmm_timing_due(UnetmmTiming *t)
 {
     int64_t now = host_ps(t);
-    GList *link;
+    Effect *e;
 
-    while ((link = t->effects.head) && ((Effect *)link->data)->when_ps <= now) {
-        take_place(t, link);
+    while ((e = g_queue_peek_head(&t->effects)) && e->when_ps <= now) {
+        take_place(t, e);
     }
     arm(t);
 }
 
 void unetmm_timing_catch_up(UnetmmTiming *t)
 {
-    GList *link;
+    Effect *e;
 
     t->now_ps = 0;
-    while ((link = t->effects.head)) {
-        take_place(t, link);
+    while ((e = g_queue_peek_head(&t->effects))) {
+        take_place(t, e);
     }
     arm(t);
+}
+
+static void queue_clear(UnetmmTiming *t)
+{
+    Effect *e;
+
+    while ((e = g_queue_peek_head(&t->effects))) {
+        queue_remove(t, e);
+        g_free(e);
+    }
 }
 
 void unetmm_timing_drop(UnetmmTiming *t)
 {
     t->now_ps = 0;
     t->head = false;
-    t->bytes = 0;
-    g_queue_clear_full(&t->effects, g_free);
+    queue_clear(t);
     arm(t);
 }
 
@@ -188,10 +263,9 @@ static Effect *effect_new(EffectKind kind, const void *data, size_t bytes)
 static void happens(UnetmmTiming *t, Effect *e)
 {
     e->when_ps = card_ps(t);
-    t->bytes += e->bytes;
-    g_queue_push_tail(&t->effects, e);
+    queue_push(t, e);
     if (e->when_ps - host_ps(t) > UNETMM_TIMING_MOST_NS * (int64_t)PS_PER_NS ||
-        t->bytes > UNETMM_TIMING_MOST_BYTES) {
+        queue_is_long(t)) {
         t->overruns++;
         unetmm_timing_catch_up(t);
     } else if (t->effects.length == 1) {
@@ -220,14 +294,22 @@ static bool timed_mem_write(void *host, uint64_t addr, const void *buf,
                             size_t bytes)
 {
     UnetmmTiming *t = host;
-    Effect *e;
+    const uint8_t *data = buf;
 
     if (!reachable(t, addr, bytes)) {
         return false;
     }
-    e = effect_new(EFFECT_WRITE, buf, bytes);
-    e->addr = addr;
-    happens(t, e);
+    while (bytes) {
+        size_t n = MIN(bytes,
+                       UNETMM_PAGE_BYTES - addr % UNETMM_PAGE_BYTES);
+        Effect *e = effect_new(EFFECT_WRITE, data, n);
+
+        e->addr = addr;
+        happens(t, e);
+        addr += n;
+        data += n;
+        bytes -= n;
+    }
     return true;
 }
 
@@ -380,10 +462,14 @@ void unetmm_timing_init(UnetmmTiming *t, const UnetmmCosts *costs,
         .host = host,
         .wake_at = wake_at,
         .effects = G_QUEUE_INIT,
+        .writes = G_QUEUE_INIT,
+        .pages = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL,
+                                       g_free),
     };
 }
 
 void unetmm_timing_free(UnetmmTiming *t)
 {
-    g_queue_clear_full(&t->effects, g_free);
+    queue_clear(t);
+    g_clear_pointer(&t->pages, g_hash_table_destroy);
 }

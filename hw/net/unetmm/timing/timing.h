@@ -17,10 +17,16 @@
  *     it; a descriptor that is changed in between is not seen;
  *   - an atomic operation on memory takes place at once;
  *   - a write to memory that the core reads or changes again, or that a load of
- *     a register overtakes, is made early;
+ *     a register overtakes, is made early; and with it all writes to its page
+ *     if more than UNETMM_TIMING_MOST_LOOKS wait;
  *   - a card that is UNETMM_TIMING_MOST_NS ahead catches up: all effects take
- *     place at once, and `overruns` counts that.  So nothing that a guest does
- *     makes the queue longer than that, or than UNETMM_TIMING_MOST_BYTES.
+ *     place at once, and `overruns` counts that.  The same happens when more
+ *     than UNETMM_TIMING_MOST_EFFECTS wait, or when they hold more than
+ *     UNETMM_TIMING_MOST_BYTES.
+ *
+ * The queue's cost, whatever a guest does: an effect is put in, and taken out,
+ * in constant time.  A read of memory looks at the writes that wait for its own
+ * pages, at no more than UNETMM_TIMING_MOST_LOOKS of a page that stay.
  *
  * Locks: as for the core, the host's one lock is held in every call.
  * Lifetimes: unetmm_timing_init() to unetmm_timing_free(); the core is freed
@@ -35,6 +41,8 @@
 
 #define UNETMM_TIMING_MOST_NS       100000000
 #define UNETMM_TIMING_MOST_BYTES    (16u << 20)
+#define UNETMM_TIMING_MOST_EFFECTS  65536
+#define UNETMM_TIMING_MOST_LOOKS    1024
 
 /* Costs in ps; those of a byte in fs.  docs/specs/unetmm.rst, "Time". */
 #define UNETMM_COSTS(X) \
@@ -88,7 +96,10 @@ typedef struct UnetmmTiming {
     bool head;
     int64_t now_ps;             /* the card's; may be behind the host's */
     GQueue effects;             /* in the order of their time */
-    size_t bytes;               /* of memory that they hold */
+    GQueue writes;              /* those of them that write to memory */
+    GHashTable *pages;          /* the same, by the page that they write to */
+    size_t bytes;               /* of data that the effects hold */
+    uint64_t looks;             /* at writes, by reads of the memory */
     unsigned queued;            /* frames that the wire keeps for later */
     uint64_t overruns;          /* times that the card had to catch up */
     uint64_t refused;           /* effects that the bus or the wire refused */
