@@ -502,10 +502,45 @@ static uint32_t check_awake(const UnetmmEp *ep)
     return n;
 }
 
+/* Packets that the channel keeps. */
+static uint32_t check_kept(const UnetmmRel *rel)
+{
+    uint32_t kept = 0;
+
+    for (unsigned k = 0; k < UNETMM_REL_WINDOW; k++) {
+        kept += rel->rx.kept[k].frame != NULL;
+    }
+    return kept;
+}
+
+/* Packets of stores that wait; all but the first have a shared place. */
+static uint32_t check_updates(const UnetmmRel *rel, uint32_t *shared)
+{
+    uint32_t n = 0;
+
+    for (const UnetmmUpdate *u = rel->stores.first; u; u = u->next) {
+        n++;
+    }
+    shared[rel->ep] += n ? n - 1 : 0;
+    return n;
+}
+
+static void check_shared(const UnetmmCore *core, const uint32_t *shared)
+{
+    uint32_t all = 0;
+
+    for (uint32_t i = 0; i < core->params.endpoints; i++) {
+        assert_int_equal(core->eps[i].updates_shared, shared[i]);
+        all += shared[i];
+    }
+    assert_int_equal(core->updates_shared, all);
+}
+
 /* Of endpoints, channels and their resources. */
 static void check_endpoints(const UnetmmCore *core)
 {
     uint32_t rels = 0, kept = 0, acks = 0, updates = 0, listed = 0;
+    g_autofree uint32_t *shared = g_new0(uint32_t, core->params.endpoints);
 
     for (uint32_t i = 0; i < core->params.endpoints; i++) {
         const UnetmmEp *ep = &core->eps[i];
@@ -526,19 +561,15 @@ static void check_endpoints(const UnetmmCore *core)
         assert_true(!rel || core->timed[i / 64] >> i % 64 & 1 ||
                     (rel->tx.deadline_ns == INT64_MAX &&
                      rel->rx.question != UNETMM_REL_WAITS));
-        for (unsigned k = 0; rel && k < UNETMM_REL_WINDOW; k++) {
-            kept += rel->rx.kept[k].frame != NULL;
-        }
-        for (const UnetmmUpdate *u = rel ? rel->stores.first : NULL; u;
-             u = u->next) {
-            updates++;
-        }
+        kept += rel ? check_kept(rel) : 0;
+        updates += rel ? check_updates(rel, shared) : 0;
     }
     assert_int_equal(core->rels_used, rels);
     assert_int_equal(listed, rels);
     assert_int_equal(core->kept, kept);
     assert_int_equal(core->acks_owed, acks);
     assert_int_equal(core->updates, updates);
+    check_shared(core, shared);
 }
 
 /* Of transfers that wait for a page to land. */

@@ -104,10 +104,11 @@ static void ack(Fix *f, uint32_t psn, uint64_t bits)
 }
 
 /* A packet of message n; `flags` beside LAST, which follows from the rest. */
-static FakeFrame *packet(Fix *f, uint32_t psn, uint32_t offset, uint32_t len,
-                         uint32_t total, uint32_t n, uint32_t flags)
+static FakeFrame *packet_to(FakeEp *ep, uint32_t psn, uint32_t offset,
+                            uint32_t len, uint32_t total, uint32_t n,
+                            uint32_t flags)
 {
-    FakeFrame *frame = fake_datagram(&f->a, CH, PEER, len, 0);
+    FakeFrame *frame = fake_datagram(ep, CH, PEER, len, 0);
     struct unetmm_frame *h = fake_header(frame);
 
     h->opcode = UNETMM_WIRE_SEND;
@@ -121,6 +122,12 @@ static FakeFrame *packet(Fix *f, uint32_t psn, uint32_t offset, uint32_t len,
     }
     fake_seal(frame);
     return frame;
+}
+
+static FakeFrame *packet(Fix *f, uint32_t psn, uint32_t offset, uint32_t len,
+                         uint32_t total, uint32_t n, uint32_t flags)
+{
+    return packet_to(&f->a, psn, offset, len, total, n, flags);
 }
 
 static void give(Fix *f, uint32_t psn, uint32_t offset, uint32_t len,
@@ -694,9 +701,44 @@ static void test_receive_window(void **state)
     expect_ack(f, YOURS, 1ull << 62, UNETMM_ACK_OK, 0);
 }
 
+/* A channel may have half of these, rounded up. */
 static void keep_two(UnetmmParams *p)
 {
-    p->reliable_keep = 2;
+    p->reliable_keep = 3;
+}
+
+static void keep_eight(UnetmmParams *p)
+{
+    p->reliable_keep = 8;
+}
+
+/* Early packets until the channel keeps no more; so many are kept. */
+static unsigned keep_all(Fix *f, FakeEp *ep)
+{
+    uint32_t before = f->h.core.kept;
+
+    for (uint32_t i = 1; i < UNETMM_REL_WINDOW; i++) {
+        fake_deliver(&f->h, packet_to(ep, YOURS + i, 0, 20, 20, i, 0));
+    }
+    fake_wire_clear(&f->h);
+    return f->h.core.kept - before;
+}
+
+/* A peer that never sends the packet at its turn leaves others their share. */
+static void test_shares_of_kept(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    assert_int_equal(fake_channel_rel(&f->b, CH, fake_peer_mac, PEER, CH,
+                                      &usual), UNETMM_CS_OK);
+    assert_int_equal(keep_all(f, &f->a), 4);
+    assert_int_equal(keep_all(f, &f->b), 2);
+    /* With the packet at its turn the channel gives its places back. */
+    give_whole(f, YOURS, 20, 0);
+    assert_int_equal(f->h.core.kept, 2);
+    fake_channel(&f->b, CH, fake_peer_mac, PEER, CH, MTU);
+    assert_int_equal(f->h.core.kept, 0);
 }
 
 static void test_no_room_to_keep(void **state)
@@ -1940,6 +1982,7 @@ static const struct CMUnitTest tests[] = {
     fix_test(test_early),
     fix_test(test_receive_window),
     fix_test_with(test_no_room_to_keep, keep_two),
+        fix_test_with(test_shares_of_kept, keep_eight),
     fix_test(test_wrong_packets),
     fix_test(test_wrong_and_kept),
     fix_test(test_no_buffer),

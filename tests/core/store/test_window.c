@@ -401,19 +401,36 @@ static void test_store_lengths_saved(void **state)
     }
 }
 
-/* A stream with all the packets that may wait is true, with one more it lies. */
+/* One more packet waits than the card has let in. */
+static void add_waiting(Fix *f, UnetmmStores *s)
+{
+    UnetmmUpdate *more = g_memdup2(s->last, sizeof(*more));
+
+    s->last->next = more;
+    s->last = more;
+    f->h.core.updates++;
+    f->h.core.updates_shared++;
+    f->h.core.eps[s->ep].updates_shared++;
+}
+
+/*
+ * A stream with as many packets as there are places is true, with one more it
+ * lies.  Cards without shares have let one channel have them all.
+ */
 static void test_queue_saved(void **state)
 {
     Fix *f = *state;
-    unsigned most = f->h.core.params.window_queue;
+    unsigned most = f->h.core.params.window_queue + f->h.core.params.reliable;
     UnetmmStores *s;
-    UnetmmUpdate *more;
 
     window_open(f, 0);
-    for (unsigned i = 0; i < UNETMM_REL_MSGS + most; i++) {
+    for (unsigned i = 0; i < UNETMM_REL_MSGS + 1; i++) {
         store(f, FAKE_PAGE + 8 * i, i, 8);
     }
-    assert_int_equal(f->h.core.updates, most);
+    s = &f->h.core.eps[1].channels[PEER_CH].rel->stores;
+    while (f->h.core.updates < most) {
+        add_waiting(f, s);
+    }
     for (unsigned i = 0; i < 2; i++) {
         GByteArray *saved = unetmm_core_save(&f->h.core);
         g_autofree char *why = NULL;
@@ -422,24 +439,21 @@ static void test_queue_saved(void **state)
         fake_host_init(&other, &f->h.core.params);
         assert_int_equal(unetmm_core_load(&other.core, saved->data, saved->len,
                                           &why), !i);
-        assert_true(!i || strstr(why, "stores.updates is 65"));
+        assert_true(!i || strstr(why, "stores.updates is 81"));
+        assert_int_equal(other.core.updates, i ? 0 : most);
+        fake_check_counts(&other.core);
         fake_host_free(&other);
         g_byte_array_unref(saved);
-        if (!i) {
-            s = &f->h.core.eps[1].channels[PEER_CH].rel->stores;
-            more = g_memdup2(s->last, sizeof(*more));
-            s->last->next = more;
-            s->last = more;
-        }
+        add_waiting(f, s);
     }
-    f->h.core.updates++;
 }
 
 /* The store that finds no room ends the channel, and says so. */
 static void test_overrun(void **state)
 {
     Fix *f = *state;
-    unsigned n = UNETMM_REL_MSGS + 64;
+    /* Its own place, and half of the shared ones */
+    unsigned n = UNETMM_REL_MSGS + 1 + f->h.core.params.window_queue / 2;
 
     window_open(f, 0);
     for (unsigned i = 0; i < n; i++) {
@@ -447,7 +461,7 @@ static void test_overrun(void **state)
     }
     fake_expect_none(&f->a);
     fake_wire_clear(&f->h);
-    expect_count(&f->h, drop_window, 65,
+    expect_count(&f->h, drop_window, 34,
                  store(f, FAKE_PAGE + 8 * n, n, 8));
     assert_int_equal(f->h.core.updates, 0);
     fake_ring_bell(&f->a);
@@ -456,6 +470,153 @@ static void test_overrun(void **state)
     peer_expect_ack(f, PEER_YOURS, 0, UNETMM_ACK_FAILED, UNETMM_WHY_CHANNEL);
     expect_count(&f->h, drop_window, 1, store(f, FAKE_PAGE, 1, 1));
     peer_silence(f);
+}
+
+/* ---- Shares of the places ----------------------------------------------- */
+
+static const struct unetmm_cmd_channel plain = {
+    .mtu = PEER_MTU, .retries = 1, .timeout_us = PEER_US,
+};
+
+/* One more channel of the endpoint, with its number, and a page that goes there. */
+static void one_more(FakeEp *ep, uint16_t channel, uint32_t page,
+                     uint16_t combine)
+{
+    struct unetmm_cmd_window w = window_cmd(page, 1, combine);
+
+    w.import = channel;
+    w.offset = 0;
+    assert_int_equal(fake_channel_rel(ep, channel, fake_peer_mac, PEER_EP,
+                                      channel, &plain), UNETMM_CS_OK);
+    assert_int_equal(fake_import(ep, channel, channel, 5, 6, 100000,
+                                 UNETMM_RIGHT_WRITE), UNETMM_CS_OK);
+    assert_int_equal(window_set(ep, w), UNETMM_CS_OK);
+}
+
+static bool channel_well(Fix *f, const FakeEp *ep, uint16_t channel)
+{
+    return f->h.core.eps[ep->id].channels[channel].rel->state ==
+           UNETMM_REL_OPEN;
+}
+
+/* Stores on, as far as the channel lives; so many have been taken. */
+static unsigned store_until_end(Fix *f, const FakeEp *ep, uint16_t channel,
+                                uint32_t page)
+{
+    unsigned n = 0;
+
+    for (;;) {
+        assert_true(n < 500);
+        store(f, page * FAKE_PAGE + 8 * n, n, 8);
+        if (!channel_well(f, ep, channel)) {
+            return n;
+        }
+        n++;
+    }
+}
+
+/* The stores of a wait for ever; b has half of the places that a leaves. */
+static void test_shares(void **state)
+{
+    unsigned half = 32;
+    Fix *f = *state;
+
+    peer_open(f);
+    one_more(&f->a, 6, 0, 0);
+    one_more(&f->b, 6, 1, 0);
+    one_more(&f->b, 7, 2, 0);
+    for (unsigned i = 0; i < UNETMM_REL_MSGS + 1 + half; i++) {
+        store(f, 8 * i, i, 8);
+    }
+    assert_int_equal(f->h.core.updates, 1 + half);
+    for (unsigned i = 0; i < UNETMM_REL_MSGS + 1 + half / 4; i++) {
+        store(f, FAKE_PAGE + 8 * i, i, 8);
+    }
+    /* The endpoint has its share once, not for each channel. */
+    assert_int_equal(store_until_end(f, &f->b, 7, 2),
+                     UNETMM_REL_MSGS + 1 + half / 4);
+    assert_int_equal(store_until_end(f, &f->b, 6, 1), half / 4);
+    assert_int_equal(store_until_end(f, &f->a, 6, 0), 0);
+    assert_int_equal(f->h.core.updates_shared, 0);
+}
+
+static void one_place(UnetmmParams *p)
+{
+    p->window_queue = 1;
+}
+
+/* All shared places are taken: the next process's stores go at once. */
+static void test_idle_channel(void **state)
+{
+    Fix *f = *state;
+
+    peer_open(f);
+    one_more(&f->a, 6, 0, 0);
+    one_more(&f->b, 6, 1, 0);
+    one_more(&f->b, 7, 2, 64);
+    for (unsigned i = 0; i < UNETMM_REL_MSGS + 2; i++) {
+        store(f, 8 * i, i, 8);
+    }
+    assert_int_equal(f->h.core.updates_shared, 1);
+    /* Those that grow: each waits in the channel's own place in its turn. */
+    for (unsigned i = 0; i < 8; i++) {
+        store(f, 2 * FAKE_PAGE + 16 * i, i, 8);
+        assert_true(channel_well(f, &f->b, 7));
+    }
+    assert_int_equal(store_until_end(f, &f->b, 6, 1), UNETMM_REL_MSGS + 1);
+    assert_true(channel_well(f, &f->a, 6));
+    assert_true(channel_well(f, &f->b, 7));
+}
+
+/*
+ * The oldest message is a store of an import that has been reported already:
+ * another one reports the end.
+ */
+static void test_overrun_blames_another(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_cmd_window w = window_cmd(0, 1, 0);
+
+    window_open(f, 0);
+    fake_import(&f->a, 7, PEER_CH, 5, 6, 100000, UNETMM_RIGHT_WRITE);
+    w.import = 7;
+    assert_int_equal(window_set(&f->a, w), UNETMM_CS_OK);
+    store(f, FAKE_PAGE, 1, 8);
+    store(f, FAKE_PAGE + 8, 2, 8);
+    peer_ack_as(f, PEER_MY, 0, UNETMM_ACK_REJECTED, UNETMM_WHY_REGION);
+    peer_ack(f, PEER_MY + 1, 0);
+    assert_int_equal(fake_expect(&f->a, UNETMM_CQE_UPDATE, UNETMM_ST_REVOKED,
+                                 0).notify.region, PEER_IMPORT);
+    assert_int_equal(store_until_end(f, &f->a, PEER_CH, 0),
+                     UNETMM_REL_MSGS - 1 + 1 + 32);
+    fake_ring_bell(&f->a);
+    assert_int_equal(fake_expect(&f->a, UNETMM_CQE_UPDATE, UNETMM_ST_OVERRUN,
+                                 0).notify.region, 7);
+    fake_expect_none(&f->a);
+}
+
+/* No message reports the end: a completion of the channel itself does. */
+static void test_overrun_blames_none(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_cmd_window w = window_cmd(0, 1, 0);
+
+    window_open(f, 0);
+    fake_import(&f->a, 7, PEER_CH, 5, 6, 100000, UNETMM_RIGHT_WRITE);
+    w.import = 7;
+    assert_int_equal(window_set(&f->a, w), UNETMM_CS_OK);
+    for (unsigned i = 0; i < UNETMM_REL_MSGS + 1; i++) {
+        store(f, FAKE_PAGE + 8 * i, i, 8);
+    }
+    /* The rejected one makes room for the one that waits. */
+    peer_ack_as(f, PEER_MY, 0, UNETMM_ACK_REJECTED, UNETMM_WHY_REGION);
+    peer_ack(f, PEER_MY + 1, 0);
+    fake_expect(&f->a, UNETMM_CQE_UPDATE, UNETMM_ST_REVOKED, 0);
+    assert_int_equal(store_until_end(f, &f->a, PEER_CH, 0), 1 + 32);
+    fake_ring_bell(&f->a);
+    assert_int_equal(fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_OVERRUN,
+                                 0).channel, PEER_CH);
+    fake_expect_none(&f->a);
 }
 
 /* ---- Ends --------------------------------------------------------------- */
@@ -799,6 +960,10 @@ int main(void)
         fix_test(test_store_lengths_saved),
         fix_test(test_queue_saved),
         fix_test(test_overrun),
+        fix_test(test_shares),
+        fix_test_with(test_idle_channel, one_place),
+        fix_test(test_overrun_blames_another),
+        fix_test(test_overrun_blames_none),
         fix_test(test_rejected),
         fix_test(test_cleared),
         fix_test(test_channel_cleared),

@@ -148,7 +148,7 @@ struct UnetmmCore {
 
     UnetmmWindow *windows;      /* params.window_pages of them */
     UnetmmStores **stores;      /* as `rels`: the stores for each */
-    uint32_t updates;           /* packets of stores that wait */
+    uint32_t updates, updates_shared;   /* packets of stores that wait */
     int64_t window_due_ns;      /* no packet of stores has to go before */
     UnetmmProxy *proxies;       /* params.proxy_pages of them */
     UnetmmStart *start;

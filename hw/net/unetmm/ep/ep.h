@@ -149,6 +149,7 @@ struct UnetmmEp {
     UnetmmRel *rels;            /* list of its reliable channels */
     UnetmmRel *rel_awake;       /* the last of them that does not rest */
     const UnetmmChannelOps *rel_ops;    /* their type, if there are any */
+    uint32_t updates_shared;    /* stores that wait in shared places */
     bool sq_waits;              /* no room in the next message's channel */
     bool rel_turn;              /* descriptors and packets alternate */
 };
@@ -194,6 +195,18 @@ static inline uint32_t unetmm_ep_cq_spare(const UnetmmEp *ep)
     uint32_t room = unetmm_ep_cq_room(ep);
 
     return room > kept ? room - kept : 0;
+}
+
+/*
+ * Of places that users share a user may have half of those that the others
+ * leave, rounded up.  Is there one more for a user who has `mine` of `used`?
+ */
+static inline bool unetmm_half_left(uint32_t places, uint32_t used,
+                                    uint32_t mine)
+{
+    uint32_t others = used - mine;
+
+    return others < places && mine < (places - others + 1) / 2;
 }
 
 /* ep/ep.c */

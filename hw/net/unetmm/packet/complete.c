@@ -53,15 +53,11 @@ static bool rel_post_cqe(UnetmmCore *core, UnetmmEp *ep,
     return unetmm_ep_complete(core, ep, cqe);
 }
 
-/* The import of an update; NULL: this is not an update. */
+/* The import of an update; NULL: it is no more. */
 static UnetmmImport *unasked_import(const UnetmmCore *core, UnetmmEp *ep,
                                     const UnetmmRelMsg *m)
 {
-    UnetmmImport *import = m->import < core->params.imports ?
-                           &ep->imports[m->import] : NULL;
-
-    return import && import->live && import->region == m->region &&
-           import->key == m->key ? import : NULL;
+    return unetmm_import_of(core, ep, m->import, m->region, m->key);
 }
 
 /*

@@ -254,13 +254,28 @@ static UnetmmRelTake send_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     return rel_place(core, ep, rel, f, payload);
 }
 
-/* Its data has no place yet: kept as it came, if the card has room for it. */
+/* Packets that the channel keeps whole. */
+static uint32_t rel_kept(const UnetmmRel *rel)
+{
+    uint32_t n = 0;
+
+    for (unsigned i = 0; i < UNETMM_REL_WINDOW; i++) {
+        n += rel->rx.kept[i].frame != NULL;
+    }
+    return n;
+}
+
+/*
+ * Its data has no place yet: kept as it came, if the channel may have one more
+ * of the places that all channels share (`reliable-keep`).
+ */
 static void send_early(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                        const struct unetmm_frame *f, const uint8_t *payload)
 {
     UnetmmQueued *q = &rel->rx.kept[f->psn % UNETMM_REL_WINDOW];
 
-    if (core->kept >= core->params.reliable_keep) {
+    if (!unetmm_half_left(core->params.reliable_keep, core->kept,
+                          rel_kept(rel))) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_room);
         return;
     }

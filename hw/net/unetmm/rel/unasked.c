@@ -52,9 +52,37 @@ bool unetmm_rel_update(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     return true;
 }
 
+/* Has a failure of stores of the message's import been reported already? */
+static bool overrun_silent(const UnetmmCore *core, UnetmmEp *ep,
+                           const UnetmmRelMsg *m)
+{
+    const UnetmmImport *import = unetmm_import_of(core, ep, m->import,
+                                                  m->region, m->key);
+
+    return m->unasked == UNETMM_REL_UPDATE && import && import->said;
+}
+
+/* The oldest message that can report the end of the channel, or NULL. */
+static const UnetmmRelMsg *overrun_blame(const UnetmmCore *core, UnetmmEp *ep,
+                                         UnetmmRel *rel)
+{
+    for (uint32_t i = rel->tx.msg_first; i != rel->tx.msg_end; i++) {
+        const UnetmmRelMsg *m = unetmm_rel_msg(rel, i);
+
+        if (!m->ended && !overrun_silent(core, ep, m)) {
+            return m;
+        }
+    }
+    return NULL;
+}
+
 void unetmm_rel_overrun(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
 {
-    unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_OVERRUN,
+    const UnetmmRelMsg *blame = overrun_blame(core, ep, rel);
+
+    /* Also a process that has not asked for CQE_CLOSED must hear of the end. */
+    ep->channels[rel->channel].tell |= !blame;
+    unetmm_rel_fail(core, ep, rel, blame, UNETMM_ST_OVERRUN,
                     UNETMM_WHY_CHANNEL);
 }
 

@@ -81,6 +81,16 @@ const UnetmmImport *unetmm_import_at(const UnetmmCore *core,
            &ep->imports[number] : NULL;
 }
 
+UnetmmImport *unetmm_import_of(const UnetmmCore *core, UnetmmEp *ep,
+                               uint32_t number, uint32_t region, uint32_t key)
+{
+    UnetmmImport *import = number < core->params.imports ?
+                           &ep->imports[number] : NULL;
+
+    return import && import->live && import->region == region &&
+           import->key == key ? import : NULL;
+}
+
 bool unetmm_import_allows(const UnetmmCore *core, const UnetmmEp *ep,
                           const UnetmmDescriptor *d)
 {

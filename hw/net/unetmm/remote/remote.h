@@ -115,6 +115,9 @@ bool unetmm_import_allows(const UnetmmCore *core, const UnetmmEp *ep,
 /* NULL: there is none with this number. */
 const UnetmmImport *unetmm_import_at(const UnetmmCore *core,
                                      const UnetmmEp *ep, uint32_t number);
+/* The same if it is still that of this region and key; or NULL. */
+UnetmmImport *unetmm_import_of(const UnetmmCore *core, UnetmmEp *ep,
+                               uint32_t number, uint32_t region, uint32_t key);
 /* UnetmmSavedParts.imports */
 void unetmm_imports_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
 

@@ -138,12 +138,13 @@ static const struct {
     { "reliable-channels", "reliable channels of all endpoints together, "
       "0..4096" },
     { "reliable-keep", "their packets kept that came before their turn, "
-      "0..4096" },
+      "0..4096; a channel may have half of the places that others leave" },
     { "regions", "ranges of memory exported to peers, 0..65536" },
     { "imports", "of them that each endpoint may use of peers, 0..1024" },
     { "window-pages", "pages for automatic update, 0..65536; 0: no BAR 4" },
     { "window-queue", "packets of stores that wait for their channels, "
-      "1..1048576" },
+      "beside one of each channel, 1..1048576; an endpoint may have half of "
+      "the places that others leave" },
     { "proxy-pages",
       "pages for user-level DMA start, 0..65536; 0: no BAR 1" },
     { "sysbuf-slots", "packets of the system buffer (redirect), 0..4096" },

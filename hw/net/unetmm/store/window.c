@@ -5,9 +5,14 @@
  * processor's value before it tells us, so that a load gives it back; here
  * it becomes part of a WRITE behind all that the channel was given before.
  * Nobody can be made to wait for a store.  So a store that the channel cannot
- * take now is queued, in the order of the stores, and when the card has no
- * more room for it (`window-queue`) the channel fails: memory that has some of
- * the stores but not those before them would be worse than none.
+ * take now is queued, in the order of the stores, and when there is no place
+ * for it the channel fails: memory that has some of the stores but not those
+ * before them would be worse than none.
+ *
+ * Each channel has a place of its own, for the first packet that waits: so no
+ * other process can make a store fail that the channel would take at once.
+ * The packets behind the first have places that all endpoints share
+ * (`window-queue`): an endpoint may have half of those that others leave.
  *
  * Lifetimes: a window is its endpoint's, an update its channel's.  Clearing a
  * window, or the import below it, lets earlier stores go on; the end of
@@ -174,19 +179,47 @@ static void window_close(UnetmmStores *s)
     s->due_ns = INT64_MAX;
 }
 
+static void window_count(UnetmmCore *core, UnetmmEp *ep, bool shared, int n)
+{
+    core->updates += n;
+    if (shared) {
+        core->updates_shared += n;
+        ep->updates_shared += n;
+    }
+}
+
+/* The first packet waits in the channel's own place, the others do not. */
+static void window_push(UnetmmCore *core, UnetmmEp *ep, UnetmmStores *s,
+                        UnetmmUpdate *u)
+{
+    window_count(core, ep, s->first, 1);
+    if (s->last) {
+        s->last->next = u;
+    } else {
+        s->first = u;
+    }
+    s->last = u;
+}
+
+/* The next packet moves to the channel's own place, if there is one. */
+static void window_pop(UnetmmCore *core, UnetmmEp *ep, UnetmmStores *s)
+{
+    UnetmmUpdate *u = s->first;
+
+    s->first = u->next;
+    if (!s->first) {
+        s->last = NULL;
+    }
+    window_count(core, ep, s->first, -1);
+    g_free(u);
+}
+
 /* Hands over complete stores, as far as the channel takes them. */
 static void window_hand_over(UnetmmCore *core, UnetmmEp *ep, UnetmmStores *s)
 {
     while (s->first && !(s->open && s->first == s->last) &&
            ep->rel_ops->update(core, ep, s->rel, s->first)) {
-        UnetmmUpdate *u = s->first;
-
-        s->first = u->next;
-        core->updates--;
-        g_free(u);
-    }
-    if (!s->first) {
-        s->last = NULL;
+        window_pop(core, ep, s);
     }
 }
 
@@ -205,14 +238,9 @@ void unetmm_window_go_on(UnetmmCore *core, UnetmmEp *ep, UnetmmStores *s)
 void unetmm_window_forget(UnetmmCore *core, UnetmmEp *ep, UnetmmStores *s)
 {
     while (s->first) {
-        UnetmmUpdate *u = s->first;
-
-        s->first = u->next;
-        core->updates--;
         unetmm_count(core, ep, UNETMM_C_drop_window, 1);
-        g_free(u);
+        window_pop(core, ep, s);
     }
-    s->last = NULL;
     window_close(s);
 }
 
@@ -222,11 +250,13 @@ void unetmm_window_forget(UnetmmCore *core, UnetmmEp *ep, UnetmmStores *s)
 static UnetmmUpdate *window_new(UnetmmCore *core, UnetmmStores *s,
                                 const UnetmmWindow *w, uint64_t remote)
 {
-    const UnetmmImport *import = unetmm_import_at(core, &core->eps[w->ep],
-                                                  w->import);
+    UnetmmEp *ep = &core->eps[w->ep];
+    const UnetmmImport *import = unetmm_import_at(core, ep, w->import);
     UnetmmUpdate *u;
 
-    if (core->updates >= core->params.window_queue) {
+    if (s->first && !unetmm_half_left(core->params.window_queue,
+                                      core->updates_shared,
+                                      ep->updates_shared)) {
         return NULL;
     }
     u = g_new(UnetmmUpdate, 1);
@@ -236,13 +266,7 @@ static UnetmmUpdate *window_new(UnetmmCore *core, UnetmmStores *s,
     u->key = import->key;
     u->remote = remote;
     u->len = 0;
-    core->updates++;
-    if (s->last) {
-        s->last->next = u;
-    } else {
-        s->first = u;
-    }
-    s->last = u;
+    window_push(core, ep, s, u);
     if (w->combine_bytes) {
         s->open = true;
         s->due_ns = core->ops->now_ns(core->host) + w->combine_ns;
@@ -295,7 +319,7 @@ static void window_store(UnetmmCore *core, const UnetmmWindow *w,
     unetmm_count(core, ep, UNETMM_C_window_stores, 1);
     u = window_tail(s, w, at, remote, bytes);
     if (!u) {
-        window_close(s);
+        unetmm_window_flush(core, ep, s);
         u = window_new(core, s, w, remote);
     }
     if (!u) {
@@ -410,19 +434,20 @@ static void updates_load(UnetmmStream *st, UnetmmCore *core, UnetmmStores *s,
     for (uint32_t i = 0; i < n && !st->wrong; i++) {
         UnetmmUpdate *u = g_new0(UnetmmUpdate, 1);
 
-        core->updates++;
-        if (s->last) {
-            s->last->next = u;
-        } else {
-            s->first = u;
-        }
-        s->last = u;
+        window_push(core, &core->eps[s->ep], s, u);
         unetmm_stream_enter(st, "update", i);
         update_save(st, u);
         unetmm_stream_leave(st);
     }
 }
 
+/* All of them: those that are shared, and one of each channel. */
+static uint32_t window_places(const UnetmmCore *core)
+{
+    return core->params.window_queue + core->params.reliable;
+}
+
+/* How many an endpoint may have is no matter here: it gets none beyond that. */
 void unetmm_stores_save(UnetmmStream *st, UnetmmCore *core, UnetmmStores *s)
 {
     uint32_t n = 0;
@@ -431,8 +456,7 @@ void unetmm_stores_save(UnetmmStream *st, UnetmmCore *core, UnetmmStores *s)
     for (UnetmmUpdate *u = s->first; u; u = u->next) {
         n++;
     }
-    n = unetmm_stream_choice(st, n,
-                             core->params.window_queue - core->updates + 1 +
+    n = unetmm_stream_choice(st, n, window_places(core) - core->updates + 1 +
                              (unetmm_stream_reads(st) ? 0 : n), "updates");
     if (unetmm_stream_reads(st)) {
         s->due_ns = INT64_MAX;
@@ -463,7 +487,7 @@ void unetmm_stores_save(UnetmmStream *st, UnetmmCore *core, UnetmmStores *s)
 static uint64_t windows_save_limit(const UnetmmCore *core)
 {
     return core->params.window_pages * 32ull +
-           core->params.window_queue * (UNETMM_MAX_INLINE + 32ull);
+           window_places(core) * (UNETMM_MAX_INLINE + 32ull);
 }
 
 const UnetmmModule unetmm_module_window = {
