@@ -467,6 +467,20 @@ static void check_misses(const UnetmmCore *core)
     assert_int_equal(core->misses_late, late);
 }
 
+/* A place without a channel: its misses have no owner. */
+static void check_no_rel(const UnetmmCore *core, uint32_t number)
+{
+    const UnetmmMiss *misses = &core->misses[core->params.endpoints *
+                                             UNETMM_EP_MISSES +
+                                             number * UNETMM_REL_MISSES];
+
+    for (unsigned kind = 0; kind < UNETMM_REL_MISSES; kind++) {
+        assert_null(misses[kind].owner);
+        assert_null(misses[kind].of);
+    }
+    assert_null(core->stores[number]);
+}
+
 /* A channel that is over sends nothing, and waits for no packet. */
 static void check_over(const UnetmmRel *rel)
 {
@@ -557,6 +571,9 @@ static void check_endpoints(const UnetmmCore *core)
 
         rels += rel != NULL;
         check_over(rel);
+        if (!rel) {
+            check_no_rel(core, i);
+        }
         acks += core->acks[i / 64] >> i % 64 & 1;
         assert_true(!rel || core->timed[i / 64] >> i % 64 & 1 ||
                     (rel->tx.deadline_ns == INT64_MAX &&
@@ -632,22 +649,38 @@ static void check_lists(const UnetmmCore *core)
     }
 }
 
-void fake_check_counts(const UnetmmCore *core)
+/* Of the system buffer; slots of a channel that is gone are promised, too. */
+static void check_sysbuf(const UnetmmCore *core)
 {
     const UnetmmSysbuf *sb = core->sysbuf;
-    uint32_t nfree = 0, full = 0, flows = 0;
+    uint32_t nfree = 0, full = 0, promised = 0;
+
+    for (uint32_t i = 0; i < sb->n; i++) {
+        nfree += sb->slots[i].state == UNETMM_SLOT_FREE;
+        full += sb->slots[i].state == UNETMM_SLOT_FULL;
+        promised += sb->slots[i].state != UNETMM_SLOT_FREE &&
+                    !sb->slots[i].share;
+        assert_true(sb->slots[i].state != UNETMM_SLOT_FREE ||
+                    !sb->slots[i].share);
+    }
+    for (uint32_t i = 0; i < core->params.reliable; i++) {
+        promised += core->rels[i] ? core->rels[i]->share.credits : 0;
+    }
+    assert_int_equal(sb->nfree, nfree);
+    assert_int_equal(sb->full_used, full);
+    assert_int_equal(sb->promised, promised);
+}
+
+void fake_check_counts(const UnetmmCore *core)
+{
+    uint32_t flows = 0;
 
     check_lists(core);
     check_misses(core);
     check_endpoints(core);
     check_landings(core);
     check_spaces(core);
-    for (uint32_t i = 0; i < sb->n; i++) {
-        nfree += sb->slots[i].state == UNETMM_SLOT_FREE;
-        full += sb->slots[i].state == UNETMM_SLOT_FULL;
-    }
-    assert_int_equal(sb->nfree, nfree);
-    assert_int_equal(sb->full_used, full);
+    check_sysbuf(core);
     for (uint32_t i = 0; i < core->params.flows; i++) {
         flows = core->flows[i].live ? i + 1 : flows;
     }

@@ -453,6 +453,49 @@ static void test_walk_waits(void **state)
     assert_int_equal(fake_card(&t->e).state, UNETMM_EP_RUNNING);
 }
 
+static Slots *taker;
+
+/*
+ * The process takes the completion that it has seen just before the card shows
+ * that it waits for room, so it does not ring.
+ */
+static void take_unseen(FakeHost *host, uint64_t addr, size_t bytes)
+{
+    if (addr == taker->e.index + offsetof(struct unetmm_ep_index, card) &&
+        fake_card(&taker->e).state & UNETMM_EP_CQ_BLOCKED) {
+        host->on_write = NULL;
+        fake_user_word(&taker->e, offsetof(struct unetmm_ep_user, cq_cons),
+                       1);
+    }
+}
+
+/* Having shown that it waits, the card looks again: no bell is needed. */
+static void test_walk_looks_again(void **state)
+{
+    Slots *t = *state;
+
+    t->e.cq_log2 = 1;
+    slots_open(t, SOURCE, 8);
+    fake_buffers(&t->d, 4, 2048);
+    slots_post(t, 0, 1);
+    slots_give(t, 100, 0);
+    fake_send_inline(&t->e, 1, 3, 8, 0x51, 0);
+    /* The place that is left belongs to a send whose page is absent. */
+    fake_send_at(&t->e, 1, SLOTS_PAGE(9), 100, 0x52);
+    t->d.hold_back = true;
+    fake_ring_bell(&t->e);
+    fake_serve(&t->d);
+    assert_int_equal(fake_card(&t->e).cq_prod, 1);
+    assert_int_equal(fake_card(&t->e).state, UNETMM_EP_RUNNING);
+    taker = t;
+    t->h.on_write = take_unseen;
+    fake_backup_serve(&t->d, 0);
+    assert_null(t->h.on_write);
+    assert_int_equal(fake_card(&t->e).cq_prod, 2);
+    fake_expect(&t->e, UNETMM_CQE_SENT, UNETMM_ST_OK, 0x51);
+    slots_got(t, 0, 100, 0);
+}
+
 /* ---- Beyond the tail ---- */
 
 static void test_beyond_the_tail(void **state)
@@ -936,6 +979,7 @@ int main(void)
         slots_test(test_fault_ring_full),
         slots_test(test_cq_full),
         slots_test(test_walk_waits),
+        slots_test(test_walk_looks_again),
         slots_test(test_beyond_the_tail),
         slots_test(test_tail_by_frame),
         slots_test(test_tail_waits_for_room),

@@ -840,6 +840,73 @@ static void test_slot_forgotten(void **state)
     sysbuf(f)->slots[oldest(f)].state = UNETMM_SLOT_TOLD;
 }
 
+/* Is this card's state one that a card can have?  If not, why. */
+static char *refused_why(Fix *f)
+{
+    GByteArray *saved = unetmm_core_save(&f->h.core);
+    char *why = NULL;
+    FakeHost other;
+
+    fake_host_init(&other, &f->h.core.params);
+    unetmm_core_load(&other.core, saved->data, saved->len, &why);
+    fake_check_counts(&other.core);
+    fake_host_free(&other);
+    g_byte_array_unref(saved);
+    return why;
+}
+
+static void expect_refused(Fix *f, const char *text)
+{
+    g_autofree char *why = refused_why(f);
+
+    assert_non_null(why);
+    assert_non_null(strstr(why, text));
+}
+
+static void test_bad_slots_saved(void **state)
+{
+    Fix *f = *state;
+    uint64_t addr;
+
+    open_all(f);
+    assert_null(refused_why(f));
+    addr = sysbuf(f)->slots[3].addr;
+    sysbuf(f)->slots[3].addr = 4;
+    expect_refused(f, "the system buffer could not have been given");
+    sysbuf(f)->slots[3].addr = addr;
+}
+
+/* Slots of channels that are gone, and promises: more than there are. */
+static void test_promises_saved(void **state)
+{
+    Fix *f = *state;
+
+    open_all(f);
+    give_write(f, 0, OFFSET, 100, LAST, 1);
+    assert_int_equal(fake_ep_destroy(&f->a), UNETMM_CS_OK);
+    fake_ep_create(&f->a);
+    assert_int_equal(set_channel(f, &f->a, 1, SLOTS - 1, 0), UNETMM_CS_OK);
+    assert_null(refused_why(f));
+    sysbuf(f)->slots[oldest(f) + 1].state = UNETMM_SLOT_TOLD;
+    expect_refused(f, "more slots are promised than there are");
+    sysbuf(f)->slots[oldest(f) + 1].state = UNETMM_SLOT_FREE;
+}
+
+/* A channel that was cleared keeps its promise until its slots are back. */
+static void test_cleared_saved(void **state)
+{
+    Fix *f = *state;
+
+    open_all(f);
+    give_write(f, 0, OFFSET, 100, LAST, 1);
+    assert_int_equal(clear_channel(&f->a, PEER_CH), UNETMM_CS_OK);
+    fake_ring_bell(&f->a);
+    assert_int_equal(sysbuf(f)->promised, CREDITS);
+    assert_null(refused_why(f));
+    fake_slot_serve(&f->d, 0);
+    assert_int_equal(sysbuf(f)->promised, 0);
+}
+
 /* ---- Many senders ------------------------------------------------------- */
 
 /*
@@ -917,6 +984,9 @@ int main(void)
         fix_test(test_pending),
         fix_test(test_asked),
         fix_test(test_slot_forgotten),
+        fix_test(test_bad_slots_saved),
+        fix_test(test_promises_saved),
+        fix_test(test_cleared_saved),
         fix_test(test_many),
     };
 

@@ -150,6 +150,8 @@ static void rejected(Fix *f, uint32_t psn, uint32_t why)
 {
     peer_expect_ack(f, PEER_YOURS + psn, 0, UNETMM_ACK_REJECTED, why);
     peer_silence(f);
+    /* The packet has been counted as rejected, and as nothing else. */
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_drop_rel_failed), 0);
 }
 
 static uint64_t bad_keys(Fix *f)

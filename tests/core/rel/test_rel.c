@@ -1759,6 +1759,37 @@ static void clear_as(Fix *f, uint8_t flags)
     assert_int_equal(fake_command(&f->d, cmd, NULL), UNETMM_CS_OK);
 }
 
+/* A channel that was cleared, and whose sends still complete, says nothing. */
+static void test_no_ack_of_a_cleared_channel(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    for (unsigned i = 0; i < 16; i++) {
+        fake_send_inline(&f->a, FIX_WIRE, 1, 8, i, 0);
+        fake_ring_bell(&f->a);
+    }
+    fake_wire_clear(&f->h);
+    f->h.answer = UNETMM_SENT_QUEUED;
+    send_small(f, 20, 99);
+    assert_int_equal(f->h.wire->len, 1);
+    give_whole(f, YOURS, 20, 1);
+    assert_int_equal(f->h.core.acks_owed, 1);
+    clear_as(f, 0);
+    assert_int_equal(f->h.core.rels_used, 1);
+    assert_int_equal(f->h.core.acks_owed, 0);
+    f->h.answer = UNETMM_SENT_DONE;
+    fake_wire_clear(&f->h);
+    unetmm_core_sent(&f->h.core, true);
+    expect_silence(f);
+    for (unsigned i = 0; i < 16; i++) {
+        fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, i);
+    }
+    fake_ring_bell(&f->a);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_BAD_CHANNEL, 99);
+    assert_int_equal(f->h.core.rels_used, 0);
+}
+
 static void expect_told(Fix *f, uint8_t status)
 {
     struct unetmm_cqe cqe = fake_expect(&f->a, UNETMM_CQE_CLOSED, status, 0);
@@ -2024,6 +2055,7 @@ static const struct CMUnitTest tests[] = {
     fix_test_with(test_destroy, slow),
     fix_test_with(test_stop, slow),
     fix_test_with(test_reset, slow),
+    fix_test(test_no_ack_of_a_cleared_channel),
     fix_test(test_told),
     fix_test(test_told_of_all),
     fix_test(test_told_later),

@@ -109,7 +109,6 @@ void unetmm_rel_close(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
     unetmm_rel_give_back(rel, UNETMM_ST_BAD_CHANNEL);
     unetmm_rel_no_ack(core, rel);
     rel_leave(core, ep, rel);
-    ep->sq_waits = false;
 }
 
 void unetmm_rel_attach(UnetmmCore *core, UnetmmRel *rel, uint16_t slot)
