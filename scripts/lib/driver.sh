@@ -10,7 +10,7 @@ DRIVER_SOURCES=(guest-driver hw/net/unetmm/abi/unetmm_hw.h
 driver_dir() {
     local kernel
     kernel=$(kernel_dir "$1")
-    echo "$CACHE/driver/$1-$(hash_text "$kernel" \
+    echo "$CACHE/driver/$1-$(hash_text "$kernel" "$(declare -f build_driver)" \
         "$(hash_files "$REPO" "${DRIVER_SOURCES[@]}")")"
 }
 
@@ -26,7 +26,9 @@ build_driver() {
     local kernel dir=$2
     kernel=$(kernel_dir "$1")
     copy_driver "$dir/src"
-    make -C "$dir/src/guest-driver" -j "$(nproc)" KDIR="$kernel/headers" W=1
+    # The names of files in warnings do not depend on the cache's place.
+    make -C "$dir/src/guest-driver" -j "$(nproc)" KDIR="$kernel/headers" W=1 \
+        KCFLAGS="-fmacro-prefix-map=$dir/src/="
     cp "$dir/src/guest-driver/unetmm.ko" "$dir/"
 }
 

@@ -32,11 +32,25 @@ initramfs_file() {
         cut -c1-16)/initrd"
 }
 
+# strip_paths FILE...: removes all that depends on the place of its build: debugging
+# information, names of object files, and the hash of those.
+strip_paths() {
+    strip --strip-debug --remove-section=.note.gnu.build-id "$@"
+}
+
+# add_file SOURCE TARGET: an executable file; those of our build are stripped.
+add_file() {
+    install -D -m 755 "$1" "$2"
+    case "$(readlink -f "$1")" in
+        "$(readlink -f "$CACHE")"/guest/*) strip_paths "$2" ;;
+    esac
+}
+
 # add_program ROOT SOURCE TARGET: the file and the libraries it needs. Those go
 # where the loader looks by default; programs find them without an rpath.
 add_program() {
     local root=$1 source=$2 target=$3 library
-    install -D -m 755 "$source" "$root/$target"
+    add_file "$source" "$root/$target"
     { ldd "$source" 2>/dev/null || true; } |
         sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p; s/^\t\(\/[^ ]*\) .*/\1/p' |
         while read -r library; do
@@ -45,7 +59,7 @@ add_program() {
                 *) target=usr/lib/x86_64-linux-gnu/$(basename "$library") ;;
             esac
             [ -e "$root/$target" ] ||
-                install -D -m 755 "$(readlink -f "$library")" "$root/$target"
+                add_file "$(readlink -f "$library")" "$root/$target"
         done
 }
 
@@ -106,7 +120,7 @@ make_root() {
         "$root/lib/modules/$release/extra/unetmm.ko"
     # A debugger reads the types and lines from the file in the driver's build;
     # every boot would have to unpack them.
-    strip --strip-debug "$root/lib/modules/$release/extra/unetmm.ko"
+    strip_paths "$root/lib/modules/$release/extra/unetmm.ko"
     depmod -b "$root" "$release"
     install -m 755 "$REPO/tests/guest/init" "$root/init"
     echo 'root::0:0:root:/root:/bin/sh' >"$root/etc/passwd"
@@ -116,6 +130,8 @@ make_root() {
 make_initramfs() {
     local dir=$2
     make_root "$1" "$dir/root"
+    # The same bytes whenever and wherever it is packed
+    find "$dir/root" -exec touch --no-dereference --date=@0 {} +
     # Uncompressed: an emulated CPU would spend more on unpacking it than the
     # host's disk cache spends on reading it.
     (cd "$dir/root" && find . -print0 | LC_ALL=C sort -z |
