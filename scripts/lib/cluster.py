@@ -396,14 +396,14 @@ def virtual_scripts(nodes, mtu, command):
 def follow_virtual(nodes, limit):
     """Prints the first guest's output as it comes, until all end; its status."""
     first, shown = nodes.guests[0], 0
-    deadline = time.monotonic() + limit if limit else None
+    deadline = nodes.deadline(limit) if limit else None
     while first.running():
         shown = show_new(first.results(), shown)
         if not all(guest.running() or guest.status() == 0
                    for guest in nodes.guests[1:]):
             break
-        if deadline and time.monotonic() > deadline:
-            return late(limit)
+        if deadline and deadline.passed():
+            return late(limit, first.UNIT)
         time.sleep(0.1)
     statuses = nodes.wait(BOOT_LIMIT_SECONDS)
     show_new(first.results(), shown)
@@ -481,7 +481,8 @@ def build_parser():
         "card's operations and events by the host's clock, or with --switch lockstep "
         "the frames in virtual time")
     add("--limit", type=float, metavar="SECONDS",
-        help="end COMMAND with status 124 if it takes longer (default: none)")
+        help="end COMMAND with status 124 if it takes longer (default: none); with "
+        "--switch lockstep seconds of virtual time")
     return parser
 
 
@@ -550,9 +551,10 @@ def show_new(text, shown):
     return max(shown, len(text))
 
 
-def late(limit):
+def late(limit, unit="s"):
     """Says that the command has taken too long; the status for it."""
-    print(f"error: not done after {limit:g} s: use a longer --limit", file=sys.stderr)
+    print(f"error: not done after {limit:g} {unit}: use a longer --limit",
+          file=sys.stderr)
     return 124
 
 

@@ -12,6 +12,7 @@ a program, it runs two script files and prints their output.
 """
 
 import argparse
+import contextlib
 import copy
 import ctypes
 import json
@@ -32,6 +33,8 @@ import vm  # noqa: E402  (beside this file)
 STATUS_WORD = "unetmm-run-status"
 CARD = "unetmm0"
 PR_SET_PDEATHSIG = 1
+# The host's time between two looks at a deadline
+LOOK_SECONDS = 0.2
 LIBC = ctypes.CDLL(None)
 
 
@@ -106,8 +109,33 @@ class Qmp:
 
     def close(self):
         """Lets another client connect."""
-        self._file.close()
+        # A command that a QEMU did not take, since it ended, is written again here.
+        with contextlib.suppress(OSError):
+            self._file.close()
         self._socket.close()
+
+
+class Deadline:
+    """The end of a guest's time, by the host's clock."""
+
+    def __init__(self, seconds):
+        self._end = time.monotonic() + seconds
+
+    def passed(self):
+        """True once the time is over."""
+        return time.monotonic() > self._end
+
+
+class SharedDeadline:
+    """The end of the time of guests that run together."""
+
+    def __init__(self, guests, seconds):
+        self._ends = [(guest, guest.deadline(seconds)) for guest in guests]
+
+    def passed(self):
+        """True once the time of a guest that still runs is over."""
+        return any(end.passed() for guest, end in self._ends
+                   if guest.running())
 
 
 class Guest:
@@ -118,6 +146,11 @@ class Guest:
     run      text of the script that it runs, or None for none
     options  more arguments of scripts/vm, as a list
     """
+
+    # The host's seconds for an answer of QEMU
+    ANSWER_SECONDS = 10
+    # The unit of a deadline's seconds
+    UNIT = "s"
 
     def __init__(self, name, workdir, run=None, options=()):
         self.name = name
@@ -246,13 +279,13 @@ class Guest:
     def qmp(self, name, /, **arguments):
         """Executes a QMP command; connects at the first call."""
         if self._qmp is None:
-            deadline = time.monotonic() + 10
+            deadline = Deadline(self.ANSWER_SECONDS)
             while not os.path.exists(self.qmp_path):
-                if time.monotonic() > deadline or not self.running():
+                if deadline.passed() or not self.running():
                     raise GuestError(f"{self.name}: no control socket; "
                                      f"{self.trouble()}")
                 time.sleep(0.02)
-            self._qmp = Qmp(self.qmp_path)
+            self._qmp = Qmp(self.qmp_path, self.ANSWER_SECONDS)
         return self._qmp.command(name, **arguments)
 
     def card_get(self, name):
@@ -265,19 +298,27 @@ class Guest:
         self.qmp("qom-set", path=f"/machine/peripheral/{CARD}", property=name,
                  value=value)
 
+    def deadline(self, seconds):
+        """The end of so many seconds of the clock that limits this guest."""
+        return Deadline(seconds)
+
     def wait(self, seconds):
         """Waits for the guest to power off; returns the script's status.
 
         Raises GuestError when it takes longer, when QEMU fails, or when the
         script did not come to its end.
         """
+        return self.wait_until(self.deadline(seconds), seconds)
+
+    def wait_until(self, deadline, seconds):
+        """As wait(), for a deadline of so many seconds that began before."""
         try:
-            code = self._wait_for_last(seconds)
+            code = self._wait_for_last(deadline)
         except subprocess.TimeoutExpired:
             self._ask_what_hangs()
             self.kill()
-            raise GuestError(f"{self.name}: not done after {seconds:.0f} s; "
-                             f"{self.trouble()}") from None
+            raise GuestError(f"{self.name}: not done after {seconds:g} "
+                             f"{self.UNIT}; {self.trouble()}") from None
         if code:
             raise GuestError(f"{self.name}: QEMU ended with {code}; "
                              f"{self.trouble()}")
@@ -287,12 +328,16 @@ class Guest:
                              f"{self.trouble()}")
         return status
 
-    def _wait_for_last(self, seconds):
+    def _wait_for_last(self, deadline):
         """Waits for the QEMU that the machine ends in; returns its status."""
-        deadline = time.monotonic() + seconds
         while True:
             process = self._process
-            code = process.wait(max(0, deadline - time.monotonic()))
+            try:
+                code = process.wait(LOOK_SECONDS)
+            except subprocess.TimeoutExpired:
+                if deadline.passed():
+                    raise
+                continue
             with self._moving:
                 if process is self._process:
                     return code
@@ -430,16 +475,16 @@ class Pair:
 
         When one fails, the other's wait is cut short: its peer is gone.
         """
-        deadline = time.monotonic() + seconds
-        while self.a.running() and self.b.running():
-            if time.monotonic() > deadline:
-                break
+        deadline = self.deadline(seconds)
+        while self.a.running() and self.b.running() and not deadline.passed():
             time.sleep(0.05)
-        statuses = []
-        for guest in sorted((self.a, self.b), key=Guest.running):
-            left = max(0.0, deadline - time.monotonic())
-            statuses.append((guest.name, guest.wait(left)))
+        statuses = [(guest.name, guest.wait_until(deadline, seconds))
+                    for guest in sorted((self.a, self.b), key=Guest.running)]
         return tuple(status for _, status in sorted(statuses))
+
+    def deadline(self, seconds):
+        """The end of so many seconds for both guests."""
+        return SharedDeadline((self.a, self.b), seconds)
 
     def close(self):
         """Ends the running guests and removes the files."""

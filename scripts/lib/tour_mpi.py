@@ -16,6 +16,7 @@ from tour import DemoError, clocks, parse_lines
 VIRTUAL = True
 # On two quiet CPUs; the ranks poll, so that the guests meet at each 10 us of virtual time.
 TAKES = "four minutes or more"
+# Of virtual time
 LIMIT_SECONDS = 900
 NODES = 2
 # Up to this size ofi_rxm copies a message, in pieces; of a longer one the receiver reads

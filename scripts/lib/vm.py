@@ -433,14 +433,14 @@ def read_file(path):
         return file.read()
 
 
-def initrd_with_more(initrd, script, overlays):
-    """INITRD with the files of OVERLAYS and SCRIPT as /run; returns a descriptor.
+def initrd_with_more(initrd, script, more):
+    """INITRD with the files of MORE archives and SCRIPT as /run; returns a descriptor.
 
     The archive lives in memory and in a descriptor that QEMU inherits, so
     nothing is left to clean up, however the guest ends.
     """
     archive = read_file(initrd)
-    for overlay in overlays:
+    for overlay in more:
         archive += b"\0" * (-len(archive) % 4) + read_file(overlay)
     if script:
         archive += b"\0" * (-len(archive) % 4)
@@ -452,15 +452,21 @@ def initrd_with_more(initrd, script, overlays):
     return descriptor
 
 
+def overlays(options):
+    """The archives of more files for the guest."""
+    found = [options.overlay] if options.overlay else []
+    if options.python:
+        found.append(setup_paths("python-guest")["python-guest"])
+    return found
+
+
 def prepare(options):
     """Returns (command, descriptors that it must inherit)."""
     qemu, kernel, initrd = find_images(options)
     descriptors = []
-    overlays = [options.overlay] if options.overlay else []
-    if options.python:
-        overlays.append(setup_paths("python-guest")["python-guest"])
-    if (options.run or overlays) and not options.dry_run:
-        descriptors.append(initrd_with_more(initrd, options.run, overlays))
+    more = overlays(options)
+    if (options.run or more) and not options.dry_run:
+        descriptors.append(initrd_with_more(initrd, options.run, more))
         initrd = f"/proc/self/fd/{descriptors[0]}"
     command = [qemu, "-nodefaults", "-no-user-config", "-display", "none",
                "-no-reboot", "-machine", options.machine]

@@ -9,6 +9,7 @@ import time
 
 import pair
 import vm
+from virtual import STILL_SECONDS
 
 HELLO, FRAME, MARK, BYE = range(1, 5)
 MAGIC = 0x3150534c
@@ -64,7 +65,7 @@ class Machine:
     def qmp(self, name, /, **arguments):
         """Executes a QMP command."""
         if self._qmp is None:
-            self._qmp = pair.Qmp(self.qmp_path)
+            self._qmp = pair.Qmp(self.qmp_path, STILL_SECONDS)
         return self._qmp.command(name, **arguments)
 
     def get(self, name, port=0):
@@ -81,11 +82,11 @@ class Machine:
         with open(self.stderr_path, encoding="utf-8", errors="replace") as file:
             return file.read()
 
-    def until(self, condition, problem, limit=20):
+    def until(self, condition, problem):
         """Waits for a condition."""
-        deadline = time.monotonic() + limit
+        deadline = pair.Deadline(STILL_SECONDS)
         while not condition():
-            if time.monotonic() > deadline or self.process.poll() is not None:
+            if deadline.passed() or self.process.poll() is not None:
                 raise AssertionError(f"{problem}; it says: {self.said()}")
             time.sleep(0.01)
 
@@ -99,7 +100,7 @@ class Peer:
     """The other end of a port with server=on."""
 
     def __init__(self, path):
-        deadline = time.monotonic() + 20
+        deadline = pair.Deadline(STILL_SECONDS)
         while True:
             self.socket = socket.socket(socket.AF_UNIX)
             try:
@@ -107,10 +108,10 @@ class Peer:
                 break
             except OSError:
                 self.socket.close()
-                if time.monotonic() > deadline:
+                if deadline.passed():
                     raise
                 time.sleep(0.01)
-        self.socket.settimeout(20)
+        self.socket.settimeout(STILL_SECONDS)
 
     def __enter__(self):
         return self
