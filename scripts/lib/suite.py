@@ -48,7 +48,23 @@ def lib_shell(function, *arguments):
     return done.stdout.splitlines()
 
 
-def run(command, limit, env=None, cwd=REPO):
+def wait_for(process, limit, out, talks):
+    """The status, or None after `limit` seconds, of a command that talks without a
+    word in them.  A limit of None: the command has its own limits."""
+    said, since = -1, time.monotonic()
+    while True:
+        try:
+            return process.wait(1)
+        except subprocess.TimeoutExpired:
+            size = os.fstat(out.fileno()).st_size
+            if talks and size != said:
+                said, since = size, time.monotonic()
+            if limit is not None and time.monotonic() - since > limit:
+                process.kill()
+                return None
+
+
+def run(command, limit, env=None, cwd=REPO, talks=False):
     """Runs a command; returns (status, output).  Status None: out of time."""
     if shutil.which(command[0]) is None:
         raise StageError(f"there is no {command[0]}: scripts/setup packages "
@@ -58,11 +74,7 @@ def run(command, limit, env=None, cwd=REPO):
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out,
                               stderr=subprocess.STDOUT, cwd=cwd,
                               env={**os.environ, **(env or {})}) as process:
-            try:
-                status = process.wait(limit)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                status = None
+            status = wait_for(process, limit, out, talks)
         out.seek(0)
         return status, out.read()
 
@@ -277,7 +289,7 @@ def stage_style(options):
         (checkpatch, options, "Linux's checkpatch: the driver", kernel,
          tracked("guest-driver/*.[ch]"), read_waivers("linux")),
         (if_changed, options, [*scripts, shutil.which("shellcheck")], one,
-         "shellcheck: the scripts", ["shellcheck", "-x", *scripts]),
+         "shellcheck: the scripts", ["shellcheck", "-x", *scripts], 1200),
         (one, "the specification's tables agree with the header",
          [os.path.join(SCRIPTS, "gen-spec-tables"), "--check"]),
         (one, "the tests, functions, files and options of the documents exist",
@@ -511,20 +523,27 @@ def stage_tools(_options):
                                time.monotonic() - start, status)
 
 
-def own_runner(name, options, long_limit):
+def own_runner(name, options, long_limit, talks=False):
     """The results of tests/NAME/run, which knows --long."""
     command = [os.path.join(REPO, "tests", name, "run")]
     if options.long:
         command.append("--long")
     start = time.monotonic()
-    status, output = run(command, long_limit if options.long else 900)
+    status, output = run(command, long_limit if options.long else 900,
+                         talks=talks)
     yield from tap_results("", output, shown(command),
                            time.monotonic() - start, status)
 
 
 def stage_lockstep(options):
     """Machines in one virtual time: the protocol, equal runs, pinned figures."""
-    yield from own_runner("lockstep", options, 3600)
+    # Its guests have limits of virtual time; each test says a line.
+    yield from own_runner("lockstep", options, 3600, talks=True)
+
+
+def stage_commands(options):
+    """The commands that the documents show."""
+    yield from own_runner("commands", options, 3600, talks=True)
 
 
 def stage_fabtests(options):
@@ -534,7 +553,7 @@ def stage_fabtests(options):
 
 def stage_mpi(options):
     """scripts/cluster, and MPI on its guests."""
-    yield from own_runner("mpi", options, 3600)
+    yield from own_runner("mpi", options, 3600, talks=True)
 
 
 def stage_docs(_options):
@@ -549,34 +568,42 @@ def stage_docs(_options):
 def stage_demo(options):
     """scripts/demo, and checks of its reports.
 
-    Without --long: the first tour, and of the others one pair, by the seed; the tour mpi
-    takes long.
+    Without --long: the first tour, with --virtual as well, and of the others one pair,
+    by the seed; the tour mpi takes long.
     """
     pairs = ((("vmmc", vmmc_facts), ("npf", npf_facts)),
              (("netvm", netvm_facts), ("ethernet", ethernet_facts)))
     yield from demo_results("messages", message_facts)
+    yield from demo_results("messages", message_facts, ("--virtual",), None)
     for number, pair in enumerate(pairs):
         if options.long or GUEST_SEED % len(pairs) == number:
             for tour, facts in pair:
                 yield from demo_results(tour, facts)
     if options.long:
-        yield from demo_results("mpi", mpi_facts)
+        for tour, facts in (("vmmc", vmmc_facts), ("netvm", netvm_facts),
+                            ("npf", npf_facts)):
+            yield from demo_results(tour, facts, ("--virtual",), None)
+        yield from demo_results("mpi", mpi_facts, (), None)
 
 
-def demo_results(tour, facts):
-    """One tour, and the facts that must be true of its report."""
+def demo_results(tour, facts, words=(), limit=300):
+    """One tour, and the facts that must be true of its report.
+
+    In virtual time a tour has limits of virtual time, and the host's is no limit.
+    """
     with tempfile.TemporaryDirectory() as directory:
         report = os.path.join(directory, "demo.json")
-        command = [os.path.join(SCRIPTS, "demo"), "--tour", tour, "--json",
-                   report]
-        result = one(f"scripts/demo --tour {tour} ends well", command, 300)
+        command = [os.path.join(SCRIPTS, "demo"), "--tour", tour, *words,
+                   "--json", report]
+        result = one(f"{' '.join(['scripts/demo --tour', tour, *words])} ends well",
+                     command, limit)
         yield result
         if result.outcome != PASS:
             return
         with open(report, encoding="utf-8") as file:
             data = json.load(file)
     for name, good in facts(data):
-        yield Result(f"demo: {name}", PASS if good else FAIL, 0,
+        yield Result(" ".join(["demo:", name, *words]), PASS if good else FAIL, 0,
                      json.dumps(data, indent=1), result.repeat)
 
 
@@ -750,6 +777,7 @@ STAGES = {
     "lockstep": (stage_lockstep, ["qemu", "initramfs-6.1", "unit"]),
     "mpi": (stage_mpi, ["qemu", "initramfs-6.1", "unit", "mpi-guest",
             "mpi5-guest"]),
+    "commands": (stage_commands, ["qemu", "initramfs-6.1", "unit"]),
     "tools": (stage_tools, ["qemu", "initramfs-6.1", "unit", "python-guest"]),
     "fabtests": (stage_fabtests, ["qemu", "initramfs-6.1", "fabtests"]),
     "docs": (stage_docs, ["docs"]),

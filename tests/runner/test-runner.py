@@ -10,9 +10,12 @@ import contextlib
 import importlib.machinery
 import importlib.util
 import io
+import itertools
 import os
+import subprocess
 import sys
 import tempfile
+from unittest import mock
 
 sys.dont_write_bytecode = True
 ROOT = os.path.realpath(sys.argv[1])
@@ -30,6 +33,7 @@ def load(name, *path):
 
 sys.path.insert(0, os.path.join(ROOT, "scripts", "lib"))
 suite = load("suite", "scripts", "lib", "suite.py")
+commands = load("commands", "scripts", "lib", "commands.py")
 run = load("e2e_run", "tests", "e2e", "run")
 
 GOOD = """\
@@ -370,7 +374,68 @@ def a_check_that_passed_is_not_repeated():
             suite.passed.CACHE = cache
 
 
-TESTS = [a_program_that_others_need_has_no_turn, each_boot_has_a_turn, a_check_that_passed_is_not_repeated, a_wire_has_two_ends, a_good_program_passes, a_program_must_end_as_its_tests_say,
+class Running:
+    """A program that says a word after each of some seconds, and ends after the last."""
+
+    def __init__(self, seconds):
+        self.now, self.seconds, self.killed = 0, list(seconds), False
+        self.file = tempfile.TemporaryFile("w")     # pylint: disable=R1732
+
+    def wait(self, seconds):
+        """Until it ends, or so many seconds."""
+        self.now += seconds
+        if self.seconds and self.now >= self.seconds[0]:
+            self.now -= self.seconds.pop(0)
+            self.file.write("word\n")
+            self.file.flush()
+        if self.seconds:
+            raise subprocess.TimeoutExpired("x", seconds)
+        return 3
+
+    def kill(self):
+        """It is out of time."""
+        self.killed = True
+
+
+def a_limit_may_be_one_of_silence():
+    """Of the others the time in all is limited; None: it has limits of its own."""
+    for seconds, limit, talks, status in (
+            ([9, 9, 9], 10, True, 3), ([9, 9, 9], 10, False, None),
+            ([9, 13, 9], 10, True, None), ([5, 4], 10, False, 3),
+            ([900, 900], None, False, 3)):
+        program, clock = Running(seconds), itertools.count()
+        with mock.patch.object(suite.time, "monotonic", lambda: next(clock)):
+            found = suite.wait_for(program, limit, program.file, talks)
+        program.file.close()
+        assert found == status and program.killed == (status is None), seconds
+
+
+def commands_of_pages_are_found():
+    """Those of blocks of code that begin with a program of ours."""
+    def found(code, text):
+        return [command for command in map(commands.command_of, code(text)) if command]
+
+    assert found(commands.rst_code, "Text::\n\n  scripts/vm --id 1   # one\n  ls\n\n"
+                 "  $ unetmm-stat\n\nscripts/vm is text.\n\n.. code::\n\n"
+                 "   sudo scripts/x\nscripts/not\n") == \
+        ["scripts/vm --id 1", "unetmm-stat", "sudo scripts/x"]
+    assert found(commands.markdown_code, "scripts/a\n```\nscripts/b\n```\nscripts/c"
+                 ) == ["scripts/b"]
+    assert found(commands.manual_code, ".EX\nunetmm-bw \\-\\-listen\n.EE\nunetmm-x\n"
+                 ) == ["unetmm-bw --listen"]
+
+
+def what_runs_a_command_must_exist():
+    for how in ("run", "not: a reason", "stage: demo", "tests/commands/run: by_hand",
+                "tests/tools/run: gdb_miss"):
+        assert commands.problem_of(how) is None, how
+    for how in ("not", "not: ", "stage: none", "tests/commands/run: none", "tests/none: x",
+                "tests/commands/run"):
+        assert commands.problem_of(how), how
+
+
+TESTS = [a_limit_may_be_one_of_silence, commands_of_pages_are_found,
+         what_runs_a_command_must_exist, a_program_that_others_need_has_no_turn, each_boot_has_a_turn, a_check_that_passed_is_not_repeated, a_wire_has_two_ends, a_good_program_passes, a_program_must_end_as_its_tests_say,
          a_program_must_keep_to_its_plan, the_script_asks_for_each_status,
          what_is_left_out_is_counted, a_skip_must_be_allowed_on_its_kernel,
          an_expected_complaint_is_expected_once,
