@@ -439,11 +439,13 @@ static void run_callers(unsigned n)
 
 static void one_thread(void *argument)
 {
+    (void)argument;
     run_callers(1);
 }
 
 static void many_threads(void *argument)
 {
+    (void)argument;
     run_callers(THREADS);
 }
 
