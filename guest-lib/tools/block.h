@@ -2,8 +2,8 @@
 /*
  * unetmm-block: a block server on reliable channels, and its load generator.
  *
- * A client exports its buffers and says HELLO.  Its requests are messages; the
- * data is the server's to move: for a READ it goes from the file into a chunk of
+ * A client exports its buffers and says HELLO, with the key of the export.  Its
+ * requests are messages; the data is the server's to move: for a READ it goes from the file into a chunk of
  * the communication buffer and is written from there to the client, for a WRITE it
  * is read from the client into a chunk and goes from there to the file.  Each
  * request has one reply, with its tag, when all that is done.  So do the targets
@@ -31,7 +31,7 @@ struct block_request {
     uint32_t op;
     uint32_t length;                    /* READ, WRITE */
     uint64_t offset;                    /* in the file */
-    uint64_t remote;                    /* HELLO: export; else where in it */
+    uint64_t remote;                    /* HELLO: key; else the client's address */
     uint64_t tag;                       /* comes back */
 };
 

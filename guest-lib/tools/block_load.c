@@ -29,6 +29,7 @@ struct client {
     struct unetmm_ep *ep;
     int channels[BLOCK_SESSIONS];
     uint8_t *memory;
+    uint64_t key, base;                 /* of the export that the memory is */
     struct slot *slots;                 /* depth of each session */
     unsigned nslots;
     uint64_t blocks;
@@ -156,7 +157,7 @@ static void begin(struct client *c, struct run *run, unsigned n)
     }
     ask(c, n / c->opt->depth,
         slot->state == SLOT_WRITE ? BLOCK_WRITE : BLOCK_READ, n,
-        slot->block * c->opt->size, (uint64_t)n * c->opt->size);
+        slot->block * c->opt->size, c->base + (uint64_t)n * c->opt->size);
 }
 
 static void check(const struct client *c, unsigned n)
@@ -239,7 +240,9 @@ static void make_memory(struct client *c)
         fail("no memory for %u requests of %u bytes", c->nslots, c->opt->size);
     }
     ret = unetmm_export(c->ctx, EXPORT_ID, c->memory, bytes,
-                        UNETMM_RIGHT_READ | UNETMM_RIGHT_WRITE, 0, 0);
+                        UNETMM_RIGHT_READ | UNETMM_RIGHT_WRITE,
+                        UNETMM_EXPORT_KEYED, 0);
+    ret = ret ? ret : unetmm_export_key(c->ctx, EXPORT_ID, &c->key, &c->base);
     if (ret) {
         fail_call(ret, UNETMM_CALL_EXPORT, "cannot export the buffers");
     }
@@ -259,7 +262,7 @@ static void connect_all(struct client *c)
             fail_call(ret, UNETMM_CALL_CONNECT, "cannot connect to the server");
         }
         c->channels[i] = ret;
-        ask_and_hear(c, i, BLOCK_HELLO, EXPORT_ID);
+        ask_and_hear(c, i, BLOCK_HELLO, c->key);
     }
     if (block_le64(c->reply.value[1]) < c->opt->size) {
         fail("the server's chunks have %llu bytes: use a smaller --size",

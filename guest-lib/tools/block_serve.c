@@ -34,8 +34,8 @@ struct session {
     bool dropped, closed;               /* an entry of it; its CLOSED: see keep() */
     uint32_t generation;
     uint32_t outstanding;               /* requests, replies on their way */
-    int import;
-    uint64_t remote_bytes;
+    uint64_t key;                       /* of the client's export */
+    uint64_t heard_ns;                  /* its last request */
 };
 
 struct job {
@@ -72,6 +72,9 @@ static void open_file(struct server *s)
     s->file = open(s->opt->file, O_RDWR | O_CLOEXEC);
     if (s->file < 0 || fstat(s->file, &st)) {
         fail("%s cannot be opened: %s", s->opt->file, strerror(errno));
+    }
+    if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)) {
+        fail("%s is neither a file nor a disk", s->opt->file);
     }
     s->file_bytes = (uint64_t)st.st_size;
     if (S_ISBLK(st.st_mode) &&
@@ -189,10 +192,7 @@ static void session_end(struct server *s, int channel, bool closed)
 {
     struct session *session = &s->sessions[channel];
 
-    if (session->open) {
-        unetmm_unimport(s->ep, session->import);
-        s->open--;
-    }
+    s->open -= session->open;
     session->open = session->dropped = session->closed = false;
     session->generation++;
     session->outstanding = 0;
@@ -226,23 +226,17 @@ static void reply(struct server *s, int channel,
     }
 }
 
+/*
+ * The client's card, not its driver, checks the key, with each operation: an import would
+ * make this thread wait for the driver's answer.
+ */
 static void hello(struct server *s, int channel,
                   const struct block_request *request)
 {
     struct session *session = &s->sessions[channel];
     const uint64_t value[3] = { s->file_bytes, s->buffer.chunk };
-    uint64_t length;
-    int ret;
 
-    ret = unetmm_import(s->ep, channel, request->remote,
-                        UNETMM_RIGHT_READ | UNETMM_RIGHT_WRITE, 0, &length);
-    if (ret < 0) {
-        /* Asking its driver has cost time: it does not do so again and again. */
-        session_end(s, channel, false);
-        return;
-    }
-    session->import = ret;
-    session->remote_bytes = length;
+    session->key = request->remote;
     session->open = true;
     s->open++;
     s->greeted++;
@@ -284,11 +278,11 @@ static void job_move(struct server *s, unsigned chunk)
     int ret;
 
     if (r->op == BLOCK_READ) {
-        ret = unetmm_write(s->ep, session->import, r->remote, at, r->length, 0,
-                           chunk, 0);
+        ret = unetmm_write_key(s->ep, job->channel, session->key, r->remote, at,
+                               r->length, 0, chunk, 0);
     } else {
-        ret = unetmm_read(s->ep, session->import, r->remote, at, r->length,
-                          chunk, 0);
+        ret = unetmm_read_key(s->ep, job->channel, session->key, r->remote, at,
+                              r->length, chunk, 0);
     }
     if (ret) {
         job_end(s, chunk, (uint32_t)-ret);
@@ -369,6 +363,32 @@ static void want(struct server *s, int channel,
 
 /* ---- Completions --------------------------------------------------------- */
 
+/*
+ * True: there is room for one more session.  One that has asked for nothing within the
+ * timeout makes room.
+ */
+static bool has_room(struct server *s)
+{
+    struct session *idle = NULL;
+
+    if (s->open < BLOCK_SESSIONS) {
+        return true;
+    }
+    for (unsigned i = 0; i < s->channels; i++) {
+        struct session *session = &s->sessions[i];
+
+        if (session->open && !session->outstanding &&
+            (!idle || session->heard_ns < idle->heard_ns)) {
+            idle = session;
+        }
+    }
+    if (!idle || now_ns() - idle->heard_ns < (uint64_t)s->opt->timeout_ns) {
+        return false;
+    }
+    session_end(s, (int)(idle - s->sessions), false);
+    return true;
+}
+
 static void on_request(struct server *s, const struct unetmm_completion *c)
 {
     struct session *session = &s->sessions[c->channel];
@@ -383,10 +403,11 @@ static void on_request(struct server *s, const struct unetmm_completion *c)
         session->outstanding >= 2 * BLOCK_DEPTH ||
         r.op < BLOCK_HELLO || r.op > BLOCK_STATUS ||
         session->open == (r.op == BLOCK_HELLO) ||
-        (r.op == BLOCK_HELLO && s->open == BLOCK_SESSIONS)) {
+        (r.op == BLOCK_HELLO && !has_room(s))) {
         session_end(s, c->channel, false);
         return;
     }
+    session->heard_ns = now_ns();
     session->outstanding++;
     if (r.op == BLOCK_HELLO) {
         hello(s, c->channel, &r);

@@ -88,6 +88,9 @@ struct visitor {
     uint8_t *memory;
 };
 
+/* Of the visitors' memory, as the server is told */
+static uint64_t key, base;
+
 static void visit(struct visitor *v, struct unetmm_ctx *ctx)
 {
     struct unetmm_channel_attr attr = UNETMM_CHANNEL_ATTR_INIT;
@@ -158,9 +161,9 @@ static void other_protocols(struct unetmm_ctx *ctx)
     ask(&v, BLOCK_READ, 0, 512, 0);
     sent_away(&v);
     visit(&v, ctx);
-    ask(&v, BLOCK_HELLO, 0, 0, EXPORT);
+    ask(&v, BLOCK_HELLO, 0, 0, key);
     CHECK_EQ(answer(&v), 0);
-    ask(&v, BLOCK_HELLO, 0, 0, EXPORT);
+    ask(&v, BLOCK_HELLO, 0, 0, key);
     sent_away(&v);
 }
 
@@ -170,10 +173,19 @@ static void impossible(struct unetmm_ctx *ctx, const uint8_t *memory)
     struct visitor v;
 
     visit(&v, ctx);
-    ask(&v, BLOCK_HELLO, 0, 0, EXPORT + 1);
-    sent_away(&v);
+    ask(&v, BLOCK_HELLO, 0, 0, key ^ 1);
+    CHECK_EQ(answer(&v), 0);
+    ask(&v, BLOCK_READ, 0, 4096, base);
+    CHECK_EQ(answer(&v), EREMOTEIO);
+    station_close(&v.station);
     visit(&v, ctx);
-    ask(&v, BLOCK_HELLO, 0, 0, EXPORT);
+    ask(&v, BLOCK_HELLO, 0, 0, UINT64_MAX);
+    CHECK_EQ(answer(&v), 0);
+    ask(&v, BLOCK_READ, 0, 4096, base);
+    CHECK_EQ(answer(&v), EINVAL);
+    station_close(&v.station);
+    visit(&v, ctx);
+    ask(&v, BLOCK_HELLO, 0, 0, key);
     CHECK_EQ(answer(&v), 0);
     ask(&v, BLOCK_READ, 0, 0, 0);
     CHECK_EQ(answer(&v), EINVAL);
@@ -185,12 +197,12 @@ static void impossible(struct unetmm_ctx *ctx, const uint8_t *memory)
     CHECK_EQ(answer(&v), ENOSPC);
     ask(&v, BLOCK_READ, UINT64_MAX - 511, 1024, 0);
     CHECK_EQ(answer(&v), ENOSPC);
-    ask(&v, BLOCK_READ, 0, 4096, MEMORY - 4095);
-    CHECK_EQ(answer(&v), ERANGE);
+    ask(&v, BLOCK_READ, 0, 4096, base + MEMORY - 4095);
+    CHECK_EQ(answer(&v), EREMOTEIO);
     ask(&v, BLOCK_WRITE, 0, 4096, UINT64_MAX - 100);
-    CHECK_EQ(answer(&v), ERANGE);
+    CHECK_EQ(answer(&v), EREMOTEIO);
     CHECK_BYTES(memory, MEMORY, 0x5a);
-    ask(&v, BLOCK_READ, 0, 4096, MEMORY - 4096);
+    ask(&v, BLOCK_READ, 0, 4096, base + MEMORY - 4096);
     CHECK_EQ(answer(&v), 0);
     CHECK_BYTES(memory, MEMORY - 4096, 0x5a);
     station_close(&v.station);
@@ -205,7 +217,8 @@ static void garbage(void)
 
     memset(memory, 0x5a, MEMORY);
     CHECK_RET(unetmm_export(ctx, EXPORT, memory, MEMORY, UNETMM_RIGHT_READ |
-                            UNETMM_RIGHT_WRITE, 0, 0), 0);
+                            UNETMM_RIGHT_WRITE, UNETMM_EXPORT_KEYED, 0), 0);
+    CHECK_RET(unetmm_export_key(ctx, EXPORT, &key, &base), 0);
     serve(&server, "--forever");
     load_start(&client, "--fill --verify --writes 20 --count 60");
     other_protocols(ctx);

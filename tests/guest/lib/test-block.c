@@ -13,21 +13,30 @@
 
 #include <cmocka.h>
 
-#define CHANNELS    4
+#define CHANNELS    (BLOCK_SESSIONS + 4)
 #define PENDING     8192
 #define QUEUE       4096            /* the server's */
-#define EXPORT      7
+#define KEY         0x700000009ull      /* region 7, key 9 */
+#define ADDRESS     0x5000u
 
 static uint32_t mtu[CHANNELS];      /* 0: the number is free */
 static struct unetmm_completion pending[PENDING];
-static unsigned first, npending, callers, disconnects, replies, step;
-static bool flooded;
+static unsigned first, npending, callers, disconnects, replies, step, chunks;
+static struct unetmm_request_ moved;            /* the last operation on a client */
+static uint8_t chunk[BLOCK_UNIT];
+static void (*turn)(void);
+static void go_on_flooding(void);
 
 static int card_queue(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
                       size_t len, int is_inline)
 {
-    assert_int_equal(len, sizeof(struct block_reply));
-    replies++;
+    if (is_inline) {
+        assert_int_equal(len, sizeof(struct block_reply));
+        replies++;
+    } else {
+        assert_ptr_equal(iov->iov_base, chunk);
+        moved = ep->request;
+    }
     return 0;
 }
 
@@ -133,8 +142,8 @@ int __wrap_unetmm_disconnect(struct unetmm_ep *ep, int channel)
 {
     mtu[channel] = 0;
     disconnects++;
-    callers += disconnects == 1 || (flooded && disconnects <= 3);
-    if (flooded && disconnects == 2) {
+    callers += disconnects == 1 || (turn == go_on_flooding && disconnects <= 3);
+    if (turn == go_on_flooding && disconnects == 2) {
         for (unsigned i = 0; i < 100; i++) {
             arrive(UNETMM_CQE_RECEIVED, 1, NULL);
         }
@@ -143,26 +152,20 @@ int __wrap_unetmm_disconnect(struct unetmm_ep *ep, int channel)
     return 0;
 }
 
+/* It would wait for the client's driver, and all clients for it. */
 int __wrap_unetmm_import(struct unetmm_ep *ep, int channel, uint64_t id, unsigned rights,
                          int64_t ns, uint64_t *length);
 int __wrap_unetmm_import(struct unetmm_ep *ep, int channel, uint64_t id, unsigned rights,
                          int64_t ns, uint64_t *length)
 {
-    assert_int_equal(id, EXPORT);
-    *length = BLOCK_UNIT;
-    return 0;
-}
-
-int __wrap_unetmm_unimport(struct unetmm_ep *ep, int import);
-int __wrap_unetmm_unimport(struct unetmm_ep *ep, int import)
-{
-    return 0;
+    fail_msg("the server waits for a client");
+    return -EIO;
 }
 
 static void greet(unsigned channel)
 {
     const struct block_request hello = {
-        .op = block_le32(BLOCK_HELLO), .remote = block_le64(EXPORT),
+        .op = block_le32(BLOCK_HELLO), .remote = block_le64(KEY),
     };
 
     arrive(UNETMM_CQE_RECEIVED, channel, &hello);
@@ -215,11 +218,7 @@ int __wrap_unetmm_wait(struct unetmm_ep *ep, struct unetmm_completion *c, unsign
 {
     if (first == npending) {
         first = npending = 0;
-        if (flooded) {
-            go_on_flooding();
-        } else {
-            go_on();
-        }
+        turn();
     }
     return card_poll(ep, c, n);
 }
@@ -238,16 +237,17 @@ void buffer_free(struct block_buffer *b, struct unetmm_ctx *ctx,
 
 int buffer_take(struct block_buffer *b)
 {
-    return -1;
+    return chunks ? (int)--chunks : -1;
 }
 
-void buffer_give(struct block_buffer *b, unsigned chunk)
+void buffer_give(struct block_buffer *b, unsigned n)
 {
+    chunks++;
 }
 
-uint8_t *buffer_at(const struct block_buffer *b, unsigned chunk)
+uint8_t *buffer_at(const struct block_buffer *b, unsigned n)
 {
-    return NULL;
+    return chunk;
 }
 
 uint64_t buffer_resident(const struct block_buffer *b)
@@ -255,19 +255,22 @@ uint64_t buffer_resident(const struct block_buffer *b)
     return 0;
 }
 
-static void serve(void)
+/* Runs the server until it ends by itself; `turn` is the clients' side. */
+static void serve(void (*clients)(void), unsigned expected)
 {
     char name[] = "test-block-XXXXXX";
     struct block_options opt = { .file = name, .json = true, .service = 1 };
     int fd = mkstemp(name);
 
     assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, BLOCK_UNIT), 0);
     close(fd);
     memset(mtu, 0, sizeof(mtu));
-    first = npending = callers = disconnects = replies = step = 0;
+    first = npending = callers = disconnects = replies = step = chunks = 0;
+    turn = clients;
     assert_int_equal(block_serve(&opt), EXIT_SUCCESS);
     unlink(name);
-    assert_int_equal(replies, 1);
+    assert_int_equal(replies, expected);
 }
 
 /*
@@ -276,17 +279,71 @@ static void serve(void)
  */
 static void end_of_the_caller_before(void **state)
 {
-    flooded = false;
-    serve();
+    serve(go_on, 1);
     assert_int_equal(disconnects, 2);
 }
 
 /* The same, when more waits than there is room for. */
 static void end_in_a_flood(void **state)
 {
-    flooded = true;
-    serve();
+    serve(go_on_flooding, 1);
     assert_int_equal(disconnects, 6);
+}
+
+static void go_on_reading(void)
+{
+    const struct block_request want = {
+        .op = block_le32(BLOCK_READ), .length = block_le32(BLOCK_UNIT),
+        .remote = block_le64(ADDRESS),
+    };
+
+    step++;
+    if (step == 1) {
+        callers = chunks = 1;
+        greet(0);
+        arrive(UNETMM_CQE_RECEIVED, 0, &want);
+    } else if (step == 2) {
+        assert_int_equal(moved.channel, 0);
+        assert_int_equal(moved.offset, ADDRESS);
+        assert_int_equal(moved.import, (uint32_t)KEY);
+        assert_int_equal(moved.flags >> UNETMM_REGION_SHIFT_, KEY >> 32);
+        arrive(UNETMM_CQE_SENT, 0, NULL);
+    } else {
+        assert_int_equal(step, 3);
+        arrive(UNETMM_CQE_CLOSED, 0, NULL);
+    }
+}
+
+/* Data moves by the key that the client gave away, and nobody is asked for it. */
+static void data_moves_by_key(void **state)
+{
+    serve(go_on_reading, 2);
+}
+
+static void go_on_idly(void)
+{
+    unsigned i;
+
+    step++;
+    if (step == 1) {
+        callers = BLOCK_SESSIONS + 1;
+        for (i = 0; i <= BLOCK_SESSIONS; i++) {
+            greet(i);
+            arrive(UNETMM_CQE_SENT, 0, NULL);
+            pending[npending - 1].user_data = 0x100000000ull | i;
+        }
+        return;
+    }
+    assert_int_equal(step, 2);
+    for (i = 0; i <= BLOCK_SESSIONS; i++) {
+        arrive(UNETMM_CQE_CLOSED, i, NULL);
+    }
+}
+
+/* All sessions are taken, by clients that ask for nothing: the oldest makes room. */
+static void idle_sessions_make_room(void **state)
+{
+    serve(go_on_idly, BLOCK_SESSIONS + 1);
 }
 
 int main(void)
@@ -294,6 +351,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(end_of_the_caller_before),
         cmocka_unit_test(end_in_a_flood),
+        cmocka_unit_test(data_moves_by_key),
+        cmocka_unit_test(idle_sessions_make_room),
     };
 
     return cmocka_run_group_tests_name("block", tests, NULL, NULL);
