@@ -14,9 +14,11 @@ static void say(const char *format, va_list args)
 {
     /* Rows that were printed belong before the reason why no more come. */
     fflush(stdout);
+    flockfile(stderr);
     fprintf(stderr, "%s: ", tool_name);
     vfprintf(stderr, format, args);
     fputc('\n', stderr);
+    funlockfile(stderr);
 }
 
 void complain(const char *format, ...)

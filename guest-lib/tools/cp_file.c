@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -106,10 +107,10 @@ int cp_path_open(int directory, const char *path, const char **name)
 
 static void temporary_name(struct cp_file *file)
 {
-    static unsigned count;
+    static atomic_uint count;
 
     snprintf(file->temporary, sizeof(file->temporary), ".unetmm-cp-%ld-%u",
-             (long)getpid(), count++);
+             (long)getpid(), atomic_fetch_add(&count, 1));
 }
 
 /* Best without a name: then the kernel removes it, however we end. */
@@ -158,13 +159,14 @@ static int link_as(const struct cp_file *file, const char *name)
         -errno : 0;
 }
 
-/* Those that no file of this process gets; the umask is read by setting it. */
-static mode_t masked(void)
-{
-    mode_t mask = umask(0777);
+/* The rights that no file of this process gets */
+static mode_t mask;
 
+/* The umask is read by setting it, which no other thread may see. */
+void cp_file_init(void)
+{
+    mask = umask(0777);
     umask(mask);
-    return mask;
 }
 
 /* Neither follows a link that is there: it fails, or replaces that. */
@@ -173,7 +175,7 @@ int cp_file_finish(struct cp_file *file, const char *name, mode_t mode,
 {
     int ret;
 
-    if (fchmod(file->fd, mode & 0755 & ~masked()) || fsync(file->fd)) {
+    if (fchmod(file->fd, mode & 0755 & ~mask) || fsync(file->fd)) {
         return -errno;
     }
     if (!replace && !file->temporary[0]) {

@@ -37,6 +37,9 @@ bool cp_path_good(const char *path, size_t length);
  */
 int cp_path_open(int directory, const char *path, const char **name);
 
+/* Before there are threads; the umask must not change afterwards. */
+void cp_file_init(void);
+
 /* 0 or -errno */
 int cp_file_create(struct cp_file *file, int directory);
 int cp_file_write(struct cp_file *file, const void *bytes, size_t length);

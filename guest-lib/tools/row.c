@@ -124,8 +124,10 @@ void row_text(json_t *row, const char *name, const char *text)
 
 void row_print(json_t *row)
 {
+    flockfile(stdout);
     json_dumpf(row, stdout, FLAGS);
     putchar('\n');
     fflush(stdout);
+    funlockfile(stdout);
     json_decref(row);
 }

@@ -20,6 +20,7 @@
 #define ACCEPTED        64
 #define FAKE_UNANSWERED 1024u
 #define REPEAT_NS       10000000u
+#define IMPORT_ONCE_NS  3000000000u
 
 enum frame_type {
     PROBE, PROBE_ACK, CONNECT, CONNECT_ACK, REFUSED, USER, IMPORT, IMPORT_ACK,
@@ -963,13 +964,15 @@ static int do_redirect_go(const struct unetmm_redirect_id *request)
     return 0;
 }
 
-/* Asks the process at the other end of a channel. */
+/* Asks the process at the other end of a channel; without a deadline, too. */
 static bool ask_peer(const struct unetmm_import *request,
                      struct unetmm_export *theirs)
 {
+    uint64_t end = request->deadline_ns ? request->deadline_ns :
+        sys_now_ns() + IMPORT_ONCE_NS;
+
     if (!repeat_until(fake.channels[request->channel].card, IMPORT,
-                      (int)request->channel, request->id,
-                      request->deadline_ns, &asked.known)) {
+                      (int)request->channel, request->id, end, &asked.known)) {
         return false;
     }
     theirs->length = asked.length;
@@ -1135,6 +1138,16 @@ uint64_t fake_driver_sent(void)
     sent = fake.sent;
     pthread_mutex_unlock(&fake.lock);
     return sent;
+}
+
+unsigned fake_driver_waiting(void)
+{
+    unsigned waiting;
+
+    pthread_mutex_lock(&fake.lock);
+    waiting = fake.waiting;
+    pthread_mutex_unlock(&fake.lock);
+    return waiting;
 }
 
 int fake_driver_leaks(void)

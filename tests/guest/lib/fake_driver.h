@@ -42,6 +42,8 @@ bool fake_held(void);
 /* Posting calls (source ktlb) that were not refused; messages sent */
 uint64_t fake_driver_posts(void);
 uint64_t fake_driver_sent(void);
+/* Callers that have not been accepted */
+unsigned fake_driver_waiting(void);
 
 /* Open files, mappings and endpoints that have not been given back */
 int fake_driver_leaks(void);

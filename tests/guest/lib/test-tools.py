@@ -19,7 +19,7 @@ MANUALS = os.path.join(ROOT, "guest-lib", "man")
 sys.path.insert(0, os.path.join(ROOT, "scripts", "lib"))
 import schemas  # noqa: E402  (of this checkout)
 
-ROWS, INFO, STAT = map(schemas.validator, ("results", "info", "stat"))
+ROWS, INFO, STAT, CP = map(schemas.validator, ("results", "info", "stat", "cp"))
 PEER = "52:54:00:00:00:01"
 # On a busy machine the other end may be long in coming.
 COMMON = ["--timeout", "60", "--json", "--verify", "--buffers", "16"]
@@ -411,11 +411,74 @@ def other_operation_is_said():
                 run.stderr
 
 
+def copy(files, directory):
+    """Copies them to a receiver, into the directory; the sender's rows."""
+    with tempfile.TemporaryDirectory() as sockets:
+        environment = dict(os.environ, UNETMM_FAKE_DIR=sockets)
+        # The driver's double does not redirect parts that writes lie across.
+        with subprocess.Popen(
+                [tool("cp"), "--listen", "-d", "/fake/1", "--copy", "--timeout", "60",
+                 "--json", "--directory", directory], env=environment,
+                stdout=subprocess.PIPE, text=True) as listener:
+            await_card(sockets, listener)
+            run = subprocess.run(
+                [tool("cp"), *files, PEER, "-d", "/fake/2", "--json", "--timeout",
+                 "60"], env=environment, capture_output=True, text=True, timeout=100)
+            received = listener.communicate(timeout=100)[0]
+    assert (run.returncode, run.stderr, listener.returncode) == (0, "", 0), run
+    rows = [json.loads(line) for line in run.stdout.splitlines()]
+    for row, line in zip(rows, received.splitlines(), strict=True):
+        CP.validate(row)
+        assert row["checksum"] == json.loads(line)["checksum"], (row, line)
+    return rows
+
+
+def copies_are_whole():
+    """Also where the size is not that of the content, or is that of whole pieces."""
+    with tempfile.TemporaryDirectory() as directory, \
+            tempfile.TemporaryDirectory() as source:
+        files = ["/proc/version", "/sys/kernel/mm/transparent_hugepage/enabled"]
+        for name, size in (("empty", 0), ("piece", 4 << 20), ("more", (9 << 20) + 1)):
+            files.append(os.path.join(source, name))
+            with open(files[-1], "wb") as file:
+                file.write(os.urandom(size))
+        files.append(os.path.join(source, "sparse"))
+        with open(files[-1], "wb") as file:
+            file.truncate(5 << 20)
+        assert os.stat(files[0]).st_size == 0 and os.stat(files[1]).st_size == 4096
+        rows = copy(files, directory)
+        for path, row in zip(files, rows, strict=True):
+            with open(path, "rb") as file:
+                wanted = file.read()
+            with open(os.path.join(directory, os.path.basename(path)), "rb") as file:
+                assert wanted == file.read() and row["bytes"] == len(wanted), row
+
+
+def only_files_are_copied():
+    """The others get a sentence before anybody is called."""
+    with tempfile.TemporaryDirectory() as source:
+        fifo, right = (os.path.join(source, name) for name in ("fifo", "file"))
+        os.mkfifo(fifo)
+        with open(right, "wb"):
+            pass
+        for name, word in ((fifo, "not a file that can be copied"),
+                           ("/dev/zero", "not a file that can be copied"),
+                           ("/dev/tty", "not a file that can be copied"),
+                           (source, "-r"), ("/nosuch", "No such file"),
+                           (os.path.join(source, ".hidden"), "of that name")):
+            for files in ([name], [right, name]):
+                sentence([tool("cp"), *files, PEER, "-d", "/fake/2"], 1, name + ": ",
+                         word)
+        sentence([tool("cp"), "-r", "/nosuch", PEER], 1, "/nosuch: No such file")
+        sentence([tool("cp"), right, PEER, "-d", "/fake/2", "--timeout", "1"], 1,
+                 "cannot connect")
+
+
 def programs():
     """Each tool's name and its program."""
     return [(os.path.basename(path).removeprefix("fake-unetmm-").removeprefix(
         "unetmm-"), path) for path in
-            OTHERS + [tool(name) for name in ("pingpong", "bw", "stat", "info")]]
+            OTHERS + [tool(name) for name in ("pingpong", "bw", "stat", "info", "cp")]]
 
 
 def help_teaches():
@@ -611,7 +674,7 @@ TESTS = [
     info_shows_parameters, info_without_cards, info_finds_peers, garbage_is_refused,
     mistakes_get_one_sentence, operations, operations_have_bandwidth,
     operations_have_their_limits,
-    other_operation_is_said, help_teaches,
+    other_operation_is_said, help_teaches, copies_are_whole, only_files_are_copied,
 ]
 
 
