@@ -2,10 +2,13 @@
 /*
  * unetmm-pingpong: latency between two processes, half of a round trip.
  *
- * One message is on its way at a time.  A datagram may be lost: the connecting
- * side then sends the message again after a while, and again after twice that,
- * counts it as lost, and leaves its time out of the samples.  The listening
- * side answers a message that it has answered before with the same answer.
+ * One message is on its way at a time.  Its time is a sample, however late the answer
+ * is: the slowest ones matter most.  A datagram may be lost.  The connecting side
+ * therefore asks the listening one, when the answer is late, whether the message has
+ * come; the word of that goes behind the answer.  If there is none by then, the
+ * message or the answer is lost: the connecting side counts that, takes no sample, and
+ * sends the message again.  The listening side answers a message that it has answered
+ * before with the same answer.
  */
 #include "onesided.h"
 #include "results.h"
@@ -13,8 +16,7 @@
 
 #include <stdlib.h>
 
-#define RESEND_NS       (50 * NS_PER_MS)
-#define MOST_RESEND_NS  (800 * NS_PER_MS)
+#define ASK_NS          (50 * NS_PER_MS)
 
 static const char doc[] =
 "Measures how long a message takes from one process to another: the smallest\n"
@@ -95,7 +97,7 @@ static void make_room(struct session *s)
 {
     struct event event;
 
-    session_event(s, &event, (int64_t)RESEND_NS);
+    session_event(s, &event, (int64_t)ASK_NS);
     if (event.type == EVENT_FRAME) {
         session_release(s, &event);
     }
@@ -133,7 +135,6 @@ struct result {
     size_t nsamples;
     uint64_t lost;              /* messages that were sent again */
     uint64_t resent;            /* how often, in all */
-    uint64_t patience;          /* ns until a message is sent again */
     uint64_t bad;
 };
 
@@ -142,7 +143,7 @@ struct turn {
     uint32_t seq;
     uint64_t sent_ns;
     uint64_t done_ns;           /* 0: the answer is not complete */
-    bool resent;
+    uint32_t resent;            /* how often it was sent again */
 };
 
 static void on_answer(struct session *s, const struct plan *plan,
@@ -161,44 +162,65 @@ static void on_answer(struct session *s, const struct plan *plan,
     session_release(s, event);
 }
 
+/* Has this message come, and with it all of an answer?  Asked behind it. */
+static void ask(struct session *s, const struct plan *plan, const struct turn *turn)
+{
+    const struct control asked = {
+        .type = CONTROL_ASKED, .run = (uint16_t)plan->run, .w = { turn->resent },
+        .q = { turn->seq },
+    };
+
+    session_control(s, &asked);
+}
+
+/* The word about the last time that it was sent; not about an earlier one. */
+static bool is_told(const struct event *event, const struct plan *plan,
+                    const struct turn *turn)
+{
+    const struct control *told = &event->control;
+
+    return event->type == EVENT_CONTROL && told->type == CONTROL_TOLD &&
+        told->run == (uint16_t)plan->run && told->q[0] == turn->seq &&
+        told->w[0] == turn->resent;
+}
+
+/* All that was on its way before the peer's word is here, or is lost. */
+static void send_again(struct session *s, const struct plan *plan, struct turn *turn,
+                       struct result *result)
+{
+    result->lost += !turn->resent;
+    result->resent++;
+    turn->resent++;
+    send_message(s, plan, turn->seq);
+}
+
 static void exchange(struct session *s, const struct plan *plan,
                      struct turn *turn, struct assembly *a,
                      struct result *result)
 {
-    uint64_t first, now;
+    uint64_t asked, now;
 
     assembly_start(a, plan->nframes);
     prepare_message(s, plan, false, turn->seq);
-    first = turn->sent_ns = now_ns();
+    asked = turn->sent_ns = now_ns();
     send_message(s, plan, turn->seq);
     while (!turn->done_ns) {
         struct event event;
 
-        session_event(s, &event, (int64_t)result->patience);
+        session_event(s, &event, (int64_t)ASK_NS);
+        now = now_ns();
         if (event.type == EVENT_FRAME) {
             on_answer(s, plan, &event, a, turn, result);
-            continue;
-        }
-        now = now_ns();
-        if (now - turn->sent_ns < result->patience) {
-            continue;
-        }
-        if (now - first > s->opt->timeout_ns) {
+        } else if (now - turn->sent_ns > s->opt->timeout_ns) {
             fail("the peer has stopped answering, after %zu messages of "
                  "%u bytes", result->nsamples, plan->size);
+        } else if (is_told(&event, plan, turn)) {
+            send_again(s, plan, turn, result);
+            asked = now;
+        } else if (!s->opt->reliable && now - asked >= ASK_NS) {
+            ask(s, plan, turn);
+            asked = now;
         }
-        result->lost += !turn->resent;
-        result->resent++;
-        turn->resent = true;
-        turn->sent_ns = now;
-        if (result->patience < MOST_RESEND_NS) {
-            result->patience *= 2;
-        }
-        send_message(s, plan, turn->seq);
-    }
-    /* Kept for the next where the machine is so slow that it was too short. */
-    if (!turn->resent && result->patience > RESEND_NS) {
-        result->patience /= 2;
     }
 }
 
@@ -382,7 +404,7 @@ static void round_of(struct one_sided *o, uint64_t size, struct plan *plan,
 static void measure(struct one_sided *o, uint64_t size,
                     struct progress *progress, FILE *samples)
 {
-    struct result result = { .patience = RESEND_NS };
+    struct result result = { 0 };
     struct session *s = o->s;
     uint64_t end = now_ns() + s->opt->duration_ns;
     struct plan made, *plan = &made;
@@ -508,6 +530,17 @@ static void serve_start(struct server *server, const struct control *control)
     prepare_message(server->s, &plan, true, plan.first);
 }
 
+/* The answer, if there was one, goes before this. */
+static void tell(struct server *server, const struct control *asked)
+{
+    struct control told = *asked;
+
+    told.type = CONTROL_TOLD;
+    if (server->running && asked->run == (uint16_t)server->plan.run) {
+        session_control(server->s, &told);
+    }
+}
+
 /* False: the peer is done, or refused. */
 static bool serve_event(struct server *server, struct event *event)
 {
@@ -521,6 +554,9 @@ static bool serve_event(struct server *server, struct event *event)
         case CONTROL_START:
             serve_start(server, &event->control);
             return !server->refused;
+        case CONTROL_ASKED:
+            tell(server, &event->control);
+            break;
         case CONTROL_END:
             session_control(server->s, &ended);
             return false;

@@ -55,6 +55,9 @@ enum control_type {
     CONTROL_ALIVE,              /* from a side with one-sided operations */
     CONTROL_CHECK,              /* q: first and number of messages written */
     CONTROL_CHECKED,            /* its answer; q[0] again; w[0]: bad ones */
+    CONTROL_ASKED,              /* behind message q[0], whose answer is late; w[0]:
+                                   how often it was sent again */
+    CONTROL_TOLD,               /* the same words, behind the answer to the message */
 };
 
 struct control {

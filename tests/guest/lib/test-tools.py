@@ -4,9 +4,11 @@
 
 usage: test-tools.py DIRECTORY-OF-THE-FAKE-TOOLS SOURCE-ROOT OTHER-TOOL...
 """
+import itertools
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -99,21 +101,10 @@ def pingpong_pinned_spread():
     assert rows[0]["source"] == "pinned" and rows[0]["memory"] == 4 << 20
 
 
-def undisturbed(name, *arguments, **more):
-    """A pair's rows.  An answer that comes late, because the machine stood still,
-    counts as lost: then once more, a few times; a loss each time is one."""
-    for _ in range(5):
-        rows = pair(name, *arguments, **more)
-        if not any(r["lost"] for r in rows):
-            break
-    return rows
-
-
 def posting_by_call():
     for name, options in (("pingpong", ["--size", "8,1k,20000"]),
                           ("bw", ["--size", "8,1k,20000", "--bidir"])):
-        rows = undisturbed(name, ["--count", "50", *options],
-                           both=["--source", "ktlb"])
+        rows = pair(name, ["--count", "50", *options], both=["--source", "ktlb"])
         assert len(rows) >= 3
         for r in rows:
             assert r["source"] == "ktlb" and r["verified"] and not r["bad"]
@@ -122,10 +113,9 @@ def posting_by_call():
 
 def reliable_channels():
     for name in ("pingpong", "bw"):
-        rows = undisturbed(name, ["--count", "60", "--size", "8,20000,100000"],
-                           both=["--reliable"],
-                           env={"UNETMM_FAKE_LOSS": "50",
-                                "UNETMM_FAKE_DUP": "50"})
+        rows = pair(name, ["--count", "60", "--size", "8,20000,100000"],
+                    both=["--reliable"],
+                    env={"UNETMM_FAKE_LOSS": "50", "UNETMM_FAKE_DUP": "50"})
         assert [r["frames"] for r in rows] == [1, 1, 2], rows
         assert all(r["lost"] == 0 and not r["bad"] for r in rows), rows
 
@@ -135,6 +125,33 @@ def pingpong_survives_loss():
                 env={"UNETMM_FAKE_LOSS": "50", "UNETMM_FAKE_DUP": "50"})
     assert all(0 < r["lost"] <= r["resent"] and r["n"] + r["lost"] == 60 and
                not r["bad"] for r in rows), rows
+
+
+def slow_answers_are_samples():
+    """The listener stands still again and again: nothing is lost, and that is seen."""
+    for both in (["--reliable"], [], ["--op", "write"]):
+        with tempfile.TemporaryDirectory() as sockets:
+            environment = dict(os.environ, UNETMM_FAKE_DIR=sockets)
+            with subprocess.Popen([tool("pingpong"), "--listen", "-d", "/fake/1", *COMMON,
+                                   *both], env=environment) as listener:
+                await_card(sockets, listener)
+                with subprocess.Popen(
+                        [tool("pingpong"), PEER, "-d", "/fake/2", *COMMON, *both, "--count",
+                         "1000", "--duration", "4"], env=environment, text=True,
+                        stdout=subprocess.PIPE) as client:
+                    for word in itertools.cycle((signal.SIGSTOP, signal.SIGCONT)):
+                        try:
+                            client.wait(0.6)
+                            break
+                        except subprocess.TimeoutExpired:
+                            listener.send_signal(word)
+                    listener.send_signal(signal.SIGCONT)
+                    row = json.loads(client.stdout.read())
+            ROWS.validate(row)
+            assert client.returncode == 0 and listener.returncode == 0, row
+            # Half of the round trip
+            assert row["lost"] == row["resent"] == 0 and row["max"] > 250000, row
+            assert row["n"] % 1000 == 0, row
 
 
 def listener_serves_one_after_another():
@@ -665,7 +682,7 @@ def examples_of_stat_go_on():
 TESTS = [
     examples_of_pairs_do_their_work, examples_of_info_find_cards,
     examples_of_stat_go_on, pingpong_sizes, pingpong_modes, pingpong_pinned_spread, posting_by_call,
-    pingpong_survives_loss, reliable_channels,
+    pingpong_survives_loss, slow_answers_are_samples, reliable_channels,
     listener_serves_one_after_another, bw_sizes, bw_both_ways, bw_survives_loss, bw_large_frames,
     stat_shows_what_counts, objects_of_other_shapes_are_not_taken,
     info_shows_all_cards, info_chooses,
