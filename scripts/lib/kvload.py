@@ -285,7 +285,9 @@ class Load:
         return all(connection.parked for connection in self.connections)
 
     def report(self, seconds):
-        """All of it, as one object."""
+        """All of it, as one object; intervals without an answer have a 0."""
+        for times in (self.times, self.hit_times):
+            times.extend([0] * (int(seconds / self.interval) - len(times)))
         return {"operations": self.operations, "hits": sum(self.hit_times),
                 "wrong": self.wrong, "resets": self.resets,
                 "seconds": round(seconds, 3),
@@ -420,6 +422,9 @@ def main():
         print(f"{report['operations']} operations in {report['seconds']} s: "
               f"{report['per_s']} a second, {report['wrong']} wrong, "
               f"{report['resets']} connections lost; seed {options.seed}")
+    if options.operations and report["operations"] < options.operations:
+        sys.exit(f"error: the server has not answered all of the "
+                 f"{options.operations} operations")
     sys.exit(1 if report["wrong"] else 0)
 
 

@@ -17,15 +17,16 @@ def row(peer, mode, metric, size, frame, median, p99, count, unit, **more):
 
 
 def sockperf_row(text, peer):
-    """sockperf prints half of the round trip and its percentiles."""
+    """sockperf prints half of the round trip and its percentiles, and what was lost."""
     figures = {key: float(value) for key, value in re.findall(
         r"percentile (\d+\.\d+) =\s*([\d.]+)", text)}
     count = re.search(r"ReceivedMessages=(\d+)", text)
+    lost = re.search(r"dropped messages = (\d+)", text)
     if "50.000" not in figures or not count:
         raise SocketsError(f"sockperf said: {text[-300:]}")
     return row(peer, "block", "latency", 14, 1500, figures["50.000"],
                figures.get("99.000"), int(count[1]), "us",
-               p999=figures.get("99.900"))
+               p999=figures.get("99.900"), lost=int(lost[1]) if lost else 0)
 
 
 def iperf_row(report, peer, mtu):

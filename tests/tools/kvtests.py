@@ -10,6 +10,8 @@ import random
 import socket
 import struct
 import subprocess
+import sys
+import threading
 import time
 
 import ethernet
@@ -213,4 +215,43 @@ def kv_cold_ring(_directory):
     require(counted["backup_packets"] > 0, counted)
 
 
-TESTS = (kv_wire_load, kv_wire_pipeline, kv_wire_hostile, kv_wire_losses, kv_cold_ring)
+class Tiring(threading.Thread):
+    """A server that answers so many gets, and then nobody any more."""
+
+    def __init__(self, answers):
+        super().__init__(daemon=True)
+        self._answers = answers
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = self._listener.getsockname()
+
+    def run(self):
+        connection = self._listener.accept()[0]
+        with connection:
+            while data := connection.recv(65536):
+                if self._answers > 0:
+                    self._answers -= 1
+                    connection.sendall(b"STORED\r\n" if data.startswith(b"set")
+                                       else b"END\r\n")
+
+
+def load_of_the_silent(_directory):
+    """kvload: the time in which a server says nothing is part of the result"""
+    server = Tiring(50)
+    server.start()
+    load = kvload.Load(server.address, kvload.Choice(1), 1, fill=False)
+    [report] = kvload.run([load], seconds=1.5)
+    require(report["operations"] == 50 and not report["resets"], f"{report}")
+    require(report["seconds"] >= 1.5, f"{report}")
+    for name in ("times", "hit_times"):
+        require(len(report[name]) >= 15 and not any(report[name][-3:]), f"{report}")
+    require(sum(report["times"]) == 50, f"{report}")
+    server = Tiring(50)
+    server.start()
+    done = subprocess.run(
+        [sys.executable, kvload.__file__, "127.0.0.1:%d" % server.address[1],
+         "--operations", "2000", "--limit", "1", "--connections", "1"],
+        capture_output=True, text=True, timeout=LIMIT, check=False)
+    require(done.returncode == 1 and "2000 operations" in done.stderr, f"{done}")
+
+
+TESTS = (load_of_the_silent, kv_wire_load, kv_wire_pipeline, kv_wire_hostile, kv_wire_losses, kv_cold_ring)
