@@ -251,13 +251,16 @@ static void make_memory(struct client *c)
 static void connect_all(struct client *c)
 {
     struct unetmm_channel_attr attr = UNETMM_CHANNEL_ATTR_INIT;
+    uint64_t deadline = now_ns() + (uint64_t)c->opt->timeout_ns;
     unsigned i;
     int ret;
 
     attr.flags |= UNETMM_NOTIFY_CLOSE;
     for (i = 0; i < c->opt->sessions; i++) {
-        ret = unetmm_connect_ex(c->ep, c->opt->mac, c->opt->service,
-                                c->opt->timeout_ns, &attr, NULL);
+        do {
+            ret = unetmm_connect_ex(c->ep, c->opt->mac, c->opt->service,
+                                    time_left(deadline), &attr, NULL);
+        } while (link_may_come(ret, deadline));
         if (ret < 0) {
             fail_call(ret, UNETMM_CALL_CONNECT, "cannot connect to the server");
         }

@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <time.h>
 
+/* Between two looks at a link that is down */
+#define LINK_NS     (20 * NS_PER_MS)
+
 const char *tool_name = "unetmm";
 
 static void say(const char *format, va_list args)
@@ -70,6 +73,20 @@ uint64_t now_ns(void)
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+int64_t time_left(uint64_t deadline)
+{
+    uint64_t now = now_ns();
+
+    return now < deadline ? (int64_t)(deadline - now) : 0;
+}
+
+bool link_may_come(int ret, uint64_t deadline)
+{
+    const struct timespec pause = { .tv_nsec = LINK_NS };
+
+    return ret == -ENETDOWN && time_left(deadline) && !nanosleep(&pause, NULL);
 }
 
 static int compare_samples(const void *a, const void *b)

@@ -29,6 +29,14 @@ void fail_call(int error, enum unetmm_call call, const char *what)
     __attribute__((noreturn));
 
 uint64_t now_ns(void);
+/* 0: the time has passed. */
+int64_t time_left(uint64_t deadline);
+
+/*
+ * True, after a pause: connecting failed with `ret` because there is no link, which may
+ * come with the peer's machine, before `deadline`.
+ */
+bool link_may_come(int ret, uint64_t deadline);
 
 /* The sample at `share` of all (0.5: the median); they must be sorted. */
 uint64_t percentile(const uint64_t *sorted, size_t count, double share);

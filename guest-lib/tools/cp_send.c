@@ -311,6 +311,7 @@ bool cp_send(const struct cp_options *opt)
     struct unetmm_stream_attr attr;
     struct unetmm_ctx *ctx;
     struct transfer t;
+    uint64_t deadline;
     bool good = true;
     int i, ret;
 
@@ -322,8 +323,11 @@ bool cp_send(const struct cp_options *opt)
     }
     ctx = cp_open(opt, &attr);
     transfer_make(&t, opt);
-    ret = unetmm_stream_connect(ctx, opt->mac, opt->service, &attr,
-                                (int64_t)opt->timeout_ns, &t.stream);
+    deadline = now_ns() + opt->timeout_ns;
+    do {
+        ret = unetmm_stream_connect(ctx, opt->mac, opt->service, &attr,
+                                    time_left(deadline), &t.stream);
+    } while (link_may_come(ret, deadline));
     if (ret) {
         fail_call(ret, UNETMM_CALL_CONNECT, "cannot connect");
     }

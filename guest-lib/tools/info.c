@@ -124,6 +124,10 @@ static void parse_info_options(struct info_options *opt, int argc, char **argv)
     if (next != argc) {
         usage_error("there are only options, not '%s'", argv[next]);
     }
+    if (opt->list && (opt->json || opt->peers)) {
+        usage_error("--list has no other output than its own: leave out %s",
+                    opt->json ? "--json" : "--peers");
+    }
 }
 
 /* ---- Reading ----------------------------------------------------------- */

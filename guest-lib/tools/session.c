@@ -12,7 +12,6 @@
 #define CONTROL_MAGIC   0x74656e75u     /* "unet"; above MAX_MESSAGES */
 #define CONTROL_BYTES   40
 #define REQUEST_NS      (100 * NS_PER_MS)
-#define PROBE_NS        NS_PER_S
 #define TX_COOKIE       0x8000000000000000ull
 #define FLAG_VERIFY     0x01
 #define FLAG_BIDIR      0x02
@@ -256,18 +255,18 @@ static struct unetmm_channel_attr session_channel(const struct options *opt)
 void session_connect(struct session *s)
 {
     struct unetmm_channel_attr attr = session_channel(s->opt);
+    uint64_t deadline = now_ns() + s->opt->timeout_ns;
     char mac[UNETMM_MAC_CHARS];
     char what[64];
-    int ret = unetmm_probe(s->ctx, s->opt->mac, PROBE_NS, NULL);
+    int ret;
 
-    snprintf(what, sizeof(what), "cannot reach %s",
-             unetmm_format_mac(s->opt->mac, mac));
-    if (ret) {
-        fail_call(ret, UNETMM_CALL_PROBE, what);
-    }
-    ret = unetmm_connect_ex(s->ep, s->opt->mac, s->opt->service,
-                            (int64_t)s->opt->timeout_ns, &attr, &s->peer);
+    do {
+        ret = unetmm_connect_ex(s->ep, s->opt->mac, s->opt->service,
+                                time_left(deadline), &attr, &s->peer);
+    } while (link_may_come(ret, deadline));
     if (ret < 0) {
+        snprintf(what, sizeof(what), "cannot reach %s",
+                 unetmm_format_mac(s->opt->mac, mac));
         fail_call(ret, UNETMM_CALL_CONNECT, what);
     }
 }

@@ -112,7 +112,7 @@ void session_close(struct session *s);
 /* -errno, as unetmm_listen(). */
 int session_listen(struct session *s);
 
-/* Says in a sentence if the peer cannot be reached, within a second. */
+/* Says in a sentence if the peer could not be reached in time: it may boot still. */
 void session_connect(struct session *s);
 /* Waits for the next peer; the channel to the last one must be closed. */
 void session_accept(struct session *s);

@@ -185,6 +185,7 @@ static void print_json(const struct stat_options *opt,
     json_t *row = info_json(info, opt->device);
     size_t i;
 
+    row_flag(row, "increments", added);
     for (i = 0; i < NUM_SCOPES; i++) {
         if (scopes[i].wanted) {
             row_add(row, scopes[i].name, scope_json(opt, &scopes[i], added));

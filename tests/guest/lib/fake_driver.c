@@ -79,6 +79,7 @@ static struct {
     int socket;
     uint64_t random;
     unsigned loss, dup;
+    uint64_t link_ns;                   /* from then on */
     uint64_t sent, received, dropped;
 } fake = {
     .changed = PTHREAD_COND_INITIALIZER,
@@ -516,6 +517,7 @@ static int open_device(uint32_t number)
 
     fake.number = number;
     fake.mtu = env_number("UNETMM_FAKE_MTU", 9000);
+    fake.link_ns = sys_now_ns() + env_number("UNETMM_FAKE_LINK_AFTER", 0) * 1000000ull;
     fake.loss = env_number("UNETMM_FAKE_LOSS", 0);
     fake.dup = env_number("UNETMM_FAKE_DUP", 0);
     fake.random = env_number("UNETMM_FAKE_SEED", 1) + number;
@@ -701,6 +703,9 @@ static int do_connect(struct unetmm_connect *request)
 
     if (error || i < 0) {
         return refuse(error ? error : ENOSPC);
+    }
+    if (sys_now_ns() < fake.link_ns) {
+        return refuse(ENETDOWN);
     }
     fake.channels[i] = (struct channel) {
         .card = request->mac[5], .attempt = sys_now_ns(),

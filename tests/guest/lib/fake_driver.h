@@ -6,7 +6,8 @@
  *
  * $UNETMM_FAKE_LOSS is the share of user frames that are lost, in 1/1000, and
  * $UNETMM_FAKE_DUP that of frames that come twice; $UNETMM_FAKE_SEED decides
- * which.  $UNETMM_FAKE_MTU is the card's user MTU.
+ * which.  $UNETMM_FAKE_MTU is the card's user MTU.  There is no link for
+ * $UNETMM_FAKE_LINK_AFTER milliseconds.
  */
 #ifndef FAKE_DRIVER_H
 #define FAKE_DRIVER_H

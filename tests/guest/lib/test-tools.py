@@ -31,14 +31,6 @@ def tool(name):
     return os.path.join(TOOLS, "fake-unetmm-" + name)
 
 
-def await_card(sockets, listener):
-    """Until the listener's card can answer: a probe of it waits for a second only."""
-    end = time.monotonic() + 60
-    while not os.path.exists(os.path.join(sockets, "1")):
-        assert listener.poll() is None and time.monotonic() < end
-        time.sleep(0.01)
-
-
 def pair(name, options, both=(), env=None):
     """Runs a listening and a connecting tool; the latter's rows."""
     with tempfile.TemporaryDirectory() as sockets:
@@ -46,7 +38,6 @@ def pair(name, options, both=(), env=None):
         listener = subprocess.Popen(
             [tool(name), "--listen", "-d", "/fake/1", *COMMON, *both],
             env=environment, stderr=subprocess.PIPE, text=True)
-        await_card(sockets, listener)
         run = subprocess.run(
             [tool(name), PEER, "-d", "/fake/2", *COMMON, *both, *options],
             env=environment, capture_output=True, text=True, timeout=100)
@@ -76,6 +67,29 @@ def sentence(command, code, *words):
     assert not run.stdout, run.stdout
     for word in words:
         assert word in run.stderr, run.stderr
+
+
+def connecting_waits_for_the_peer():
+    """Its card comes later than the client, and there was no link until then."""
+    with tempfile.TemporaryDirectory() as sockets:
+        environment = dict(os.environ, UNETMM_FAKE_DIR=sockets)
+        for name, here, there in (("pingpong", [PEER], []), ("bw", [PEER], []),
+                                  ("cp", [os.path.abspath(__file__), PEER],
+                                   ["--copy", "--directory", sockets])):
+            with subprocess.Popen(
+                    [tool(name), *here, "-d", "/fake/2", "--timeout", "60"],
+                    env=dict(environment, UNETMM_FAKE_LINK_AFTER="1000"),
+                    stdout=subprocess.DEVNULL) as client:
+                # Longer than a lost question takes to be repeated
+                try:
+                    client.wait(2)
+                except subprocess.TimeoutExpired:
+                    pass
+                assert client.poll() is None, (name, client.returncode)
+                subprocess.run([tool(name), *there, "--listen", "-d", "/fake/1"],
+                               env=environment, stdout=subprocess.DEVNULL, timeout=100,
+                               check=True)
+                assert client.wait(100) == 0, name
 
 
 def pingpong_sizes():
@@ -134,7 +148,6 @@ def slow_answers_are_samples():
             environment = dict(os.environ, UNETMM_FAKE_DIR=sockets)
             with subprocess.Popen([tool("pingpong"), "--listen", "-d", "/fake/1", *COMMON,
                                    *both], env=environment) as listener:
-                await_card(sockets, listener)
                 with subprocess.Popen(
                         [tool("pingpong"), PEER, "-d", "/fake/2", *COMMON, *both, "--count",
                          "1000", "--duration", "4"], env=environment, text=True,
@@ -161,7 +174,6 @@ def listener_serves_one_after_another():
                 [tool("bw"), "--listen", "--forever", "-d", "/fake/1",
                  *COMMON], env=environment) as listener:
             try:
-                await_card(sockets, listener)
                 for _ in range(5):
                     subprocess.run(
                         [tool("bw"), PEER, "-d", "/fake/2", "--count", "20",
@@ -211,6 +223,21 @@ def stat_shows_what_counts():
     STAT.validate(data)
     assert data["card"]["tx_frames"] == 1 and data["driver"]["pins"] == 0
     assert data["tlb_sets"] == 1024
+
+
+def stat_says_what_it_counts():
+    """The first line of --watch has all since the card was there, the next the rest."""
+    with tempfile.TemporaryDirectory() as sockets:
+        with subprocess.Popen(
+                [tool("stat"), "-d", "/fake/9", "--json", "--all", "--watch", "1"],
+                text=True, stdout=subprocess.PIPE,
+                env=dict(os.environ, UNETMM_FAKE_DIR=sockets)) as stat:
+            rows = [json.loads(stat.stdout.readline()) for _ in range(2)]
+            stat.kill()
+    for row in rows:
+        STAT.validate(row)
+    assert [(row["increments"], row["card"]["tx_frames"]) for row in rows] == \
+        [(False, 1), (True, 0)], rows
 
 
 def info(options, parameters=(), cards=(3, 12)):
@@ -340,7 +367,8 @@ def garbage_is_refused():
 
 
 def mistakes_get_one_sentence():
-    sentence([tool("pingpong"), PEER, "-d", "/fake/2"], 1, "no unetmm driver")
+    sentence([tool("pingpong"), PEER, "-d", "/fake/2", "--timeout", "1"], 1,
+             "cannot reach " + PEER, "listening side first")
     sentence([tool("bw"), PEER, "-d", "/no/such"], 1, "/no/such", "load the")
     sentence([tool("pingpong"), "peer"], 2, "'peer'", "MAC")
     sentence([tool("pingpong")], 2, "--listen")
@@ -352,6 +380,8 @@ def mistakes_get_one_sentence():
     sentence([tool("info"), "--card", "x"], 2, "--card", "'x'")
     sentence([tool("info"), "--card", "1", "-d", "/fake/1"], 2, "enough")
     sentence([tool("info"), "0"], 2, "'0'")
+    sentence([tool("info"), "--list", "--json"], 2, "--list", "--json")
+    sentence([tool("info"), "--list", "--peers"], 2, "--list", "--peers")
     sentence([tool("stat"), "-d", "/fake/3", "--endpoint", "5"], 1,
              "no such endpoint")
 
@@ -415,7 +445,6 @@ def other_operation_is_said():
                         [tool(name), "--listen", "-d", "/fake/1", *COMMON,
                          *there], env=environment) as listener:
                     try:
-                        await_card(sockets, listener)
                         run = subprocess.run(
                             [tool(name), PEER, "-d", "/fake/2", *COMMON,
                              *here], env=environment, capture_output=True,
@@ -437,7 +466,6 @@ def copy(files, directory):
                 [tool("cp"), "--listen", "-d", "/fake/1", "--copy", "--timeout", "60",
                  "--json", "--directory", directory], env=environment,
                 stdout=subprocess.PIPE, text=True) as listener:
-            await_card(sockets, listener)
             run = subprocess.run(
                 [tool("cp"), *files, PEER, "-d", "/fake/2", "--json", "--timeout",
                  "60"], env=environment, capture_output=True, text=True, timeout=100)
@@ -646,7 +674,6 @@ def examples_of_pairs_do_their_work():
                         [tool(name), *there, "-d", "/fake/1", "--timeout",
                          "60"], env=environment, text=True,
                         stdout=subprocess.PIPE) as listener:
-                    await_card(sockets, listener)
                     run = subprocess.run(
                         [tool(name), *here, "-d", "/fake/2", "--timeout", "60",
                          "--count", "50"], env=environment, text=True,
@@ -681,10 +708,10 @@ def examples_of_stat_go_on():
 
 TESTS = [
     examples_of_pairs_do_their_work, examples_of_info_find_cards,
-    examples_of_stat_go_on, pingpong_sizes, pingpong_modes, pingpong_pinned_spread, posting_by_call,
+    examples_of_stat_go_on, connecting_waits_for_the_peer, pingpong_sizes, pingpong_modes, pingpong_pinned_spread, posting_by_call,
     pingpong_survives_loss, slow_answers_are_samples, reliable_channels,
     listener_serves_one_after_another, bw_sizes, bw_both_ways, bw_survives_loss, bw_large_frames,
-    stat_shows_what_counts, objects_of_other_shapes_are_not_taken,
+    stat_shows_what_counts, stat_says_what_it_counts, objects_of_other_shapes_are_not_taken,
     info_shows_all_cards, info_chooses,
     every_tool_has_a_version, all_sizes_are_one_option,
     duration_is_kept, samples_and_histogram_agree, rows_of_other_shapes_are_no_rows,
