@@ -14,11 +14,9 @@ a program, it runs two script files and prints their output.
 import argparse
 import contextlib
 import copy
-import ctypes
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -29,39 +27,15 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import vm  # noqa: E402  (beside this file)
+from child import die_with_parent  # noqa: E402  (the same)
 
-STATUS_WORD = "unetmm-run-status"
 CARD = "unetmm0"
-PR_SET_PDEATHSIG = 1
 # The host's time between two looks at a deadline
 LOOK_SECONDS = 0.2
-LIBC = ctypes.CDLL(None)
 
 
 class GuestError(Exception):
     """A guest failed; the text names the guest and the reason."""
-
-
-class _Forking:
-    """The process that forks, as its child has to know it."""
-
-    pid = os.getpid()
-
-    @classmethod
-    def note(cls):
-        """In the parent, before each fork."""
-        cls.pid = os.getpid()
-
-
-os.register_at_fork(before=_Forking.note)
-
-
-def die_with_parent():
-    """In the child: a killed test must not leave guests behind."""
-    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    # A parent that was killed before the call sends no signal.
-    if os.getppid() != _Forking.pid:
-        os._exit(1)             # pylint: disable=protected-access
 
 
 class Qmp:
@@ -260,17 +234,11 @@ class Guest:
 
     def results(self):
         """The script's output so far, without the status line."""
-        lines = self._read_parts(self.results_path).splitlines(keepends=True)
-        return "".join(line for line in lines
-                       if not line.startswith(STATUS_WORD))
+        return vm.STATUS.sub("", self._read_parts(self.results_path))
 
     def status(self):
         """The script's exit status, or None if it has not ended."""
-        lines = self._read_parts(self.results_path).splitlines()
-        for line in reversed(lines):
-            if line.startswith(STATUS_WORD):
-                return int(line.split()[1])
-        return None
+        return vm.script_status(self._read_parts(self.results_path))
 
     def console(self):
         """The output of the kernel and /init so far."""

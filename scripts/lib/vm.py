@@ -9,21 +9,27 @@ import argparse
 import functools
 import hashlib
 import os
+import re
 import shlex
+import signal
 import stat
 import subprocess
 import sys
 
 import paper
+from child import die_with_parent
 
 SCRIPTS = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 KERNELS = ("6.1", "6.12", "debug")
 
+# What /init says at the end of a script, which may have left its last line open
+STATUS = re.compile(r"unetmm-run-status (\d+)\r?\n")
+
 DESCRIPTION = """\
 Boots one guest with the card in it and gives a shell on its console, or runs
-a script in it and powers off.  QEMU, kernel, driver and file system are made
-first if they are not up to date (scripts/setup).
+a script in it, powers off, and ends with the script's exit status.  QEMU, kernel,
+driver and file system are made first if they are not up to date (scripts/setup).
 """
 
 EXAMPLES = """\
@@ -140,7 +146,7 @@ def add_run_options(group):
     """The script, the places of its output, and --dry-run."""
     group.add_argument("--run", metavar="SCRIPT",
                        help="an executable that the guest runs; then it "
-                            "powers off")
+                            "powers off, and scripts/vm has the same exit status")
     group.add_argument("--keep", action="store_true",
                        help="with --run: a shell instead of powering off")
     group.add_argument("--overlay", metavar="FILE",
@@ -367,15 +373,29 @@ def card_arguments(options):
     return arguments
 
 
-def serial_arguments(options):
-    """ttyS0 is the console; ttyS1, if asked for, has the script's output."""
-    if options.console:
-        arguments = ["-serial", file_value(options.console)]
-    else:
-        arguments = ["-serial", "mon:stdio"]
+def serial_arguments(options, log):
+    """ttyS0 is the console; ttyS1, if asked for, has the script's output.
+
+    LOG: a file that gets the script's output as well.
+    """
     if options.results:
-        arguments += ["-serial", file_value(options.results)]
-    return arguments
+        return [*serial_port("console", options.console),
+                *serial_port("results", options.results, log)]
+    return serial_port("console", options.console, log)
+
+
+def serial_port(name, path, log=None):
+    """The next serial port; without a path it is the terminal and the monitor."""
+    if not log:
+        return ["-serial", file_value(path) if path else "mon:stdio"]
+    if path:
+        kind, _, value = file_value(path).partition(":")
+        kind = {"unix": "socket", "file": "file"}[kind] + f",path={value}"
+    else:
+        kind = "stdio,mux=on,signal=off"
+    return ["-chardev", f"{kind},id={name},logfile={log}",
+            "-serial", f"chardev:{name}",
+            *([] if path else ["-mon", f"chardev={name}"])]
 
 
 def file_value(path):
@@ -460,8 +480,8 @@ def overlays(options):
     return found
 
 
-def prepare(options):
-    """Returns (command, descriptors that it must inherit)."""
+def prepare(options, log=None):
+    """Returns (command, descriptors that it must inherit); see serial_arguments()."""
     qemu, kernel, initrd = find_images(options)
     descriptors = []
     more = overlays(options)
@@ -477,20 +497,61 @@ def prepare(options):
         words += " tsc=reliable"
     command += [*accel, *virtual, "-m", options.memory, "-smp", str(options.cpus),
                 "-kernel", kernel, "-initrd", initrd, "-append", words]
-    command += serial_arguments(options) + card_arguments(options)
+    command += serial_arguments(options, log) + card_arguments(options)
     if options.qmp:
         path = options.qmp.replace(",", ",,")
         command += ["-qmp", f"unix:{path},server=on,wait=off"]
     return command + options.extra, descriptors
 
 
+def script_status(text):
+    """The exit status that a guest's output ends with, or None."""
+    found = STATUS.findall(text)
+    return int(found[-1]) if found else None
+
+
+def read_status(output):
+    """Reads a guest's output to its end; returns the script's status, or None."""
+    status, rest = None, ""
+    with os.fdopen(output, encoding="utf-8", errors="replace", newline="") as file:
+        while text := file.read(4096):
+            rest += text
+            found = script_status(rest)
+            status = status if found is None else found
+            rest = rest[-64:]
+    return status
+
+
+def watch(command, descriptors, output):
+    """Runs QEMU; returns the script's status, which comes with its OUTPUT."""
+    with subprocess.Popen(      # pylint: disable=subprocess-popen-preexec-fn
+            command, pass_fds=descriptors, preexec_fn=die_with_parent) as qemu:
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda given, _: qemu.send_signal(given))
+        # The last descriptor is the other end of the output, which QEMU has now.
+        os.close(descriptors[-1])
+        status = read_status(output)
+        code = qemu.wait()
+    if code:
+        return code if code > 0 else 128 - code
+    if status is None:
+        raise VmError("the guest has ended before its script")
+    return status
+
+
 def main():
     """scripts/vm."""
     try:
         options = parse_options(sys.argv[1:])
-        command, descriptors = prepare(options)
+        log, ends = None, []
+        if options.run and not options.dry_run:
+            ends = list(os.pipe())
+            log = f"/proc/self/fd/{ends[1]}"
+        command, descriptors = prepare(options, log)
         if options.accel == "auto" and "kvm" not in command:
             print(f"Emulating (TCG): {kvm_problem()}.", file=sys.stderr)
+        if ends:
+            sys.exit(watch(command, [*descriptors, ends[1]], ends[0]))
     except (VmError, OSError) as error:
         sys.exit(f"error: {error}")
     if options.dry_run:

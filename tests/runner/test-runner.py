@@ -317,6 +317,37 @@ def a_wire_has_two_ends():
             assert "wire:PATH,1" in str(error), error
 
 
+def vm_ends_as_its_script_does():
+    """Of the words that QEMU copies the last status counts; QEMU's own comes first."""
+    vm = sys.modules["vm"]
+    program = ("import os, sys, vm\n"
+               "ends = os.pipe()\n"
+               "command = ['sh', '-c', f'printf \"$0\" >/proc/self/fd/{ends[1]};'\n"
+               "           'exit $1', *sys.argv[1:]]\n"
+               "try:\n"
+               "    sys.exit(vm.watch(command, [ends[1]], ends[0]))\n"
+               "except vm.VmError as error:\n"
+               "    sys.exit(f'error: {error}')\n")
+    for said, code, expected in (
+            ("a\r\nunetmm-run-status 42\r\n", 0, 42),
+            ("unetmm-run-status 0\n", 0, 0),
+            ("no end of lineunetmm-run-status 255\n", 0, 255),
+            ("unetmm-run-status 3\r\n\xc3" + 3000 * "more\n", 0, 3),
+            ("unetmm-run-status 3\nunetmm-run-status 0\n", 0, 0),
+            (3000 * "words " + "unetmm-run-status 1\n", 0, 1),
+            ("unetmm-run-status 0\n", 9, 9),
+            ("unetmm-run-status 1", 0, None), ("", 0, None)):
+        done = subprocess.run(
+            [sys.executable, "-c", program, said, str(code)], text=True, check=False,
+            capture_output=True, env=dict(os.environ, PYTHONPATH=os.path.dirname(vm.__file__)), timeout=60)
+        assert done.returncode == (1 if expected is None else expected), (said, done)
+        assert ("before its script" in done.stderr) == (expected is None), done
+    done = subprocess.run(
+        [sys.executable, "-c", program.replace("exit $1", "kill -9 $$"), "", "0"],
+        env=dict(os.environ, PYTHONPATH=os.path.dirname(vm.__file__)), timeout=60, check=False)
+    assert done.returncode == 128 + 9, done
+
+
 def each_boot_has_a_turn():
     """On one of two kernels, or with one of three seeds."""
     def booted(kernel, seed, **more):
@@ -435,7 +466,8 @@ def what_runs_a_command_must_exist():
 
 
 TESTS = [a_limit_may_be_one_of_silence, commands_of_pages_are_found,
-         what_runs_a_command_must_exist, a_program_that_others_need_has_no_turn, each_boot_has_a_turn, a_check_that_passed_is_not_repeated, a_wire_has_two_ends, a_good_program_passes, a_program_must_end_as_its_tests_say,
+         what_runs_a_command_must_exist, a_program_that_others_need_has_no_turn, each_boot_has_a_turn, a_check_that_passed_is_not_repeated, a_wire_has_two_ends,
+         vm_ends_as_its_script_does, a_good_program_passes, a_program_must_end_as_its_tests_say,
          a_program_must_keep_to_its_plan, the_script_asks_for_each_status,
          what_is_left_out_is_counted, a_skip_must_be_allowed_on_its_kernel,
          an_expected_complaint_is_expected_once,
