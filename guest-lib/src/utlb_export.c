@@ -7,14 +7,13 @@
  * that the process itself unmaps leave the card's table, as it would with any
  * source.
  *
- * A part is listed before the driver hears of it, and an export that ends takes its
- * parts along: the thread that takes a record from the list releases its pages.  A part
- * may be listed while its export ends, so that thread looks for parts again afterwards;
- * it knows them by the export's record, for the number may be another export's by then.
- *
- * exported_lock protects the list, and nothing is called while it is held.  It is
- * the context's: one for all contexts could be held by a thread that a child has
- * not.
+ * exported_lock protects the list and is held during the driver's calls, so that the
+ * list is what the driver has: a part is always one of the export that is listed with
+ * its number.  Pages are pinned before the lock is taken and let go after it is given
+ * back, for that may take long, and policies are the program's.  An export may have
+ * ended, and its number may be another one's, while the pages of a part are pinned:
+ * `serial` tells the two apart.  The lock is the context's: one for all contexts could
+ * be held by a thread that a child has not.
  */
 #include "utlb.h"
 #include "sys.h"
@@ -24,110 +23,62 @@ struct unetmm_utlb_exported {
     uint64_t id;
     uint64_t offset;            /* a part's */
     const struct unetmm_utlb_exported *part_of; /* NULL: the export itself */
+    uint64_t serial;            /* an export's; no two are equal */
     bool write;
     struct iovec memory;
 };
 
-static void remember(struct unetmm_ctx *ctx,
-                     struct unetmm_utlb_exported *exported)
+/* The place of a record in the list; *link is NULL: there is none.  exported_lock is held. */
+static struct unetmm_utlb_exported **find_export(struct unetmm_ctx *ctx, uint64_t id)
 {
-    pthread_mutex_lock(&ctx->exported_lock);
-    exported->next = ctx->exported;
-    ctx->exported = exported;
-    pthread_mutex_unlock(&ctx->exported_lock);
-}
+    struct unetmm_utlb_exported **link = &ctx->exported;
 
-/* Takes it from the list; NULL: somebody else has. */
-static struct unetmm_utlb_exported *
-take_at(struct unetmm_utlb_exported **link)
-{
-    struct unetmm_utlb_exported *found = *link;
-
-    if (found) {
-        *link = found->next;
-        found->next = NULL;
-    }
-    return found;
-}
-
-static struct unetmm_utlb_exported *take_export(struct unetmm_ctx *ctx,
-                                                uint64_t id)
-{
-    struct unetmm_utlb_exported **link = &ctx->exported, *found;
-
-    pthread_mutex_lock(&ctx->exported_lock);
     while (*link && ((*link)->part_of || (*link)->id != id)) {
         link = &(*link)->next;
     }
-    found = take_at(link);
-    pthread_mutex_unlock(&ctx->exported_lock);
-    return found;
+    return link;
 }
 
-static struct unetmm_utlb_exported *take_part(struct unetmm_ctx *ctx,
-                                              uint64_t id, uint64_t offset)
+static struct unetmm_utlb_exported **find_part(struct unetmm_ctx *ctx, uint64_t id,
+                                               uint64_t offset)
 {
-    struct unetmm_utlb_exported **link = &ctx->exported, *found;
+    struct unetmm_utlb_exported **link = &ctx->exported;
 
-    pthread_mutex_lock(&ctx->exported_lock);
     while (*link && (!(*link)->part_of || (*link)->id != id ||
                      (*link)->offset != offset)) {
         link = &(*link)->next;
     }
-    found = take_at(link);
-    pthread_mutex_unlock(&ctx->exported_lock);
-    return found;
+    return link;
 }
 
-/* All that an export has, one behind the other. */
-static struct unetmm_utlb_exported *take_parts(struct unetmm_ctx *ctx,
-                                               const struct unetmm_utlb_exported *of)
+static void put(struct unetmm_utlb_exported **list, struct unetmm_utlb_exported *one)
 {
-    struct unetmm_utlb_exported **link = &ctx->exported, *found, *all = NULL;
-
-    pthread_mutex_lock(&ctx->exported_lock);
-    while (*link) {
-        if (!of || (*link)->part_of != of) {
-            link = &(*link)->next;
-            continue;
-        }
-        found = take_at(link);
-        found->next = all;
-        all = found;
-    }
-    pthread_mutex_unlock(&ctx->exported_lock);
-    return all;
+    one->next = *list;
+    *list = one;
 }
 
-/* Is this one on the list still?  Then it is taken. */
-static bool take_this(struct unetmm_ctx *ctx,
-                      const struct unetmm_utlb_exported *one)
+static struct unetmm_utlb_exported *take(struct unetmm_utlb_exported **link)
 {
-    struct unetmm_utlb_exported **link = &ctx->exported;
-    bool found;
+    struct unetmm_utlb_exported *one = *link;
 
-    pthread_mutex_lock(&ctx->exported_lock);
-    while (*link && *link != one) {
-        link = &(*link)->next;
-    }
-    found = take_at(link);
-    pthread_mutex_unlock(&ctx->exported_lock);
-    return found;
-}
-
-/* Its export and the rights of that; false: there is none. */
-static bool find_export(struct unetmm_ctx *ctx, struct unetmm_utlb_exported *part)
-{
-    const struct unetmm_utlb_exported *one;
-
-    pthread_mutex_lock(&ctx->exported_lock);
-    for (one = ctx->exported; one && (one->part_of || one->id != part->id);
-         one = one->next) {
-    }
-    part->part_of = one;
-    part->write = one && one->write;
-    pthread_mutex_unlock(&ctx->exported_lock);
+    *link = one->next;
     return one;
+}
+
+/* Moves an export and all its parts to a list of their own. */
+static struct unetmm_utlb_exported *take_all(struct unetmm_ctx *ctx,
+                                             struct unetmm_utlb_exported *export)
+{
+    struct unetmm_utlb_exported **link = &ctx->exported, *all = NULL;
+
+    while (*link) {
+        if (*link == export || (*link)->part_of == export) {
+            put(&all, take(link));
+        } else {
+            link = &(*link)->next;
+        }
+    }
+    return all;
 }
 
 /* The error of unetmm_export() when the memory cannot be pinned. */
@@ -181,6 +132,7 @@ static void let_all_go(struct unetmm_ctx *ctx, struct unetmm_utlb_exported *all)
 
 int unetmm_utlb_export(struct unetmm_ctx *ctx, struct unetmm_export *export)
 {
+    static atomic_ullong serials;
     struct unetmm_utlb_exported *exported;
     int ret;
 
@@ -193,52 +145,84 @@ int unetmm_utlb_export(struct unetmm_ctx *ctx, struct unetmm_export *export)
         return -ENOMEM;
     }
     exported->id = export->id;
+    exported->serial = atomic_fetch_add(&serials, 1);
     exported->write = export->rights != UNETMM_RIGHT_READ;
     ret = hold(ctx, export->addr, export->length, exported);
-    if (!ret) {
-        ret = sys_ioctl(ctx->fd, UNETMM_IOC_EXPORT, export);
-        if (ret < 0) {
-            unetmm_utlb_let_go(ctx->utlb, &exported->memory, 1);
-        }
-    }
-    if (ret < 0) {
+    if (ret) {
         free(exported);
         return ret;
     }
-    remember(ctx, exported);
+    pthread_mutex_lock(&ctx->exported_lock);
+    ret = sys_ioctl(ctx->fd, UNETMM_IOC_EXPORT, export);
+    if (ret >= 0) {
+        put(&ctx->exported, exported);
+    }
+    pthread_mutex_unlock(&ctx->exported_lock);
+    if (ret < 0) {
+        let_go(ctx, exported);
+        return ret;
+    }
     return 0;
 }
 
 int unetmm_utlb_unexport(struct unetmm_ctx *ctx,
                          struct unetmm_export_id *request)
 {
-    struct unetmm_utlb_exported *exported = take_export(ctx, request->id);
-    struct unetmm_utlb_exported *parts = take_parts(ctx, exported);
-    int ret = sys_ioctl(ctx->fd, UNETMM_IOC_UNEXPORT, request);
+    struct unetmm_utlb_exported *export, *ended = NULL;
+    int ret;
 
-    if (exported && (!ret || ret == -ENOENT)) {
-        let_all_go(ctx, parts);
-        let_all_go(ctx, take_parts(ctx, exported));
-        let_go(ctx, exported);
-    } else if (exported) {
-        /* It is exported still, for all we know. */
-        remember(ctx, exported);
-        while (parts) {
-            struct unetmm_utlb_exported *part = parts;
-
-            parts = part->next;
-            remember(ctx, part);
-        }
+    pthread_mutex_lock(&ctx->exported_lock);
+    export = *find_export(ctx, request->id);
+    ret = sys_ioctl(ctx->fd, UNETMM_IOC_UNEXPORT, request);
+    /* After another error it is exported still, for all we know. */
+    if (export && (ret >= 0 || ret == -ENOENT)) {
+        ended = take_all(ctx, export);
     }
-    return ret;
+    pthread_mutex_unlock(&ctx->exported_lock);
+    let_all_go(ctx, ended);
+    return ret < 0 ? ret : 0;
 }
 
 /* ---- Parts that have moved --------------------------------------------- */
+
+/* The export that `id` names now: its serial and rights.  0 or -ENOENT. */
+static int look_up(struct unetmm_ctx *ctx, uint64_t id, uint64_t *serial, bool *write)
+{
+    const struct unetmm_utlb_exported *export;
+
+    pthread_mutex_lock(&ctx->exported_lock);
+    export = *find_export(ctx, id);
+    if (export) {
+        *serial = export->serial;
+        *write = export->write;
+    }
+    pthread_mutex_unlock(&ctx->exported_lock);
+    return export ? 0 : -ENOENT;
+}
+
+/* The driver moves the part, if its export is still that one. */
+static int move_part(struct unetmm_ctx *ctx, struct unetmm_redirect *request,
+                     struct unetmm_utlb_exported *part, uint64_t serial)
+{
+    int ret = -ENOENT;
+
+    pthread_mutex_lock(&ctx->exported_lock);
+    part->part_of = *find_export(ctx, part->id);
+    if (part->part_of && part->part_of->serial == serial) {
+        ret = sys_ioctl(ctx->fd, UNETMM_IOC_REDIRECT, request);
+    }
+    if (ret >= 0) {
+        put(&ctx->exported, part);
+    }
+    pthread_mutex_unlock(&ctx->exported_lock);
+    return ret < 0 ? ret : 0;
+}
 
 int unetmm_utlb_redirect(struct unetmm_ctx *ctx,
                          struct unetmm_redirect *request)
 {
     struct unetmm_utlb_exported *part = sys_calloc(1, sizeof(*part));
+    uint64_t serial;
     int ret;
 
     if (!part) {
@@ -246,34 +230,33 @@ int unetmm_utlb_redirect(struct unetmm_ctx *ctx,
     }
     part->id = request->id;
     part->offset = request->offset;
-    ret = find_export(ctx, part) ?
-        hold(ctx, request->to, request->length, part) : -ENOENT;
+    ret = look_up(ctx, part->id, &serial, &part->write);
+    ret = ret ? ret : hold(ctx, request->to, request->length, part);
     if (ret) {
         free(part);
         return ret;
     }
-    remember(ctx, part);
-    ret = sys_ioctl(ctx->fd, UNETMM_IOC_REDIRECT, request);
-    if (ret < 0) {
-        if (take_this(ctx, part)) {
-            let_go(ctx, part);
-        }
-        return ret;
+    ret = move_part(ctx, request, part, serial);
+    if (ret) {
+        let_go(ctx, part);
     }
-    return 0;
+    return ret;
 }
 
 int unetmm_utlb_redirect_end(struct unetmm_ctx *ctx,
                              struct unetmm_redirect_id *request)
 {
-    struct unetmm_utlb_exported *part = take_part(ctx, request->id,
-                                                  request->offset);
-    int ret = sys_ioctl(ctx->fd, UNETMM_IOC_REDIRECT_GO, request);
+    struct unetmm_utlb_exported **link, *part = NULL;
+    int ret;
 
-    if (part && ret < 0) {
-        /* Not yet there, perhaps: the thread that makes it will see. */
-        remember(ctx, part);
-    } else if (part) {
+    pthread_mutex_lock(&ctx->exported_lock);
+    ret = sys_ioctl(ctx->fd, UNETMM_IOC_REDIRECT_GO, request);
+    link = find_part(ctx, request->id, request->offset);
+    if (ret >= 0 && *link) {
+        part = take(link);
+    }
+    pthread_mutex_unlock(&ctx->exported_lock);
+    if (part) {
         let_go(ctx, part);
     }
     return ret < 0 ? ret : 0;
@@ -282,9 +265,6 @@ int unetmm_utlb_redirect_end(struct unetmm_ctx *ctx,
 void unetmm_utlb_forget_exports(struct unetmm_ctx *ctx)
 {
     while (ctx->exported) {
-        struct unetmm_utlb_exported *exported = ctx->exported;
-
-        ctx->exported = exported->next;
-        free(exported);
+        free(take(&ctx->exported));
     }
 }

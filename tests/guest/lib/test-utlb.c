@@ -41,8 +41,9 @@ static struct {
     bool log_mapped;
     int export_error;           /* EXPORT and UNEXPORT say so */
     unsigned export_page;       /* which must be pinned at UNEXPORT; 0: none */
-    void (*in_pin)(void);       /* called by PIN and by UNEXPORT; NULL: nothing */
-    void (*in_unexport)(void);
+    void (*in_pin)(void);       /* called by PIN and by EXPORT; NULL: nothing */
+    void (*in_export)(void);
+    int ended;                  /* result of an unexport in another thread */
 } driver;
 
 static struct unetmm_utlb_log drivers_log;
@@ -158,14 +159,14 @@ static int do_export(const struct unetmm_export *a)
         assert_true(driver.pinned[i]);
         assert_true(driver.write[i] || a->rights == UNETMM_RIGHT_READ);
     }
+    if (driver.in_export) {
+        driver.in_export();
+    }
     return driver.export_error ? refuse(driver.export_error) : 0;
 }
 
 static int do_unexport(const struct unetmm_export_id *a)
 {
-    if (driver.in_unexport) {
-        driver.in_unexport();
-    }
     /* Nothing has been let go of yet. */
     assert_true(!driver.export_page ||
                 driver.pinned[driver.export_page]);
@@ -1649,19 +1650,11 @@ static void parts_stay(void **state)
 static sem_t pins, ends;
 static pthread_t mover;
 
-/* The part's pages are pinned when its export has begun to end ... */
 static void pin_late(void)
 {
     driver.in_pin = NULL;
     sem_post(&pins);
     sem_wait(&ends);
-}
-
-/* ... and the part has moved before the driver ends the export. */
-static void unexport_late(void)
-{
-    sem_post(&ends);
-    pthread_join(mover, NULL);
 }
 
 static void *move_first_page(void *result)
@@ -1670,8 +1663,11 @@ static void *move_first_page(void *result)
     return NULL;
 }
 
-/* Another thread moves a part while its export ends: the part ends, too. */
-static void part_of_an_ending_export(void **state)
+/*
+ * While the pages of a part are pinned by one thread, another ends its export and makes
+ * one of the same number: the part is not the new one's, and its pages are let go.
+ */
+static void part_of_an_ended_export(void **state)
 {
     int moved = -1;
 
@@ -1682,12 +1678,54 @@ static void part_of_an_ending_export(void **state)
     assert_int_equal(unetmm_export(&t.ctx, 1, at(2), PAGE, UNETMM_RIGHT_ALL,
                                    UNETMM_EXPORT_REDIRECT, 0), 0);
     driver.in_pin = pin_late;
-    driver.in_unexport = unexport_late;
     assert_int_equal(pthread_create(&mover, NULL, move_first_page, &moved), 0);
     sem_wait(&pins);
     assert_int_equal(unetmm_unexport(&t.ctx, 1), 0);
-    assert_int_equal(moved, 0);
-    driver.in_unexport = NULL;
+    /* Its page is pinned still, and no lock is needed for it. */
+    assert_int_equal(unetmm_export(&t.ctx, 1, at(2), PAGE, UNETMM_RIGHT_ALL,
+                                   UNETMM_EXPORT_REDIRECT, 0), 0);
+    sem_post(&ends);
+    pthread_join(mover, NULL);
+    assert_int_equal(moved, -ENOENT);
+    assert_int_equal(unetmm_unexport(&t.ctx, 1), 0);
+    use(20);
+    use(21);
+    use(22);
+    expect_pinned("20 21 22");
+    end();
+}
+
+static void *unexport_first(void *result)
+{
+    *(int *)result = unetmm_unexport(&t.ctx, 1);
+    sem_post(&ends);
+    return NULL;
+}
+
+/* The other thread may end the export as soon as the driver has it. */
+static void end_early(void)
+{
+    struct timespec soon;
+
+    driver.in_export = NULL;
+    assert_int_equal(pthread_create(&mover, NULL, unexport_first, &driver.ended), 0);
+    clock_gettime(CLOCK_REALTIME, &soon);
+    soon.tv_nsec += 200000000;
+    soon.tv_sec += soon.tv_nsec / 1000000000;
+    soon.tv_nsec %= 1000000000;
+    sem_timedwait(&ends, &soon);
+}
+
+static void export_that_ends_at_once(void **state)
+{
+    (void)state;
+    begin("lru", 3, 1);
+    sem_init(&ends, 0, 0);
+    driver.ended = -1;
+    driver.in_export = end_early;
+    assert_int_equal(unetmm_export(&t.ctx, 1, at(2), PAGE, UNETMM_RIGHT_ALL, 0, 0), 0);
+    pthread_join(mover, NULL);
+    assert_int_equal(driver.ended, 0);
     use(20);
     use(21);
     use(22);
@@ -1782,7 +1820,8 @@ int main(void)
         cmocka_unit_test(exports_stay),
         cmocka_unit_test(exports_refused),
         cmocka_unit_test(parts_stay),
-        cmocka_unit_test(part_of_an_ending_export),
+        cmocka_unit_test(export_that_ends_at_once),
+        cmocka_unit_test(part_of_an_ended_export),
         cmocka_unit_test(endpoint_goes),
         cmocka_unit_test(other_sources),
     };
