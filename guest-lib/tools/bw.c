@@ -657,20 +657,8 @@ static bool serve(struct session *s)
 
 static int run_server(struct session *s)
 {
-    bool good;
-    int ret = session_listen(s);
-
-    if (ret) {
-        fail_call(ret, UNETMM_CALL_LISTEN, "cannot listen");
-    }
-    do {
-        session_accept(s);
-        good = s->opt->op->rights ? op_serve(s) : serve(s);
-        if (s->opt->forever) {
-            unetmm_disconnect(s->ep, s->peer.channel);
-        }
-    } while (s->opt->forever);
-    return good ? EXIT_SUCCESS : EXIT_FAILURE;
+    return session_serve(s, s->opt->op->rights ? op_serve : serve) ?
+        EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 int main(int argc, char **argv)

@@ -54,17 +54,24 @@ static const struct {
     { UNETMM_CALL_STATS, -ENOENT, "without --endpoint it is the card's" },
 };
 
-void fail_call(int error, enum unetmm_call call, const char *what)
+void complain_call(int error, enum unetmm_call call, const char *what)
 {
     size_t i;
 
     for (i = 0; i < sizeof(option_words) / sizeof(option_words[0]); i++) {
         if (option_words[i].call == call && option_words[i].error == error) {
-            fail("%s: %s (%s)", what, unetmm_strerror(error, call),
-                 option_words[i].words);
+            complain("%s: %s (%s)", what, unetmm_strerror(error, call),
+                     option_words[i].words);
+            return;
         }
     }
-    fail("%s: %s", what, unetmm_strerror(error, call));
+    complain("%s: %s", what, unetmm_strerror(error, call));
+}
+
+void fail_call(int error, enum unetmm_call call, const char *what)
+{
+    complain_call(error, call, what);
+    exit(EXIT_FAILURE);
 }
 
 uint64_t now_ns(void)

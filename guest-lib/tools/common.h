@@ -24,7 +24,8 @@ void fail(const char *format, ...)
 void complain(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
 
-/* As fail(), for an error of the library: "<call>: <advice>". */
+/* The same for an error of the library: "<call>: <advice>". */
+void complain_call(int error, enum unetmm_call call, const char *what);
 void fail_call(int error, enum unetmm_call call, const char *what)
     __attribute__((noreturn));
 

@@ -115,7 +115,8 @@ static uint32_t suitable_places(const struct one_sided *o, bool is_bw)
     return fit < MOST_PLACES ? fit : MOST_PLACES;
 }
 
-static void allocate(struct one_sided *o)
+/* As the next three: false, and said why not. */
+static bool allocate(struct one_sided *o)
 {
     size_t bytes;
     int ret;
@@ -130,7 +131,8 @@ static void allocate(struct one_sided *o)
     bytes = o->places * o->stride;
     if (posix_memalign(&o->block, UNETMM_PAGE_BYTES, 2 * bytes)) {
         o->block = NULL;
-        fail("no memory for %zu bytes: use a smaller --size", 2 * bytes);
+        complain("no memory for %zu bytes: use a smaller --size", 2 * bytes);
+        return false;
     }
     memset(o->block, 0, 2 * bytes);
     memset(o->outstanding, 0, sizeof(o->outstanding));
@@ -139,10 +141,12 @@ static void allocate(struct one_sided *o)
     if (o->s->opt->source == UNETMM_SOURCE_PINNED) {
         ret = unetmm_register(o->s->ctx, o->local, bytes, UNETMM_REGION_WRITE);
         if (ret) {
-            fail_call(ret, UNETMM_CALL_REGISTER, "cannot register the buffers");
+            complain_call(ret, UNETMM_CALL_REGISTER, "cannot register the buffers");
+            return false;
         }
         o->registered = true;
     }
+    return true;
 }
 
 /* A side that the peer only reads or changes imports nothing from it. */
@@ -156,7 +160,7 @@ static bool imports(const struct one_sided *o)
     return !o->server || (o->op->one_way && !o->s->opt->is_bw);
 }
 
-static void export_own(struct one_sided *o)
+static bool export_own(struct one_sided *o)
 {
     uint32_t i;
     int ret;
@@ -168,25 +172,28 @@ static void export_own(struct one_sided *o)
                         o->op->rights, o->op->notifies ?
                         UNETMM_EXPORT_NOTIFY : 0, 0);
     if (ret) {
-        fail_call(ret, UNETMM_CALL_EXPORT, "cannot export memory");
+        complain_call(ret, UNETMM_CALL_EXPORT, "cannot export memory");
     }
-    o->exported = true;
+    o->exported = !ret;
+    return o->exported;
 }
 
-static void import_peers(struct one_sided *o)
+static bool import_peers(struct one_sided *o)
 {
     int ret = unetmm_import(o->s->ep, o->s->peer.channel, o->plan.run,
                             o->op->rights, (int64_t)o->s->opt->timeout_ns,
                             NULL);
 
     if (ret < 0) {
-        fail_call(ret, UNETMM_CALL_IMPORT, "cannot import the peer's memory");
+        complain_call(ret, UNETMM_CALL_IMPORT, "cannot import the peer's memory");
+        return false;
     }
     o->import = ret;
     ret = o->op->open ? o->op->open(o) : 0;
     if (ret) {
-        fail_call(ret, UNETMM_CALL_ONE_SIDED, "cannot map the peer's memory");
+        complain_call(ret, UNETMM_CALL_ONE_SIDED, "cannot map the peer's memory");
     }
+    return !ret;
 }
 
 /* ---- A run ------------------------------------------------------------- */
@@ -196,9 +203,8 @@ void one_sided_begin(struct one_sided *o, const struct plan *plan)
     struct control start, started;
 
     o->plan = *plan;
-    allocate(o);
-    if (exports(o)) {
-        export_own(o);
+    if (!allocate(o) || (exports(o) && !export_own(o))) {
+        exit(EXIT_FAILURE);
     }
     plan_to_control(&o->plan, &start);
     if (!session_request(o->s, &start, CONTROL_STARTED, &started,
@@ -206,7 +212,9 @@ void one_sided_begin(struct one_sided *o, const struct plan *plan)
         fail("the peer accepted but does not answer");
     }
     session_check_op(o->s, &started);
-    import_peers(o);
+    if (!import_peers(o)) {
+        exit(EXIT_FAILURE);
+    }
     o->running = true;
 }
 
@@ -227,10 +235,8 @@ bool one_sided_answer(struct one_sided *o, const struct control *start)
             return false;
         }
         o->plan = plan;
-        allocate(o);
-        export_own(o);
-        if (imports(o)) {
-            import_peers(o);
+        if (!allocate(o) || !export_own(o) || (imports(o) && !import_peers(o))) {
+            return false;
         }
         o->running = true;
     }
@@ -278,23 +284,23 @@ void one_sided_done(struct one_sided *o, const struct event *event)
     o->old = event->old;
 }
 
-/* Takes one event when something has to wait. */
-static void make_room(struct one_sided *o)
+/* Takes one event when something has to wait.  False: session_room() */
+static bool make_room(struct one_sided *o, uint64_t since)
 {
     struct event event;
+    bool room = session_room(o->s, &event, since);
 
-    session_event(o->s, &event, (int64_t)NS_PER_S);
     if (event.type == EVENT_DONE) {
         one_sided_done(o, &event);
-    } else if (event.type == EVENT_FRAME) {
-        session_release(o->s, &event);
     }
+    return room;
 }
 
 void one_sided_await_place(struct one_sided *o, uint32_t seq)
 {
-    while (o->outstanding[one_sided_place(o, seq)]) {
-        make_room(o);
+    uint64_t since = now_ns();
+
+    while (o->outstanding[one_sided_place(o, seq)] && make_room(o, since)) {
     }
 }
 
@@ -309,8 +315,9 @@ void one_sided_settle(struct one_sided *o)
 
 void one_sided_start(struct one_sided *o, uint32_t seq)
 {
-    while (!o->op->start(o, seq, false)) {
-        make_room(o);
+    uint64_t since = now_ns();
+
+    while (!o->op->start(o, seq, false) && make_room(o, since)) {
     }
 }
 

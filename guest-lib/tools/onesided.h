@@ -43,7 +43,7 @@ void one_sided_init(struct one_sided *o, struct session *s);
 void one_sided_begin(struct one_sided *o, const struct plan *plan);
 /*
  * The server's answer to a START; it may be a repetition.  False, and said in a
- * sentence: the run is impossible.
+ * sentence: the run is impossible, or the peer has gone.
  */
 bool one_sided_answer(struct one_sided *o, const struct control *start);
 /* Gives all back.  May be called again. */
@@ -64,7 +64,10 @@ bool one_sided_right(const struct one_sided *o, const uint8_t *memory,
 
 /* Takes a completion of an operation. */
 void one_sided_done(struct one_sided *o, const struct event *event);
-/* Waits until the place of `seq` in `local` is no operation's any more. */
+/*
+ * Waits until the place of `seq` in `local` is no operation's any more.  As the next two
+ * for no longer than session_room() does.
+ */
 void one_sided_await_place(struct one_sided *o, uint32_t seq);
 /* Waits for all operations. */
 void one_sided_settle(struct one_sided *o);

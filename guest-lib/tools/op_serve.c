@@ -156,7 +156,7 @@ bool op_serve(struct session *s)
     char mac[UNETMM_MAC_CHARS];
 
     one_sided_init(&server.o, s);
-    while (!server.ended && !server.refused &&
+    while (!server.ended && !server.refused && !s->gone &&
            now_ns() - server.heard_ns < s->opt->timeout_ns) {
         serve_once(&server);
     }
@@ -170,6 +170,12 @@ bool op_serve(struct session *s)
         complain("%u messages arrived with wrong bytes", server.bad);
     } else if (!server.ended && !server.refused) {
         session_silent(s);
+    }
+    if (s->gone) {
+        /* The card must be done with the memory, and is when there is no channel. */
+        s->gone = false;
+        unetmm_disconnect(s->ep, s->peer.channel);
+        one_sided_settle(&server.o);
     }
     one_sided_end(&server.o);
     return server.ended && !server.bad;

@@ -92,25 +92,19 @@ static bool assembly_add(struct assembly *a, uint32_t frame)
     return ++a->count == a->nframes;
 }
 
-/* Takes one event when a send has to wait; a frame that comes is a late one. */
-static void make_room(struct session *s)
-{
-    struct event event;
-
-    session_event(s, &event, (int64_t)ASK_NS);
-    if (event.type == EVENT_FRAME) {
-        session_release(s, &event);
-    }
-}
-
+/* A frame that comes while a send has to wait is a late one. */
 static void prepare_message(struct session *s, const struct plan *plan,
                             bool reply, uint32_t seq)
 {
+    uint64_t since = now_ns();
+    struct event event;
     uint32_t frame;
 
     for (frame = 0; frame < plan->nframes; frame++) {
         while (!session_prepare(s, plan, reply, seq, frame)) {
-            make_room(s);
+            if (!session_room(s, &event, since)) {
+                return;
+            }
         }
     }
 }
@@ -118,12 +112,16 @@ static void prepare_message(struct session *s, const struct plan *plan,
 static void send_message(struct session *s, const struct plan *plan,
                          uint32_t seq)
 {
+    uint64_t since = now_ns();
+    struct event event;
     uint32_t frame;
 
     for (frame = 0; frame < plan->nframes; frame++) {
         while (!session_send(s, plan, seq, frame,
                              frame + 1 < plan->nframes)) {
-            make_room(s);
+            if (!session_room(s, &event, since)) {
+                return;
+            }
         }
     }
 }
@@ -575,7 +573,7 @@ static bool serve(struct session *s)
     struct event event;
     bool ended = false;
 
-    while (!ended && now_ns() - heard < s->opt->timeout_ns) {
+    while (!ended && !s->gone && now_ns() - heard < s->opt->timeout_ns) {
         session_event(s, &event, (int64_t)NS_PER_S);
         if (event.type != EVENT_NONE) {
             heard = now_ns();
@@ -600,20 +598,8 @@ static bool serve(struct session *s)
 
 static int run_server(struct session *s)
 {
-    bool good;
-    int ret = session_listen(s);
-
-    if (ret) {
-        fail_call(ret, UNETMM_CALL_LISTEN, "cannot listen");
-    }
-    do {
-        session_accept(s);
-        good = s->opt->op->rights ? op_serve(s) : serve(s);
-        if (s->opt->forever) {
-            unetmm_disconnect(s->ep, s->peer.channel);
-        }
-    } while (s->opt->forever);
-    return good ? EXIT_SUCCESS : EXIT_FAILURE;
+    return session_serve(s, s->opt->op->rights ? op_serve : serve) ?
+        EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 int main(int argc, char **argv)

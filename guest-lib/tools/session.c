@@ -12,6 +12,9 @@
 #define CONTROL_MAGIC   0x74656e75u     /* "unet"; above MAX_MESSAGES */
 #define CONTROL_BYTES   40
 #define REQUEST_NS      (100 * NS_PER_MS)
+#define ROOM_NS         (50 * NS_PER_MS)
+/* Between two looks for callers, while some are there */
+#define ACCEPT_NS       (20 * NS_PER_MS)
 #define TX_COOKIE       0x8000000000000000ull
 #define FLAG_VERIFY     0x01
 #define FLAG_BIDIR      0x02
@@ -271,14 +274,6 @@ void session_connect(struct session *s)
     }
 }
 
-int session_listen(struct session *s)
-{
-    struct unetmm_channel_attr attr = session_channel(s->opt);
-
-    attr.flags |= UNETMM_ANNOUNCE;
-    return unetmm_listen_ex(s->ep, s->opt->service, 16, &attr);
-}
-
 void session_silent(const struct session *s)
 {
     char mac[UNETMM_MAC_CHARS];
@@ -313,7 +308,8 @@ static void on_received(struct session *s, const struct unetmm_completion *c,
     event->bytes = c->is_inline ? c->data : s->rx + c->user_data * s->stride;
     event->len = c->len;
     event->type = EVENT_FRAME;
-    if (c->channel != s->peer.channel) {
+    event->channel = c->channel;
+    if (c->channel != s->peer.channel && !s->accepting) {
         /* The end of an earlier conversation */
         event->type = EVENT_NONE;
         session_release(s, event);
@@ -327,12 +323,25 @@ static void on_received(struct session *s, const struct unetmm_completion *c,
 
 /*
  * Does the status end one message only?  The channel may close under an answer to a
- * peer that has left, and the listening side outlives a link that comes and goes.
+ * peer that has left, and the listening side outlives peers, and a link that comes and
+ * goes.
  */
 static bool is_loss(const struct session *s, uint8_t status)
 {
-    return status == UNETMM_ST_BAD_CHANNEL || status == UNETMM_ST_REFUSED ||
-        (status == UNETMM_ST_LINK_DOWN && s->opt->listen);
+    switch (status) {
+    case UNETMM_ST_BAD_CHANNEL:
+    case UNETMM_ST_REFUSED:
+        return true;
+    case UNETMM_ST_LINK_DOWN:
+    case UNETMM_ST_TIMEOUT:
+    case UNETMM_ST_NOT_READY:
+    case UNETMM_ST_PEER_BUFFER:
+    case UNETMM_ST_PEER_FAILED:
+    case UNETMM_ST_FLUSHED:
+        return s->opt->listen;
+    default:
+        return false;
+    }
 }
 
 /* An answer's place goes with the peer; the listener hears of it by silence. */
@@ -387,6 +396,10 @@ static void on_completion(struct session *s, const struct unetmm_completion *c,
         s->skipped++;
         post_buffer(s);
         break;
+    case UNETMM_CQE_WRITTEN:
+        /* Nothing of ours asks for that; it has used up a buffer. */
+        post_buffer(s);
+        break;
     default:
         fail("the card has stopped the endpoint: %s",
              unetmm_status_str(c->status));
@@ -398,6 +411,12 @@ void session_event(struct session *s, struct event *event, int64_t timeout_ns)
     int ret;
 
     event->type = EVENT_NONE;
+    event->buffer = false;
+    if (s->asked.type != EVENT_NONE) {
+        *event = s->asked;
+        s->asked.type = EVENT_NONE;
+        return;
+    }
     if (s->next_completion == s->ncompletions) {
         ret = unetmm_wait(s->ep, s->completions,
                           sizeof(s->completions) / sizeof(s->completions[0]),
@@ -422,24 +441,134 @@ void session_release(struct session *s, struct event *event)
     }
 }
 
-void session_accept(struct session *s)
+bool session_room(struct session *s, struct event *event, uint64_t since_ns)
 {
-    struct event event;
+    session_event(s, event, (int64_t)ROOM_NS);
+    if (event->type == EVENT_FRAME) {
+        session_release(s, event);
+    }
+    if (now_ns() - since_ns <= s->opt->timeout_ns) {
+        return !s->gone;
+    }
+    if (!s->opt->listen) {
+        fail("the peer takes nothing any more");
+    }
+    s->gone = true;
+    return false;
+}
+
+/* ---- Callers ----------------------------------------------------------- */
+
+static struct unetmm_peer take_caller(struct session *s, unsigned n)
+{
+    struct unetmm_peer peer = s->callers[n].peer;
+
+    s->ncallers--;
+    memmove(&s->callers[n], &s->callers[n + 1],
+            (s->ncallers - n) * sizeof(s->callers[0]));
+    return peer;
+}
+
+static void send_away(struct session *s, unsigned n)
+{
+    struct unetmm_peer peer = take_caller(s, n);
+
+    unetmm_disconnect(s->ep, peer.channel);
+}
+
+/* All that are there; with nobody to wait for, the first one.  The oldest makes room. */
+static void take_callers(struct session *s)
+{
+    struct caller new;
     int ret;
 
+    do {
+        ret = unetmm_accept(s->ep, &new.peer, s->ncallers ? 0 : -1);
+        if (ret >= 0) {
+            if (s->ncallers == MOST_CALLERS) {
+                send_away(s, 0);
+            }
+            new.since_ns = now_ns();
+            s->callers[s->ncallers++] = new;
+        }
+    } while (ret >= 0 || ret == -EINTR);
+    if (ret != -ETIMEDOUT) {
+        fail_call(ret, UNETMM_CALL_ACCEPT, "cannot accept a peer");
+    }
+}
+
+/* False: the last one has been silent for too long. */
+static bool any_patience(struct session *s)
+{
+    while (s->ncallers && now_ns() - s->callers[0].since_ns > s->opt->timeout_ns) {
+        s->peer = s->callers[0].peer;
+        send_away(s, 0);
+        if (!s->ncallers && !s->opt->forever) {
+            session_silent(s);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_chosen(struct session *s, const struct event *event)
+{
+    unsigned i;
+
+    if (event->type != EVENT_CONTROL || event->control.type != CONTROL_START) {
+        return false;
+    }
+    for (i = 0; i < s->ncallers; i++) {
+        if (s->callers[i].peer.channel == event->channel) {
+            s->peer = take_caller(s, i);
+            s->asked = *event;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* False: all have been silent for the timeout, and that was said. */
+static bool accept_peer(struct session *s)
+{
+    struct event event;
+    bool chosen = false;
+
+    s->gone = false;
+    s->accepting = true;
     /* The last messages of an earlier peer must not count as the next one's. */
     do {
         session_event(s, &event, 0);
-        if (event.type == EVENT_FRAME) {
-            session_release(s, &event);
-        }
+        session_release(s, &event);
     } while (s->ncompletions);
-    do {
-        ret = unetmm_accept(s->ep, &s->peer, -1);
-    } while (ret == -EINTR);
-    if (ret < 0) {
-        fail_call(ret, UNETMM_CALL_ACCEPT, "cannot accept a peer");
+    while (!chosen && any_patience(s)) {
+        take_callers(s);
+        session_event(s, &event, (int64_t)ACCEPT_NS);
+        session_release(s, &event);
+        chosen = is_chosen(s, &event);
     }
+    s->accepting = false;
+    return chosen;
+}
+
+bool session_serve(struct session *s, bool (*serve)(struct session *s))
+{
+    struct unetmm_channel_attr attr = session_channel(s->opt);
+    bool good;
+    int ret;
+
+    attr.flags |= UNETMM_ANNOUNCE;
+    ret = unetmm_listen_ex(s->ep, s->opt->service, 16, &attr);
+    if (ret) {
+        fail_call(ret, UNETMM_CALL_LISTEN, "cannot listen");
+    }
+    do {
+        good = accept_peer(s) && serve(s);
+        if (s->opt->forever) {
+            unetmm_disconnect(s->ep, s->peer.channel);
+        }
+    } while (s->opt->forever);
+    return good;
 }
 
 /* ---- Control messages -------------------------------------------------- */

@@ -75,9 +75,19 @@ struct event {
     const uint8_t *bytes;       /* FRAME */
     uint32_t len;
     bool buffer;                /* FRAME: in a buffer, to be given back */
+    uint16_t channel;           /* FRAME, CONTROL */
     uint32_t number;            /* DONE: its user_data's; NOTIFIED: the writer's */
     uint64_t old;               /* DONE, of an atomic: the old value */
     struct control control;
+};
+
+/* Callers that a listener waits for at a time */
+#define MOST_CALLERS    16u
+
+/* A peer that has a channel, and has not asked for a run yet */
+struct caller {
+    struct unetmm_peer peer;
+    uint64_t since_ns;
 };
 
 struct session {
@@ -86,6 +96,11 @@ struct session {
     struct unetmm_ep *ep;
     struct unetmm_info info;
     struct unetmm_peer peer;
+    struct caller callers[MOST_CALLERS];    /* of a listener; oldest first */
+    unsigned ncallers;
+    bool accepting;             /* the peer is not chosen yet */
+    bool gone;                  /* of a listener: the peer takes nothing any more */
+    struct event asked;         /* START of the chosen one, until it is taken */
     uint32_t frame;             /* bytes of a buffer */
     uint32_t buffers;           /* posted at a time */
     void *block;                /* from malloc(): rx and tx are in it */
@@ -109,13 +124,14 @@ void session_close(struct session *s);
 /* Where --frame is not given: more would not fit the TLB many times. */
 #define RELIABLE_FRAME  65536u
 
-/* -errno, as unetmm_listen(). */
-int session_listen(struct session *s);
-
 /* Says in a sentence if the peer could not be reached in time: it may boot still. */
 void session_connect(struct session *s);
-/* Waits for the next peer; the channel to the last one must be closed. */
-void session_accept(struct session *s);
+/*
+ * The listening side: listens, and has `serve` serve a peer, with --forever one after
+ * the other.  Each is the first of all callers that asks for a run, and none keeps the
+ * others from it by silence.  Returns what `serve` does: the peer was served well.
+ */
+bool session_serve(struct session *s, bool (*serve)(struct session *s));
 /* Says in a sentence that the listener's peer has ended without a word. */
 void session_silent(const struct session *s);
 
@@ -124,6 +140,11 @@ void session_silent(const struct session *s);
  * has to be released before the next call.
  */
 void session_event(struct session *s, struct event *event, int64_t timeout_ns);
+/*
+ * Takes an event where something has waited for room since then.  False: it has waited
+ * for too long; a listener is done with this peer, a client ends with a sentence.
+ */
+bool session_room(struct session *s, struct event *event, uint64_t since_ns);
 void session_release(struct session *s, struct event *event);
 
 void session_control(struct session *s, const struct control *control);
