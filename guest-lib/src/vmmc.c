@@ -86,11 +86,13 @@ static bool redirect_answers(const struct unetmm_redirect *r,
                              const struct unetmm_redirect *asked)
 {
     bool begins = asked->what == UNETMM_REDIRECT_BEGIN;
-    uint64_t length = begins ? asked->length : UINT64_MAX - asked->offset;
+    uint64_t end = r->from > r->to ? r->from : r->to;
+    uint64_t length = begins ? asked->length : UINT64_MAX - end;
     unsigned i;
 
+    /* Both places are in memory, and do not go around its end. */
     if (r->offset != asked->offset || r->count > UNETMM_REDIRECT_SPANS ||
-        (begins && r->to != asked->to)) {
+        (begins && r->to != asked->to) || length > UINT64_MAX - end) {
         return false;
     }
     for (i = 0; i < r->count; i++) {
@@ -211,7 +213,12 @@ int unetmm_redirect_back(struct unetmm_ctx *ctx, uint64_t id, uint64_t offset,
         return -EPROTO;
     }
     redirect_copy(&request, true, copied);
-    return redirect_go(ctx, UNETMM_REDIRECT_END, id, offset);
+    ret = redirect_go(ctx, UNETMM_REDIRECT_END, id, offset);
+    if (ret) {
+        /* It stays moved, and its peers go on: both places have the data. */
+        redirect_go(ctx, UNETMM_REDIRECT_GO, id, offset);
+    }
+    return ret;
 }
 
 /* ---- Import ------------------------------------------------------------ */

@@ -706,11 +706,16 @@ static void other_place(void *answer)
     ((struct unetmm_redirect *)answer)->to++;
 }
 
+static void last_place(void *answer)
+{
+    ((struct unetmm_redirect *)answer)->from = UINT64_MAX - 2;
+}
+
 /* A part whose move fails has not moved, and holds nobody up. */
 static void failed_redirects(void **state)
 {
     void (*const wrong[])(void *answer) = {
-        early_span, long_span, many_spans, other_part, other_place,
+        early_span, long_span, many_spans, other_part, other_place, last_place,
     };
     char own[8] = "0123456", to[8] = "abcdefg";
     unsigned i;
@@ -736,6 +741,14 @@ static void failed_redirects(void **state)
     fake_failures.change = early_span;
     assert_int_equal(unetmm_redirect_back(ctx, 1, 2, 0, NULL), -EPROTO);
     assert_string_equal(own, "0123456");
+    assert_false(fake_held());
+    fake_failures.change = last_place;
+    assert_int_equal(unetmm_redirect_back(ctx, 1, 2, 0, NULL), -EPROTO);
+    assert_false(fake_held());
+    /* One whose end fails stays moved, and its peers do not wait. */
+    fake_failures.request = UNETMM_IOC_REDIRECT_GO;
+    fake_failures.error = EIO;
+    assert_int_equal(unetmm_redirect_back(ctx, 1, 2, 0, NULL), -EIO);
     assert_false(fake_held());
     assert_int_equal(unetmm_redirect_back(ctx, 1, 2, 0, NULL), 0);
     assert_int_equal(unetmm_unexport(ctx, 1), 0);
