@@ -253,6 +253,25 @@ static void test_bad_part(void **state)
     }
 }
 
+/* Behind another buffer, it is not given back yet: no page is asked for. */
+static void test_no_page_for_a_bad_one(void **state)
+{
+    const struct unetmm_fqe bad[] = {
+        { .addr = FIX_VA, .len = 0, .flags = UNETMM_FQE_F_CHAIN, .cookie = 1 },
+        { .addr = FIX_PAGE(9), .len = 100, .cookie = 2 },
+    };
+    struct unetmm_fault fault;
+    Fix *f = *state;
+
+    fake_post(&f->a, FIX_PAGE(20), 4096, 3);
+    fake_post_fqes(&f->a, bad, 2);
+    fake_ring_bell(&f->a);
+    assert_true(fake_fault(&f->d, &fault));
+    assert_int_equal(fault.vaddr, FIX_PAGE(20));
+    assert_false(fake_fault(&f->d, &fault));
+    fake_expect_none(&f->a);
+}
+
 /* 64 + 16 entries: all its pages have to fit. */
 static void test_too_large(void **state)
 {
@@ -398,6 +417,7 @@ int main(void)
         fix_test(test_cut_bad_last),
         fix_test(test_too_many_parts),
         fix_test(test_bad_part),
+        fix_test(test_no_page_for_a_bad_one),
         fix_test(test_too_large),
         fix_test(test_never_together),
         fix_test(test_skipped),
