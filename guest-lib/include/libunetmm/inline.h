@@ -11,8 +11,9 @@
  * A body is used where the function is called by name.  Its address is that of the
  * library's symbol, which src/fast.c makes from these bodies.
  *
- * All names that end in an underscore, and all members of the structures, are
- * private.
+ * All names that end in an underscore, and all members of the structures, are for
+ * this library: for its bodies here, and for its provider of libfabric, which is built
+ * with it.  A program that uses them depends on this version.
  */
 #ifndef LIBUNETMM_INLINE_H
 #define LIBUNETMM_INLINE_H
