@@ -19,11 +19,15 @@
 #include <netif/ethernet.h>
 
 #define IDLE_POLL       4               /* of TCP's slow ticks: two seconds */
+/* Without a request for so long a connection makes room for another one. */
+#define IDLE_NS         (10 * NS_PER_S)
 /* Without a timer of lwIP: a signal is seen in this time at the latest. */
 #define MAX_WAIT_NS     ((int64_t)NS_PER_S)
 
 struct session {
+    struct session *next, *previous;    /* in a circle with server.all */
     struct tcp_pcb *pcb;
+    uint64_t heard_ns;
     struct pbuf *waiting;               /* received, not taken yet */
     bool heard;                         /* the client has said all it will say */
     struct kv_talk talk;
@@ -32,6 +36,7 @@ struct session {
 static struct {
     struct kv_server kv;
     struct netif netif;
+    struct session all;                 /* head of the circle */
     uint32_t sessions, most_sessions;
     uint64_t accepted, refused;
 } server;
@@ -52,6 +57,8 @@ static void session_free(struct session *s)
     if (s->waiting) {
         pbuf_free(s->waiting);
     }
+    s->next->previous = s->previous;
+    s->previous->next = s->next;
     server.sessions--;
     free(s);
 }
@@ -129,6 +136,7 @@ static err_t on_received(void *arg, struct tcp_pcb *pcb, struct pbuf *p,
 
     (void)pcb;
     (void)error;
+    s->heard_ns = now_ns();
     if (!p) {
         s->heard = true;
         return session_run(s);
@@ -162,6 +170,25 @@ static void on_error(void *arg, err_t error)
     session_free(arg);
 }
 
+/* True: there is room for one connection more, perhaps in the place of an idle one. */
+static bool has_room(void)
+{
+    struct session *s, *idle = server.all.next;
+
+    if (server.sessions < server.most_sessions) {
+        return true;
+    }
+    for (s = idle; s != &server.all; s = s->next) {
+        idle = s->heard_ns < idle->heard_ns ? s : idle;
+    }
+    if (now_ns() - idle->heard_ns < IDLE_NS) {
+        return false;
+    }
+    /* on_error() forgets it. */
+    tcp_abort(idle->pcb);
+    return true;
+}
+
 static err_t on_accept(void *arg, struct tcp_pcb *pcb, err_t error)
 {
     struct session *s;
@@ -170,7 +197,7 @@ static err_t on_accept(void *arg, struct tcp_pcb *pcb, err_t error)
     if (error != ERR_OK || !pcb) {
         return ERR_VAL;
     }
-    s = server.sessions < server.most_sessions ? malloc(sizeof(*s)) : NULL;
+    s = has_room() ? malloc(sizeof(*s)) : NULL;
     if (!s) {
         /* lwIP aborts the connection. */
         server.refused++;
@@ -178,7 +205,11 @@ static err_t on_accept(void *arg, struct tcp_pcb *pcb, err_t error)
     }
     server.sessions++;
     server.accepted++;
+    s->next = server.all.next;
+    s->previous = &server.all;
+    s->next->previous = server.all.next = s;
     s->pcb = pcb;
+    s->heard_ns = now_ns();
     s->waiting = NULL;
     s->heard = false;
     kv_talk_start(&s->talk, &server.kv, session_write, s);
@@ -329,6 +360,7 @@ int kv_serve(const struct kv_options *opt)
     }
     /* A huge page would be in memory for one value's sake. */
     (void)madvise(memory, opt->memory, MADV_NOHUGEPAGE);
+    server.all.next = server.all.previous = &server.all;
     server.kv.more_stats = more_stats;
     server.kv.now = (uint64_t)time(NULL);
     server.most_sessions = opt->connections;

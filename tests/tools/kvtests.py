@@ -156,10 +156,8 @@ def kv_wire_hostile(directory):
             except ConnectionError:
                 pass    # it was hung up on
             sock.close()
+        # New clients are served, though these are too many and say nothing.
         crowd = [wire.connect() for _ in range(60)]
-        for sock in crowd:
-            sock.close()
-        # New clients, when they have gone, are served.
         deadline = time.monotonic() + LIMIT
         while True:
             try:
@@ -172,6 +170,8 @@ def kv_wire_hostile(directory):
             require(time.monotonic() < deadline and
                     wire.server.poll() is None,
                     f"no service any more; seed {seed}: {answer}")
+        for sock in crowd:
+            sock.close()
         try:
             wire.end()
         except AssertionError as error:
