@@ -8,7 +8,7 @@
  * source.
  *
  * exported_lock protects the list and is held during the driver's calls, so that the
- * list is what the driver has: a part is always one of the export that is listed with
+ * list agrees with the driver: a part always belongs to the export that is listed with
  * its number.  Pages are pinned before the lock is taken and let go after it is given
  * back, for that may take long, and policies are the program's.  An export may have
  * ended, and its number may be another one's, while the pages of a part are pinned:

@@ -3,7 +3,7 @@
  * unetmm-cp: copies files from one host to another through a stream.
  *
  *   cp.c           options
- *   cp_transfer.c  what both sides have in common
+ *   cp_transfer.c  common to both sides
  *   cp_send.c      files, and their way into the stream
  *   cp_receive.c   streams, and the files that come by them
  *   cp_file.c      a file that is being received

@@ -297,7 +297,7 @@ static bool serve(struct receiver *r)
     while (!over) {
         int fd = r->used < MOST_SENDERS ? unetmm_stream_listener_fd(r->listener) : -1;
 
-        /* What there is too little of for one more comes back when one has ended. */
+        /* A sender that ends gives back the resources that one more needs. */
         if (fd < 0 && !r->used) {
             fail_call(fd, UNETMM_CALL_LISTEN, "cannot listen");
         }

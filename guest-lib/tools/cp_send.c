@@ -270,7 +270,7 @@ static bool send_named(struct transfer *t, char *path)
     return name_of(t->opt, path, target) && send_file(t, path, target);
 }
 
-/* What can be known of the named files before there is a receiver */
+/* The checks of a named file that need no receiver; false: said why not. */
 static bool check_named(const struct cp_options *opt, const char *path)
 {
     char target[CP_PATH_MOST + 1];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What both sides of unetmm-cp have in common.
+ * Common to both sides of unetmm-cp: the stream, and the words about a file.
  */
 #include "cp.h"
 #include "cp_stream.h"

@@ -129,7 +129,7 @@ void session_connect(struct session *s);
 /*
  * The listening side: listens, and has `serve` serve a peer, with --forever one after
  * the other.  Each is the first of all callers that asks for a run, and none keeps the
- * others from it by silence.  Returns what `serve` does: the peer was served well.
+ * others from it by silence.  Returns the result of `serve`: the peer was served well.
  */
 bool session_serve(struct session *s, bool (*serve)(struct session *s));
 /* Says in a sentence that the listener's peer has ended without a word. */

@@ -17,7 +17,7 @@ def row(peer, mode, metric, size, frame, median, p99, count, unit, **more):
 
 
 def sockperf_row(text, peer):
-    """sockperf prints half of the round trip and its percentiles, and what was lost."""
+    """sockperf prints half of the round trip, its percentiles, and the lost messages."""
     figures = {key: float(value) for key, value in re.findall(
         r"percentile (\d+\.\d+) =\s*([\d.]+)", text)}
     count = re.search(r"ReceivedMessages=(\d+)", text)

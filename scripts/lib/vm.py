@@ -23,7 +23,7 @@ SCRIPTS = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 KERNELS = ("6.1", "6.12", "debug")
 
-# What /init says at the end of a script, which may have left its last line open
+# The line of /init at the end of a script, which may have left its last line open
 STATUS = re.compile(r"unetmm-run-status (\d+)\r?\n")
 
 DESCRIPTION = """\

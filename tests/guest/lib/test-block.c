@@ -255,7 +255,7 @@ uint64_t buffer_resident(const struct block_buffer *b)
     return 0;
 }
 
-/* Runs the server until it ends by itself; `turn` is the clients' side. */
+/* Runs the server until all sessions have ended; `turn` is the clients' side. */
 static void serve(void (*clients)(void), unsigned expected)
 {
     char name[] = "test-block-XXXXXX";

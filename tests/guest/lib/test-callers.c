@@ -159,7 +159,7 @@ static void the_oldest_make_room(void **state)
     }
 }
 
-/* With --forever, callers who waited while another was served come next. */
+/* With --forever, callers that waited while another was served come next. */
 static void those_who_wait_come_next(void **state)
 {
     (void)state;

@@ -24,7 +24,7 @@
 #define SHARE       8u              /* of a card, of the 16 places */
 #define LIMIT_S     20
 
-/* What a sender says; then the stream ends, or no byte moves any more. */
+/* The bytes of a sender; then the stream ends, or no byte moves any more. */
 struct unetmm_stream {
     uint8_t words[256];
     size_t length, taken;
@@ -258,7 +258,7 @@ static void silence_is_a_failure(void **state)
     assert_int_equal(receive(*state), EXIT_FAILURE);
 }
 
-/* A piece may not be longer than the buffer; what came of the file does not stay. */
+/* A piece may not be longer than the buffer; no part of the file stays. */
 static void long_pieces_are_refused(void **state)
 {
     struct unetmm_stream *s = call("file", 1);
