@@ -220,27 +220,41 @@ union unetmm_arg {
 	struct unetmm_flow_id flow_id;
 };
 
-#define UNETMM_OP_ANYONE	BIT(0)	/* not only the owner's mm */
-#define UNETMM_OP_UNLOCKED	BIT(1)	/* takes rwsem itself */
-#define UNETMM_OP_SILENT	BIT(2)	/* has nothing to write back */
+/*
+ * Who may make a call.  A file gets its space once and keeps it, so an answer "the
+ * caller's own" stays true for the whole call: unetmm_execute() checks this for all
+ * calls, and no call has a check of its own.  An endpoint is looked up in the file, and
+ * FLOW and raw endpoints need a capability besides (ep/raw.c).
+ */
+enum unetmm_needs {
+	UNETMM_NEEDS_OWNER,		/* the file has the caller's space */
+	UNETMM_NEEDS_NO_OTHER,		/* the file has no space, or the caller's */
+	UNETMM_NEEDS_NOTHING,		/* anybody who has the descriptor */
+};
+
+#define UNETMM_OP_UNLOCKED	BIT(0)	/* takes rwsem itself */
+#define UNETMM_OP_SILENT	BIT(1)	/* has nothing to write back */
 
 struct unetmm_op {
 	unsigned int ioctl;
 	u32 size;
 	u32 min_size;			/* the first published size */
+	enum unetmm_needs needs;
 	u32 flags;
 	int (*execute)(struct unetmm_file *file, void *arg);
 	/* The result cannot be returned: takes the new objects away again. */
 	void (*undo)(struct unetmm_file *file, const void *arg);
 };
 
-#define IOCTL_OP(_ioctl, _fn, _struct, _last, _flags, ...)		\
+/* A row without its right does not compile: the arguments would not fit. */
+#define IOCTL_OP(_ioctl, _fn, _struct, _last, _needs, _flags, ...)	\
 	[_IOC_NR(_ioctl)] = {						\
 		.ioctl = _ioctl,					\
 		.size = sizeof(_struct) +				\
 			BUILD_BUG_ON_ZERO(sizeof(union unetmm_arg) <	\
 					  sizeof(_struct)),		\
 		.min_size = offsetofend(_struct, _last),		\
+		.needs = UNETMM_NEEDS_##_needs,				\
 		.flags = _flags,					\
 		.execute = _fn,						\
 		__VA_ARGS__						\
@@ -248,76 +262,74 @@ struct unetmm_op {
 
 static const struct unetmm_op unetmm_ops[] = {
 	IOCTL_OP(UNETMM_IOC_INFO, unetmm_op_info, struct unetmm_info,
-		 pin_limit_pages, UNETMM_OP_ANYONE),
+		 pin_limit_pages, NOTHING, 0),
 	IOCTL_OP(UNETMM_IOC_SPACE, unetmm_op_space, struct unetmm_space,
-		 log_map, UNETMM_OP_UNLOCKED),
+		 log_map, NO_OTHER, UNETMM_OP_UNLOCKED),
 	IOCTL_OP(UNETMM_IOC_ENDPOINT, unetmm_op_endpoint,
-		 struct unetmm_endpoint, doorbell_map, 0,
+		 struct unetmm_endpoint, doorbell_map, OWNER, 0,
 		 .undo = unetmm_undo_endpoint),
 	IOCTL_OP(UNETMM_IOC_ENDPOINT_CLOSE, unetmm_op_endpoint_close,
-		 struct unetmm_endpoint_id, id, UNETMM_OP_SILENT),
+		 struct unetmm_endpoint_id, id, OWNER, UNETMM_OP_SILENT),
 	IOCTL_OP(UNETMM_IOC_LISTEN, unetmm_op_listen, struct unetmm_listen,
-		 flags, UNETMM_OP_SILENT),
+		 flags, OWNER, UNETMM_OP_SILENT),
 	IOCTL_OP(UNETMM_IOC_ACCEPT, unetmm_op_accept, struct unetmm_connect,
-		 flags, 0, .undo = unetmm_undo_accept),
+		 flags, OWNER, 0, .undo = unetmm_undo_accept),
 	IOCTL_OP(UNETMM_IOC_CONNECT, unetmm_op_connect, struct unetmm_connect,
-		 flags, 0, .undo = unetmm_undo_connect),
+		 flags, OWNER, 0, .undo = unetmm_undo_connect),
 	IOCTL_OP(UNETMM_IOC_CHANNEL_CLOSE, unetmm_op_channel_close,
-		 struct unetmm_channel, rsvd, UNETMM_OP_SILENT),
-	IOCTL_OP(UNETMM_IOC_PROBE, unetmm_op_probe, struct unetmm_probe,
-		 rsvd1, 0),
-	IOCTL_OP(UNETMM_IOC_PEERS, unetmm_op_peers, struct unetmm_peers,
-		 rsvd1, UNETMM_OP_UNLOCKED),
-	IOCTL_OP(UNETMM_IOC_REGISTER, unetmm_op_register,
-		 struct unetmm_region, length,
-		 UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
+		 struct unetmm_channel, rsvd, OWNER, UNETMM_OP_SILENT),
+	IOCTL_OP(UNETMM_IOC_PROBE, unetmm_op_probe, struct unetmm_probe, rsvd1,
+		 NO_OTHER, 0),
+	IOCTL_OP(UNETMM_IOC_PEERS, unetmm_op_peers, struct unetmm_peers, rsvd1,
+		 NO_OTHER, UNETMM_OP_UNLOCKED),
+	IOCTL_OP(UNETMM_IOC_REGISTER, unetmm_op_register, struct unetmm_region,
+		 length, OWNER, UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
 	IOCTL_OP(UNETMM_IOC_DEREGISTER, unetmm_op_deregister,
-		 struct unetmm_region, length,
+		 struct unetmm_region, length, OWNER,
 		 UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
 	IOCTL_OP(UNETMM_IOC_COUNTERS, unetmm_op_counters,
-		 struct unetmm_counters, values,
-		 UNETMM_OP_ANYONE | UNETMM_OP_UNLOCKED),
-	IOCTL_OP(UNETMM_IOC_POST, unetmm_op_post, struct unetmm_post,
-		 rsvd, UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
+		 struct unetmm_counters, values, NOTHING, UNETMM_OP_UNLOCKED),
+	IOCTL_OP(UNETMM_IOC_POST, unetmm_op_post, struct unetmm_post, rsvd,
+		 OWNER, UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
 	IOCTL_OP(UNETMM_IOC_UTLB_PIN, unetmm_op_utlb_pin, struct unetmm_utlb,
-		 rsvd, UNETMM_OP_UNLOCKED),
+		 rsvd, OWNER, UNETMM_OP_UNLOCKED),
 	IOCTL_OP(UNETMM_IOC_UTLB_UNPIN, unetmm_op_utlb_unpin,
-		 struct unetmm_utlb, rsvd, UNETMM_OP_UNLOCKED),
+		 struct unetmm_utlb, rsvd, OWNER, UNETMM_OP_UNLOCKED),
 	IOCTL_OP(UNETMM_IOC_PREFETCH, unetmm_op_prefetch,
-		 struct unetmm_prefetch, done, UNETMM_OP_UNLOCKED),
+		 struct unetmm_prefetch, done, OWNER, UNETMM_OP_UNLOCKED),
 	IOCTL_OP(UNETMM_IOC_EXPORT, unetmm_op_export, struct unetmm_export,
-		 ncounters, UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
+		 ncounters, OWNER, UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
 	IOCTL_OP(UNETMM_IOC_UNEXPORT, unetmm_op_unexport,
-		 struct unetmm_export_id, id,
+		 struct unetmm_export_id, id, OWNER,
 		 UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
 	IOCTL_OP(UNETMM_IOC_EXPORT_KEY, unetmm_op_export_key,
-		 struct unetmm_export_key, base, 0),
+		 struct unetmm_export_key, base, OWNER, 0),
 	IOCTL_OP(UNETMM_IOC_REDIRECT, unetmm_op_redirect,
-		 struct unetmm_redirect, spans, UNETMM_OP_UNLOCKED,
+		 struct unetmm_redirect, spans, OWNER, UNETMM_OP_UNLOCKED,
 		 .undo = unetmm_undo_redirect),
 	IOCTL_OP(UNETMM_IOC_REDIRECT_GO, unetmm_op_redirect_go,
-		 struct unetmm_redirect_id, offset,
+		 struct unetmm_redirect_id, offset, OWNER,
 		 UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
 	IOCTL_OP(UNETMM_IOC_IMPORT, unetmm_op_import, struct unetmm_import,
-		 length, 0, .undo = unetmm_undo_import),
+		 length, OWNER, 0, .undo = unetmm_undo_import),
 	IOCTL_OP(UNETMM_IOC_UNIMPORT, unetmm_op_unimport,
-		 struct unetmm_import_id, rsvd, UNETMM_OP_SILENT),
+		 struct unetmm_import_id, rsvd, OWNER, UNETMM_OP_SILENT),
 	IOCTL_OP(UNETMM_IOC_WINDOW, unetmm_op_window, struct unetmm_window,
-		 map_bytes, 0, .undo = unetmm_undo_window),
+		 map_bytes, OWNER, 0, .undo = unetmm_undo_window),
 	IOCTL_OP(UNETMM_IOC_WINDOW_CLOSE, unetmm_op_window_close,
-		 struct unetmm_window_id, rsvd, UNETMM_OP_SILENT),
-	IOCTL_OP(UNETMM_IOC_EVENT, unetmm_op_event, struct unetmm_event,
-		 map, 0, .undo = unetmm_undo_event),
+		 struct unetmm_window_id, rsvd, OWNER, UNETMM_OP_SILENT),
+	IOCTL_OP(UNETMM_IOC_EVENT, unetmm_op_event, struct unetmm_event, map,
+		 OWNER, 0, .undo = unetmm_undo_event),
 	IOCTL_OP(UNETMM_IOC_EVENT_CLOSE, unetmm_op_event_close,
-		 struct unetmm_event_id, rsvd, UNETMM_OP_SILENT),
+		 struct unetmm_event_id, rsvd, OWNER, UNETMM_OP_SILENT),
 	IOCTL_OP(UNETMM_IOC_EVENT_WAIT, unetmm_op_event_wait,
-		 struct unetmm_event_wait, now, UNETMM_OP_UNLOCKED),
+		 struct unetmm_event_wait, now, OWNER, UNETMM_OP_UNLOCKED),
 	IOCTL_OP(UNETMM_IOC_EVENT_ARM, unetmm_op_event_arm,
-		 struct unetmm_event_arm, now, 0),
-	IOCTL_OP(UNETMM_IOC_FLOW, unetmm_op_flow, struct unetmm_flow, rsvd, 0,
-		 .undo = unetmm_undo_flow),
-	IOCTL_OP(UNETMM_IOC_FLOW_END, unetmm_op_flow_end,
-		 struct unetmm_flow_id, rsvd, UNETMM_OP_SILENT),
+		 struct unetmm_event_arm, now, OWNER, 0),
+	IOCTL_OP(UNETMM_IOC_FLOW, unetmm_op_flow, struct unetmm_flow, rsvd,
+		 OWNER, 0, .undo = unetmm_undo_flow),
+	IOCTL_OP(UNETMM_IOC_FLOW_END, unetmm_op_flow_end, struct unetmm_flow_id,
+		 rsvd, OWNER, UNETMM_OP_SILENT),
 };
 
 static int unetmm_execute(struct unetmm_file *file, const struct unetmm_op *op,
@@ -328,11 +340,13 @@ static int unetmm_execute(struct unetmm_file *file, const struct unetmm_op *op,
 
 	/* Pairs with unetmm_op_space(). */
 	space = smp_load_acquire(&file->space);
-	if (!(op->flags & UNETMM_OP_ANYONE) && space &&
+	if (op->needs != UNETMM_NEEDS_NOTHING && space &&
 	    space->mm != current->mm)
 		return -EPERM;
 	if (READ_ONCE(file->dead))
 		return -ENODEV;
+	if (op->needs == UNETMM_NEEDS_OWNER && !space)
+		return -EINVAL;
 	if (op->flags & UNETMM_OP_UNLOCKED)
 		return op->execute(file, arg);
 	ret = down_read_killable(&file->dev->rwsem);

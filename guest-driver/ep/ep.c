@@ -71,8 +71,6 @@ struct unetmm_ep *unetmm_ep_find_locked(struct unetmm_file *file, u32 id)
 	struct unetmm_ep *ep;
 
 	lockdep_assert_held(&file->lock);
-	if (!unetmm_owns(file))
-		return NULL;
 	list_for_each_entry(ep, &file->eps, node) {
 		if (ep->id == id)
 			return ep;
@@ -396,14 +394,8 @@ int unetmm_op_endpoint(struct unetmm_file *file, void *arg)
 	if (ret)
 		return ret;
 	mutex_lock(&file->lock);
-	if (!file->space)
-		ret = -EINVAL;
-	else if (!unetmm_owns(file))
-		ret = -EPERM;	/* bound by another while we waited */
-	else if (!unetmm_ep_suits(file->space, a))
-		ret = -EOPNOTSUPP;
-	else
-		ret = unetmm_ep_create(file, a);
+	ret = unetmm_ep_suits(file->space, a) ? unetmm_ep_create(file, a) :
+						-EOPNOTSUPP;
 	mutex_unlock(&file->lock);
 	return ret;
 }

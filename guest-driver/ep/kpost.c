@@ -333,19 +333,10 @@ static int unetmm_kpost_wait(struct unetmm_aspace *space)
 int unetmm_op_post(struct unetmm_file *file, void *arg)
 {
 	const struct unetmm_post *a = arg;
-	struct unetmm_aspace *space;
+	struct unetmm_aspace *space = file->space;
 	int ret;
 
-	if (a->flags || a->rsvd)
-		return -EOPNOTSUPP;
-	/* Pairs with unetmm_op_space(). */
-	space = smp_load_acquire(&file->space);
-	if (!space)
-		return -ENOENT;
-	/* It may have been bound by another process since the first look. */
-	if (space->mm != current->mm)
-		return -EPERM;
-	if (!space->ops->lists)
+	if (a->flags || a->rsvd || !space->ops->lists)
 		return -EOPNOTSUPP;
 	ret = mutex_lock_killable(&space->region_lock);
 	if (ret)

@@ -114,19 +114,10 @@ static long unetmm_prefetch_run(const struct unetmm_prefetcher *p,
 static int unetmm_prefetch_check(struct unetmm_file *file,
 				 const struct unetmm_prefetch *a)
 {
-	struct unetmm_aspace *space;
 	u64 last;
 
-	/* Pairs with unetmm_op_space(). */
-	space = smp_load_acquire(&file->space);
-	if (!space)
-		return -EINVAL;
-	/* It may have been bound by another process since the first look. */
-	if (space->mm != current->mm)
-		return -EPERM;
-	if (a->flags & ~(UNETMM_PREFETCH_WRITE | UNETMM_PREFETCH_NO_FAULT))
-		return -EOPNOTSUPP;
-	if (!space->ops->enter)
+	if (a->flags & ~(UNETMM_PREFETCH_WRITE | UNETMM_PREFETCH_NO_FAULT) ||
+	    !file->space->ops->enter)
 		return -EOPNOTSUPP;
 	if (!a->length || check_add_overflow(a->addr, a->length - 1, &last) ||
 	    last >= current->mm->task_size)

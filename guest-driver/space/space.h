@@ -159,19 +159,6 @@ struct unetmm_file {
 	wait_queue_head_t wait;		/* poll() */
 };
 
-/*
- * Is the space of the file the caller's own?  A file that had none when a call began
- * may have another process's by now: whatever a call looks up in the file, and
- * whatever it uses of its space, it asks this when it does, and not before.
- */
-static inline bool unetmm_owns(const struct unetmm_file *file)
-{
-	/* Pairs with unetmm_op_space(). */
-	const struct unetmm_aspace *space = smp_load_acquire(&file->space);
-
-	return space && space->mm == current->mm;
-}
-
 /* So many pages of [start, last] are no longer the card's. */
 static inline void unetmm_space_lost(struct unetmm_aspace *space,
 				     unsigned long start, unsigned long last,

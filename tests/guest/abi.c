@@ -62,11 +62,20 @@ static uint64_t some_values[UNETMM_NUM_COUNTERS];
 static uint8_t some_memory[UNETMM_PAGE_BYTES] __attribute__((aligned(4096)));
 static uint8_t more_memory[UNETMM_PAGE_BYTES] __attribute__((aligned(4096)));
 
+/* Who may make a call; the driver has the same table (card/file.c). */
+enum needs {
+    NEEDS_NOTHING,              /* anybody who has the descriptor */
+    NEEDS_NO_OTHER,             /* the file has no space, or the caller's */
+    NEEDS_OWNER,                /* the file has the caller's space ... */
+    NEEDS_ENDPOINT,             /* ... and the second word is an endpoint of it */
+};
+
 struct call {
     const char *name;
     unsigned long request;
     uint32_t size;
     uint32_t first;             /* the first published length */
+    enum needs needs;
     /* Fills the argument; returns the call's expected result. */
     int (*prepare)(struct raw *raw, union argument *a);
     void (*undo)(struct raw *raw, union argument *a);
@@ -407,47 +416,49 @@ static int prepare_flow_end(struct raw *raw, union argument *a)
 }
 
 static const struct call calls[] = {
-#define CALL(name, type, prepare, undo) \
+#define CALL(name, needs, type, prepare, undo) \
     { #name, UNETMM_IOC_##name, sizeof(struct type), sizeof(struct type), \
-      prepare, undo }
+      NEEDS_##needs, prepare, undo }
 /* One that has grown: the member that was the last one at first. */
-#define GROWN(name, type, last, prepare, undo) \
+#define GROWN(name, needs, type, last, prepare, undo) \
     { #name, UNETMM_IOC_##name, sizeof(struct type), \
       offsetof(struct type, last) + sizeof(((struct type *)NULL)->last), \
-      prepare, undo }
-    GROWN(INFO, unetmm_info, pin_limit_pages, prepare_info, NULL),
-    CALL(SPACE, unetmm_space, prepare_space, undo_space),
-    GROWN(ENDPOINT, unetmm_endpoint, doorbell_map, prepare_endpoint,
+      NEEDS_##needs, prepare, undo }
+    GROWN(INFO, NOTHING, unetmm_info, pin_limit_pages, prepare_info, NULL),
+    CALL(SPACE, NO_OTHER, unetmm_space, prepare_space, undo_space),
+    GROWN(ENDPOINT, OWNER, unetmm_endpoint, doorbell_map, prepare_endpoint,
           undo_endpoint),
-    CALL(ENDPOINT_CLOSE, unetmm_endpoint_id, prepare_endpoint_close, NULL),
-    GROWN(LISTEN, unetmm_listen, flags, prepare_listen, NULL),
-    GROWN(ACCEPT, unetmm_connect, flags, prepare_accept, NULL),
-    GROWN(CONNECT, unetmm_connect, flags, prepare_connect, NULL),
-    CALL(CHANNEL_CLOSE, unetmm_channel, prepare_channel_close, NULL),
-    CALL(PROBE, unetmm_probe, prepare_probe, NULL),
-    CALL(PEERS, unetmm_peers, prepare_peers, NULL),
-    CALL(REGISTER, unetmm_region, prepare_region, undo_register),
-    CALL(DEREGISTER, unetmm_region, prepare_deregister, undo_deregister),
-    CALL(COUNTERS, unetmm_counters, prepare_counters, NULL),
-    CALL(POST, unetmm_post, prepare_post, NULL),
-    CALL(UTLB_PIN, unetmm_utlb, prepare_utlb, undo_pin),
-    CALL(UTLB_UNPIN, unetmm_utlb, prepare_utlb, NULL),
-    CALL(PREFETCH, unetmm_prefetch, prepare_prefetch, NULL),
-    CALL(EXPORT, unetmm_export, prepare_export, undo_export),
-    CALL(UNEXPORT, unetmm_export_id, prepare_unexport, NULL),
-    CALL(EXPORT_KEY, unetmm_export_key, prepare_export_key, NULL),
-    CALL(REDIRECT, unetmm_redirect, prepare_redirect, NULL),
-    CALL(REDIRECT_GO, unetmm_redirect_id, prepare_redirect_go, NULL),
-    CALL(IMPORT, unetmm_import, prepare_import, NULL),
-    CALL(UNIMPORT, unetmm_import_id, prepare_unimport, NULL),
-    CALL(WINDOW, unetmm_window, prepare_window, undo_window),
-    CALL(WINDOW_CLOSE, unetmm_window_id, prepare_window_close, NULL),
-    CALL(EVENT, unetmm_event, prepare_event, undo_event),
-    CALL(EVENT_CLOSE, unetmm_event_id, prepare_event_close, NULL),
-    CALL(EVENT_WAIT, unetmm_event_wait, prepare_event_wait, NULL),
-    CALL(EVENT_ARM, unetmm_event_arm, prepare_event_arm, NULL),
-    CALL(FLOW, unetmm_flow, prepare_flow, NULL),
-    CALL(FLOW_END, unetmm_flow_id, prepare_flow_end, NULL),
+    CALL(ENDPOINT_CLOSE, ENDPOINT, unetmm_endpoint_id, prepare_endpoint_close,
+         NULL),
+    GROWN(LISTEN, ENDPOINT, unetmm_listen, flags, prepare_listen, NULL),
+    GROWN(ACCEPT, ENDPOINT, unetmm_connect, flags, prepare_accept, NULL),
+    GROWN(CONNECT, ENDPOINT, unetmm_connect, flags, prepare_connect, NULL),
+    CALL(CHANNEL_CLOSE, ENDPOINT, unetmm_channel, prepare_channel_close, NULL),
+    CALL(PROBE, NO_OTHER, unetmm_probe, prepare_probe, NULL),
+    CALL(PEERS, NO_OTHER, unetmm_peers, prepare_peers, NULL),
+    CALL(REGISTER, OWNER, unetmm_region, prepare_region, undo_register),
+    CALL(DEREGISTER, OWNER, unetmm_region, prepare_deregister,
+         undo_deregister),
+    CALL(COUNTERS, NOTHING, unetmm_counters, prepare_counters, NULL),
+    CALL(POST, ENDPOINT, unetmm_post, prepare_post, NULL),
+    CALL(UTLB_PIN, OWNER, unetmm_utlb, prepare_utlb, undo_pin),
+    CALL(UTLB_UNPIN, OWNER, unetmm_utlb, prepare_utlb, NULL),
+    CALL(PREFETCH, OWNER, unetmm_prefetch, prepare_prefetch, NULL),
+    CALL(EXPORT, OWNER, unetmm_export, prepare_export, undo_export),
+    CALL(UNEXPORT, OWNER, unetmm_export_id, prepare_unexport, NULL),
+    CALL(EXPORT_KEY, OWNER, unetmm_export_key, prepare_export_key, NULL),
+    CALL(REDIRECT, OWNER, unetmm_redirect, prepare_redirect, NULL),
+    CALL(REDIRECT_GO, OWNER, unetmm_redirect_id, prepare_redirect_go, NULL),
+    CALL(IMPORT, ENDPOINT, unetmm_import, prepare_import, NULL),
+    CALL(UNIMPORT, ENDPOINT, unetmm_import_id, prepare_unimport, NULL),
+    CALL(WINDOW, ENDPOINT, unetmm_window, prepare_window, undo_window),
+    CALL(WINDOW_CLOSE, ENDPOINT, unetmm_window_id, prepare_window_close, NULL),
+    CALL(EVENT, OWNER, unetmm_event, prepare_event, undo_event),
+    CALL(EVENT_CLOSE, OWNER, unetmm_event_id, prepare_event_close, NULL),
+    CALL(EVENT_WAIT, OWNER, unetmm_event_wait, prepare_event_wait, NULL),
+    CALL(EVENT_ARM, OWNER, unetmm_event_arm, prepare_event_arm, NULL),
+    CALL(FLOW, ENDPOINT, unetmm_flow, prepare_flow, NULL),
+    CALL(FLOW_END, ENDPOINT, unetmm_flow_id, prepare_flow_end, NULL),
 #undef GROWN
 #undef CALL
 };
@@ -809,6 +820,36 @@ static void unknown_calls(void)
     close(fd);
 }
 
+static bool is_listed(unsigned long request)
+{
+    unsigned i;
+
+    for (i = 0; i < NUM_CALLS; i++) {
+        if (calls[i].request == request) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The driver has no call that the tables of these tests lack, and the reverse. */
+static void listed_calls(void)
+{
+    int fd = raw_open_file();
+    unsigned number;
+
+    for (number = 0; number <= 0xff; number++) {
+        unsigned long request = _IO(UNETMM_IOC_MAGIC, number);
+        int ret = raw_ioctl(fd, request, NULL);
+
+        if (ret != (is_listed(request) ? -EFAULT : -ENOTTY)) {
+            FAIL("call 0x%02x is %slisted here, and the driver says %s",
+                 number, is_listed(request) ? "" : "not ", error_name(ret));
+        }
+    }
+    close(fd);
+}
+
 static void wrong_values(void)
 {
     struct unetmm_space space = { .size = sizeof(space), .source = 99 };
@@ -974,14 +1015,8 @@ static void wrong_endpoints(void)
         union argument a;
         struct raw raw;
 
-        if (call->request != UNETMM_IOC_ENDPOINT_CLOSE &&
-            call->request != UNETMM_IOC_LISTEN &&
-            call->request != UNETMM_IOC_ACCEPT &&
-            call->request != UNETMM_IOC_CONNECT &&
-            call->request != UNETMM_IOC_CHANNEL_CLOSE &&
-            call->request != UNETMM_IOC_IMPORT &&
-            call->request != UNETMM_IOC_UNIMPORT &&
-            (call->request != UNETMM_IOC_POST ||
+        if (call->needs != NEEDS_ENDPOINT ||
+            (call->request == UNETMM_IOC_POST &&
              run.source != UNETMM_SOURCE_KTLB)) {
             continue;
         }
@@ -1078,21 +1113,23 @@ static void mapping_changes(void)
 
 /* ---- Other processes ---------------------------------------------------------------------- */
 
-/* INFO and COUNTERS tell nothing secret; all else is the owner's. */
+/* An argument without a value. */
+static int call_plainly(int fd, const struct call *call)
+{
+    union argument a;
+
+    memset(&a, 0, sizeof(a));
+    memcpy(a.bytes, &call->size, sizeof(call->size));
+    return raw_ioctl(fd, call->request, &a);
+}
+
 static void check_stranger(const struct raw *base, bool mmap_too)
 {
     unsigned i;
 
     for (i = 0; i < NUM_CALLS; i++) {
-        const struct call *call = &calls[i];
-        bool open = call->request == UNETMM_IOC_INFO ||
-                    call->request == UNETMM_IOC_COUNTERS;
-        union argument a;
-
-        memset(&a, 0, sizeof(a));
-        memcpy(a.bytes, &call->size, sizeof(call->size));
-        CHECK_CALL(call, raw_ioctl(base->fd, call->request, &a),
-                   open ? 0 : -EPERM);
+        CHECK_CALL(&calls[i], call_plainly(base->fd, &calls[i]),
+                   calls[i].needs == NEEDS_NOTHING ? 0 : -EPERM);
     }
     if (mmap_too) {
         CHECK_RET(try_map(base->fd, base->ep.queue_bytes,
@@ -1187,13 +1224,27 @@ static void passed_descriptor(void)
     close(fd);
 }
 
+/* Calls that take no space, and those for which there is none yet. */
+static void unbound_file(void)
+{
+    int fd = raw_open_file();
+    unsigned i;
+
+    for (i = 0; i < NUM_CALLS; i++) {
+        CHECK_CALL(&calls[i], call_plainly(fd, &calls[i]),
+                   calls[i].needs == NEEDS_NOTHING ? 0 : -EINVAL);
+    }
+    close(fd);
+}
+
 /*
  * Two processes have a file that is nobody's yet.  One binds it, the other makes a
- * counter event of it all the time: before the file is bound there is no space for
- * that, and afterwards it is not its own.
+ * call all the time: before the file is bound there is no space for that, and
+ * afterwards the space is not its own.
  */
 struct race {
     int fd;
+    const struct call *call;
     atomic_uint *tries;
 };
 
@@ -1203,12 +1254,53 @@ static void binder_rival(void *argument)
     int ret;
 
     do {
-        struct unetmm_event event = { .size = sizeof(event), .count = 1 };
-
-        ret = raw_ioctl(race->fd, UNETMM_IOC_EVENT, &event);
+        ret = call_plainly(race->fd, race->call);
         atomic_fetch_add(race->tries, 1);
     } while (ret == -EINVAL);
+    CHECK_CALL(race->call, ret, -EPERM);
+}
+
+/* Nor does it get the key of an export that the other one makes at once. */
+static void key_rival(void *argument)
+{
+    struct race *race = argument;
+    int ret;
+
+    do {
+        struct unetmm_export_key key = { .size = sizeof(key), .id = 7 };
+
+        ret = raw_ioctl(race->fd, UNETMM_IOC_EXPORT_KEY, &key);
+        atomic_fetch_add(race->tries, 1);
+    } while (ret == -EINVAL || ret == -ENOENT);
     CHECK_RET(ret, -EPERM);
+}
+
+static void bind_and_export(int fd)
+{
+    struct unetmm_space space = { .size = sizeof(space), .source = run.source };
+    struct unetmm_export export = {
+        .size = sizeof(export), .flags = UNETMM_EXPORT_KEYED, .id = 7,
+        .addr = (uintptr_t)more_memory, .length = sizeof(more_memory),
+        .rights = UNETMM_RIGHT_READ,
+    };
+
+    CHECK_RET(raw_ioctl(fd, UNETMM_IOC_SPACE, &space), 0);
+    CHECK_RET(raw_ioctl(fd, UNETMM_IOC_EXPORT, &export), 0);
+}
+
+static void one_race(struct race *race, struct chance *chance,
+                     void (*rival)(void *))
+{
+    pid_t pid;
+
+    race->fd = raw_open_file();
+    atomic_store(race->tries, 0);
+    pid = start_process(rival, race);
+    EVENTUALLY(atomic_load(race->tries));
+    idle_ns(chance_below(chance, 100000));
+    bind_and_export(race->fd);
+    end_process(pid);
+    close(race->fd);
 }
 
 static void bound_meanwhile(void)
@@ -1219,19 +1311,23 @@ static void bound_meanwhile(void)
 
     chance_init(&chance, 0);
     for (i = 0; i < rounds(100); i++) {
-        struct unetmm_space space = {
-            .size = sizeof(space), .source = run.source,
-        };
-        pid_t pid;
+        race.call = &calls[i % NUM_CALLS];
+        /* The other calls need no space, and SPACE would bind the file. */
+        if (race.call->needs >= NEEDS_OWNER) {
+            one_race(&race, &chance, binder_rival);
+        }
+    }
+}
 
-        race.fd = raw_open_file();
-        atomic_store(race.tries, 0);
-        pid = start_process(binder_rival, &race);
-        EVENTUALLY(atomic_load(race.tries));
-        idle_ns(chance_below(&chance, 100000));
-        CHECK_RET(raw_ioctl(race.fd, UNETMM_IOC_SPACE, &space), 0);
-        end_process(pid);
-        close(race.fd);
+static void key_meanwhile(void)
+{
+    struct race race = { .tries = shared_memory(PAGE) };
+    struct chance chance;
+    unsigned i;
+
+    chance_init(&chance, 0);
+    for (i = 0; i < rounds(50); i++) {
+        one_race(&race, &chance, key_rival);
     }
 }
 
@@ -1718,6 +1814,7 @@ static const struct test tests[] = {
     { "reserved", reserved, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
     { "all-calls", all_calls, TEST_TLB, 0 },
     { "unknown-calls", unknown_calls, TEST_TLB, 0 },
+    { "listed-calls", listed_calls, TEST_TLB, 0 },
     { "wrong-values", wrong_values, TEST_TLB, 0 },
     { "wrong-channels", wrong_channels, TEST_ALL, 0 },
     { "counters-of-no-endpoint", counters_of_no_endpoint, TEST_TLB, 0 },
@@ -1726,7 +1823,9 @@ static const struct test tests[] = {
     { "mapping-changes", mapping_changes, TEST_TLB, 0 },
     { "forked-child", forked_child, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
     { "passed-descriptor", passed_descriptor, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
+    { "unbound-file", unbound_file, TEST_TLB, 0 },
     { "bound-meanwhile", bound_meanwhile, TEST_TLB, 0 },
+    { "key-meanwhile", key_meanwhile, TEST_TLB, 0 },
     { "counters-of-others", counters_of_others, TEST_ALL, 0 },
     { "child-of-the-library", child_of_the_library, TEST_BOTH | TEST_UTLB, 0 },
     { "poll-on-file", poll_on_file, TEST_TLB, 0 },

@@ -32,7 +32,7 @@ static void other_sources(void)
     struct raw raw;
     int fd = raw_open_file();
 
-    CHECK_RET(post_call(fd, 1), -ENOENT);
+    CHECK_RET(post_call(fd, 1), -EINVAL);
     close(fd);
     raw_open(&raw);
     CHECK_RET(post_call(raw.fd, raw.ep.id), run.source == UNETMM_SOURCE_KTLB ?

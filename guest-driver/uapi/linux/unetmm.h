@@ -17,7 +17,8 @@
  *
  * errno, the same for all calls:
  *   ENOTTY      no such call
- *   EINVAL      a value is wrong, or size is below the first published size
+ *   EINVAL      a value is wrong, size is below the first published size, or the file
+ *               has no space (SPACE) and the call needs one
  *   E2BIG       the part that the kernel does not know is not zero
  *   EOPNOTSUPP  a reserved field or flag is set, or this card or memory can't
  *   EPERM       another process's file, or a right is missing
