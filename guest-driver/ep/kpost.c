@@ -385,7 +385,7 @@ int unetmm_kqueues_create(struct unetmm_ep *ep)
 	mutex_init(&kq->lock);
 	INIT_LIST_HEAD(&kq->node);
 	kq->id = ep->id;
-	kq->batch = kvmalloc(sizeof(*kq->batch), GFP_KERNEL_ACCOUNT);
+	kq->batch = kvzalloc(sizeof(*kq->batch), GFP_KERNEL_ACCOUNT);
 	kq->doorbell = ioremap(dev->doorbell_start +
 			       (u64)ep->id * dev->hw.db_stride, PAGE_SIZE);
 	if (!kq->batch || !kq->doorbell)

@@ -298,8 +298,8 @@ static long unetmm_pin_vma(struct mm_struct *mm, struct vm_area_struct *vma,
 	if (got < 0 && got != -EFAULT)
 		return unetmm_why_refused(mm, vaddr, got);
 	n = max(got, 0L);
-	if (n == npages)
-		return got;
+	if (n == npages || batch->mapped)
+		return n;
 	vaddr += (u64)n * PAGE_SIZE;
 	npages = unetmm_faults_at_once(mm, vma, vaddr, npages - n);
 	if (!npages)

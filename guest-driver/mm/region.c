@@ -186,7 +186,7 @@ static int unetmm_region_add(struct unetmm_file *file,
 
 	if (unetmm_region_overlaps(space, reg))
 		return -EEXIST;
-	batch = kvmalloc(sizeof(*batch), GFP_KERNEL_ACCOUNT);
+	batch = kvzalloc(sizeof(*batch), GFP_KERNEL_ACCOUNT);
 	if (!batch)
 		return -ENOMEM;
 	ret = unetmm_region_grow(file, reg->start, reg->last);

@@ -60,10 +60,9 @@
  *   The pager's lock (pager.c) is a leaf, and taken with interrupts off: kicks and
  *   unetmm_pager_ring() come from interrupts, probes and the notifier.  serve and
  *   cancel are called without it.  unetmm_job_cancel(), unetmm_pager_close(),
- *   unetmm_pager_hush() and unetmm_pager_stop() wait for active jobs: their callers
- *   hold no lock that serve or cancel take: not q->lock of a system buffer's or backup
- *   ring's queue, space->zero_lock, dev->reply_lock, sysbuf.lock, backup.lock.
- *   dev->rwsem and file->lock may be held.
+ *   unetmm_pager_hush() and unetmm_pager_stop() wait for active jobs: their callers hold
+ *   no lock that serve or cancel take: not q->lock of a queue of aside/, zero_lock of a
+ *   space, reply_lock, sysbuf.lock, backup.lock.  rwsem and file->lock may be held.
  */
 #ifndef UNETMM_PAGER_H
 #define UNETMM_PAGER_H
@@ -84,6 +83,7 @@ struct unetmm_batch {
 	u32 count;
 	bool write;
 	bool zero;		/* only of memory that unetmm_zero_vma() allows */
+	bool mapped;		/* only pages that the process has mapped already */
 	bool huge;		/* a snapshot: in a larger page */
 	unsigned long asked;	/* source odp: the last page asked for */
 	u32 target;		/* a snapshot: the page that is wanted, */

@@ -200,6 +200,64 @@ static int unetmm_utlb_pin_run(struct unetmm_file *file,
 	}
 }
 
+/* The last page that may be pinned ahead behind vpn: of the same mapping. */
+static unsigned long unetmm_utlb_edge(struct unetmm_aspace *space,
+				      unsigned long vpn, u32 ahead, bool write)
+{
+	struct vm_area_struct *vma;
+	u32 npages = ahead + 1;
+
+	if (!unetmm_snap_lock(space, false))
+		return vpn;
+	vma = unetmm_usable_vma(space->mm, (u64)vpn << PAGE_SHIFT, write,
+				&npages);
+	mmap_read_unlock(space->mm);
+	return IS_ERR(vma) ? vpn : vpn + npages - 1;
+}
+
+/* Of [vpn, last], pages at its start that are pinned now; 0, -errno: none. */
+static int unetmm_utlb_ahead_some(struct unetmm_file *file,
+				  struct unetmm_batch *batch,
+				  unsigned long vpn, unsigned long last,
+				  bool write)
+{
+	int n = unetmm_utlb_known(file->space, vpn, last, write);
+
+	if (n)
+		return n;
+	n = unetmm_utlb_wanted(file->space, vpn, last);
+	return n < 0 ? n : unetmm_region_try(file, batch,
+					     (u64)vpn << PAGE_SHIFT, n, write);
+}
+
+/*
+ * Pages that no descriptor names yet: as far as they are mapped, and there is room.  The
+ * caller does not learn of a failure.
+ */
+static void unetmm_utlb_pin_ahead(struct unetmm_file *file,
+				  struct unetmm_batch *batch,
+				  struct unetmm_utlb *a)
+{
+	unsigned long vpn = (a->addr >> PAGE_SHIFT) + a->npages, last;
+	struct unetmm_aspace *space = file->space;
+	bool write = a->flags & UNETMM_REGION_WRITE;
+	int n;
+
+	last = unetmm_utlb_edge(space, vpn - 1,
+				min_t(u32, a->ahead, UNETMM_REPLY_MAX_PAGES -
+				      a->npages), write);
+	if (last < vpn ||
+	    unetmm_region_grow(file, (u64)vpn << PAGE_SHIFT,
+			       ((u64)last << PAGE_SHIFT) | ~PAGE_MASK))
+		return;
+	batch->mapped = true;
+	do {
+		n = unetmm_utlb_ahead_some(file, batch, vpn, last, write);
+		a->done += max(n, 0);
+		vpn += max(n, 0);
+	} while (n > 0 && vpn <= last);
+}
+
 static int unetmm_utlb_check(struct unetmm_file *file,
 			     const struct unetmm_utlb *a, u32 flags)
 {
@@ -227,7 +285,7 @@ int unetmm_op_utlb_pin(struct unetmm_file *file, void *arg)
 	if (ret)
 		return ret;
 	a->npages = min_t(u32, a->npages, UNETMM_REPLY_MAX_PAGES);
-	batch = kvmalloc(sizeof(*batch), GFP_KERNEL_ACCOUNT);
+	batch = kvzalloc(sizeof(*batch), GFP_KERNEL_ACCOUNT);
 	if (!batch)
 		return -ENOMEM;
 	ret = mutex_lock_killable(&file->space->region_lock);
@@ -237,6 +295,8 @@ int unetmm_op_utlb_pin(struct unetmm_file *file, void *arg)
 				 ((u64)a->npages << PAGE_SHIFT) - 1);
 	if (!ret)
 		ret = unetmm_utlb_pin_run(file, batch, a);
+	if (!ret && a->done == a->npages && a->ahead)
+		unetmm_utlb_pin_ahead(file, batch, a);
 	mutex_unlock(&file->space->region_lock);
 free:
 	kvfree(batch);
@@ -249,6 +309,8 @@ int unetmm_op_utlb_unpin(struct unetmm_file *file, void *arg)
 	struct unetmm_aspace *space;
 	int ret;
 
+	if (a->ahead)
+		return -EOPNOTSUPP;
 	ret = unetmm_utlb_check(file, a, 0);
 	if (ret)
 		return ret;

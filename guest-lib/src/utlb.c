@@ -254,29 +254,30 @@ static void read_log(struct unetmm_utlb_ctx *u)
 
 /* ---- Pinning and unpinning --------------------------------------------- */
 
+struct run {
+    uint64_t vpn;
+    uint32_t npages;
+    uint32_t named;             /* that a descriptor has; the rest is prepinned */
+};
+
 static int call_driver(struct unetmm_utlb_ctx *u, unsigned long request,
-                       uint64_t vpn, uint32_t npages, bool write,
-                       uint32_t *done)
+                       const struct run *run, bool write, uint32_t *done)
 {
     struct unetmm_utlb arg = {
         .size = sizeof(arg),
         .flags = write ? UNETMM_REGION_WRITE : 0,
-        .addr = vpn << PAGE_SHIFT,
-        .npages = npages,
+        .addr = run->vpn << PAGE_SHIFT,
+        .npages = run->named,
+        .ahead = run->npages - run->named,
     };
     int ret = sys_ioctl(u->fd, request, &arg);
 
-    if (ret >= 0 && arg.done > npages) {
+    if (ret >= 0 && arg.done > run->npages) {
         ret = -EPROTO;
     }
     *done = ret < 0 ? 0 : arg.done;
     return ret < 0 ? ret : 0;
 }
-
-struct run {
-    uint64_t vpn;
-    uint32_t npages;
-};
 
 static void unpin_run(struct unetmm_utlb_ctx *u, struct run *run)
 {
@@ -286,7 +287,8 @@ static void unpin_run(struct unetmm_utlb_ctx *u, struct run *run)
         return;
     }
     /* That the card has gone makes no difference. */
-    call_driver(u, UNETMM_IOC_UTLB_UNPIN, run->vpn, run->npages, false, &done);
+    run->named = run->npages;
+    call_driver(u, UNETMM_IOC_UTLB_UNPIN, run, false, &done);
     u->stats.unpin_calls++;
     run->npages = 0;
 }
@@ -299,7 +301,7 @@ static void add_to_run(struct unetmm_utlb_ctx *u, struct run *run,
         run->npages++;
     } else {
         unpin_run(u, run);
-        *run = (struct run) { vpn, 1 };
+        *run = (struct run) { .vpn = vpn, .npages = 1 };
     }
 }
 
@@ -329,7 +331,7 @@ static int take_unused(void *arg, uint32_t number)
 /* Unpins up to n pages, as the policy says.  Returns how many. */
 static uint32_t evict(struct unetmm_utlb_ctx *u, uint32_t n)
 {
-    struct run run = { 0, 0 };
+    struct run run = { .npages = 0 };
     uint32_t evicted;
 
     for (evicted = 0; evicted < n; evicted++) {
@@ -349,7 +351,7 @@ static uint32_t evict(struct unetmm_utlb_ctx *u, uint32_t n)
 /* Nobody uses any page: all go, whatever the policy says. */
 static void unpin_all(struct unetmm_utlb_ctx *u)
 {
-    struct run run = { 0, 0 };
+    struct run run = { .npages = 0 };
     uint32_t i;
 
     for (i = 0; i < u->quota; i++) {
@@ -445,18 +447,18 @@ static int no_room(const struct unetmm_utlb_ctx *u)
 }
 
 /* PIN, with room made where a limit of others' is lower than ours. */
-static int ask_driver(struct unetmm_utlb_ctx *u, uint64_t vpn, uint32_t n,
+static int ask_driver(struct unetmm_utlb_ctx *u, const struct run *run,
                       bool write, uint32_t *done)
 {
     unsigned tries = 0;
 
     for (;;) {
-        int ret = call_driver(u, UNETMM_IOC_UTLB_PIN, vpn, n, write, done);
+        int ret = call_driver(u, UNETMM_IOC_UTLB_PIN, run, write, done);
 
         u->stats.pin_calls++;
         /* The driver's table is charged as well, and says ENOMEM. */
         if (ret == -EDQUOT || ret == -ENOMEM) {
-            if (!evict(u, n)) {
+            if (!evict(u, run->npages)) {
                 return no_room(u);
             }
         } else if (ret != -EAGAIN) {
@@ -488,19 +490,22 @@ static bool all_pinned(const struct unetmm_utlb_ctx *u, uint64_t vpn,
 static int pin_run(struct unetmm_utlb_ctx *u, uint64_t vpn, uint64_t last,
                    bool write)
 {
-    uint32_t n = run_length(u, vpn, last, write), done;
+    struct run run = { .vpn = vpn, .npages = run_length(u, vpn, last, write) };
     unsigned tries = 0;
+    uint32_t done;
     int ret;
 
-    if (!n) {
+    if (!run.npages) {
         return in_reach(vpn) ? -ENOMEM : -EFAULT;
     }
-    n = make_room(u, vpn, n);
-    if (!n) {
+    run.npages = make_room(u, vpn, run.npages);
+    if (!run.npages) {
         return no_room(u);
     }
+    run.named = last - vpn < run.npages ? (uint32_t)(last - vpn) + 1 :
+        run.npages;
     do {
-        ret = ask_driver(u, vpn, n, write, &done);
+        ret = ask_driver(u, &run, write, &done);
         if (ret) {
             return ret;
         }

@@ -62,9 +62,9 @@ static uint64_t some_values[UNETMM_NUM_COUNTERS];
 static uint8_t some_memory[UNETMM_PAGE_BYTES] __attribute__((aligned(4096)));
 static uint8_t more_memory[UNETMM_PAGE_BYTES] __attribute__((aligned(4096)));
 
-/* Who may make a call; the driver has the same table (card/file.c). */
+/* The right to make a call; the driver has the same table (card/file.c). */
 enum needs {
-    NEEDS_NOTHING,              /* anybody who has the descriptor */
+    NEEDS_NOTHING,              /* the descriptor */
     NEEDS_NO_OTHER,             /* the file has no space, or the caller's */
     NEEDS_OWNER,                /* the file has the caller's space ... */
     NEEDS_ENDPOINT,             /* ... and the second word is an endpoint of it */
@@ -718,6 +718,7 @@ static const struct field {
     FIELD(UTLB_PIN, unetmm_utlb, rsvd),
     FIELD(UTLB_UNPIN, unetmm_utlb, flags),
     FIELD(UTLB_UNPIN, unetmm_utlb, rsvd),
+    FIELD(UTLB_UNPIN, unetmm_utlb, ahead),
     FIELD(PREFETCH, unetmm_prefetch, flags),
     FIELD(UNEXPORT, unetmm_export_id, rsvd),
     FIELD(EXPORT_KEY, unetmm_export_key, rsvd),
@@ -1260,7 +1261,7 @@ static void binder_rival(void *argument)
     CHECK_CALL(race->call, ret, -EPERM);
 }
 
-/* Nor does it get the key of an export that the other one makes at once. */
+/* It does not get the key of an export that the other one makes at once. */
 static void key_rival(void *argument)
 {
     struct race *race = argument;

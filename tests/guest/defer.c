@@ -11,7 +11,9 @@
 #include "link.h"
 #include "swap.h"
 
+#include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -377,6 +379,100 @@ static void lazily_freed(void)
     swap_off();
 }
 
+/* ---- Pages that nobody has named ---------------------------------------------------------- */
+
+#define OWN             8u      /* pages before those that a userfaultfd watches */
+
+/* Gives each page that somebody wants, so that nobody waits for long. */
+struct giver {
+    struct late *late;
+    pthread_t thread;
+    atomic_bool stop;
+    unsigned given;
+};
+
+static void *giver_main(void *argument)
+{
+    struct giver *giver = argument;
+
+    while (!atomic_load(&giver->stop)) {
+        struct pollfd entry = { .fd = giver->late->fd, .events = POLLIN };
+
+        if (poll(&entry, 1, 10) == 1) {
+            late_give(giver->late, late_wanted(giver->late), 1);
+            giver->given++;
+        }
+    }
+    return NULL;
+}
+
+static bool is_there(uint8_t *at)
+{
+    unsigned char there;
+
+    CHECK_SYS(mincore(at, PAGE, &there));
+    return there & 1;
+}
+
+/* From and to one page, alone. */
+static void use_page(struct link *link, uint8_t *at, uint8_t *other)
+{
+    reach(link->ctx, at, PAGE, true);
+    exchange_pattern(link, at, other, 1000, 1);
+    exchange_pattern(link, other, at, 1000, 2);
+    unreach(link->ctx, at, PAGE);
+}
+
+/*
+ * Messages in some pages fault in no other page of the same mapping, whether somebody
+ * would have to wait for it or not.
+ */
+static void beside(void)
+{
+    uint8_t *at = CHECK_SYS(mmap(NULL, 2 * OWN * PAGE, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    uint8_t *other = pages(1);
+    struct giver giver = { .given = 0 };
+    struct late late;
+    struct link link;
+    unsigned i;
+
+    late_watch(&late, at + OWN * PAGE, OWN);
+    giver.late = &late;
+    CHECK_EQ(pthread_create(&giver.thread, NULL, giver_main, &giver), 0);
+    link_open(&link, NULL, NULL);
+    reach(link.ctx, other, PAGE, true);
+    for (i = 1; i < OWN; i += 2) {
+        use_page(&link, at + i * PAGE, other);
+    }
+    for (i = 0; i < 2 * OWN; i++) {
+        if (is_there(at + i * PAGE) != (i % 2 && i < OWN)) {
+            FAIL("page %u of %u was faulted in", i, 2 * OWN);
+        }
+    }
+    atomic_store(&giver.stop, true);
+    CHECK_EQ(pthread_join(giver.thread, NULL), 0);
+    CHECK_EQ(giver.given, 0);
+    link_close(&link);
+    close(late.fd);
+}
+
+/* Behind the last page that a process can have there is nothing to have ready. */
+static void last_page(void)
+{
+    uint8_t *at = CHECK_SYS(mmap((void *)0x7fffffffe000, PAGE,
+                                 PROT_READ | PROT_WRITE, MAP_PRIVATE |
+                                 MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0));
+    uint8_t *other = pages(1);
+    struct link link;
+
+    link_open(&link, NULL, NULL);
+    reach(link.ctx, other, PAGE, true);
+    use_page(&link, at, other);
+    link_close(&link);
+    CHECK_SYS(munmap(at, PAGE));
+}
+
 static const struct test tests[] = {
     { "send-waits-alone", send_waits_alone, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
     { "send-page-by-page", send_page_by_page, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
@@ -388,6 +484,8 @@ static const struct test tests[] = {
     { "register-waits", register_waits, TEST_PINNED, 0 },
     { "swap-send", swap_send, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
     { "swap-receive", swap_receive, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
+    { "beside", beside, TEST_SOURCES, 0 },
+    { "last-page", last_page, TEST_SOURCES, 0 },
     { "lazily-freed", lazily_freed, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
 };
 

@@ -92,7 +92,7 @@ static const struct form forms[] = {
          M(counters, count, LOG2), M(counters, values, BUFFER)),
     FORM(POST, post, M(post, endpoint, SMALL), M(post, flags, FLAGS)),
     FORM(UTLB_PIN, utlb, M(utlb, flags, FLAGS), M(utlb, addr, ADDR),
-         M(utlb, npages, LOG2)),
+         M(utlb, npages, LOG2), M(utlb, ahead, LOG2)),
     FORM(UTLB_UNPIN, utlb, M(utlb, flags, FLAGS), M(utlb, addr, ADDR),
          M(utlb, npages, LOG2)),
     FORM(PREFETCH, prefetch, M(prefetch, flags, FLAGS), M(prefetch, addr, ADDR),

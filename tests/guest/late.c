@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-void late_make(struct late *late, unsigned npages)
+void late_watch(struct late *late, uint8_t *at, unsigned npages)
 {
     struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_MISSING };
     struct uffdio_api api = { .api = UFFD_API };
@@ -20,10 +20,15 @@ void late_make(struct late *late, unsigned npages)
     }
     CHECK_SYS(ioctl(late->fd, UFFDIO_API, &api));
     late->npages = npages;
-    late->at = pages(npages);
+    late->at = at;
     reg.range.start = (uintptr_t)late->at;
     reg.range.len = npages * PAGE;
     CHECK_SYS(ioctl(late->fd, UFFDIO_REGISTER, &reg));
+}
+
+void late_make(struct late *late, unsigned npages)
+{
+    late_watch(late, pages(npages), npages);
 }
 
 unsigned late_wanted(struct late *late)

@@ -13,7 +13,8 @@ struct late {
     unsigned npages;
 };
 
-/* Skips the test if the kernel cannot do it. */
+/* Skips the test if the kernel cannot do it.  _watch: of pages that nobody has used. */
+void late_watch(struct late *late, uint8_t *at, unsigned npages);
 void late_make(struct late *late, unsigned npages);
 /* Waits until somebody wants a page; returns which. */
 unsigned late_wanted(struct late *late);

@@ -528,11 +528,14 @@ static void pin_and_leave(void *argument)
 {
     struct unetmm_ctx *ctx = open_with(NULL, 0, 64);
     unsigned *pinned = argument;
+    uint8_t *from = pages(64);
     struct link link;
 
+    /* Only pages that the process uses are pinned ahead. */
+    memset(from, 1, 64 * PAGE);
     link_open(&link, ctx, NULL);
     post(link.rx, pages(4), 4 * PAGE, 1);
-    CHECK_EQ(send_status(link.tx, pages(64), 1000), UNETMM_ST_OK);
+    CHECK_EQ(send_status(link.tx, from, 1000), UNETMM_ST_OK);
     *pinned = stats_of(ctx).pinned_now;
     _exit(0);
 }
@@ -575,6 +578,51 @@ static int unpin_call(int fd, const void *at, uint32_t npages, uint32_t *done)
 
     *done = arg.done;
     return ret;
+}
+
+/* One page that is named, and pages ahead of it. */
+static uint32_t pin_ahead(int fd, const void *at, uint32_t ahead, unsigned flags)
+{
+    struct unetmm_utlb arg = {
+        .size = sizeof(arg), .flags = flags, .addr = (uintptr_t)at,
+        .npages = 1, .ahead = ahead,
+    };
+
+    CHECK_RET(raw_ioctl(fd, UNETMM_IOC_UTLB_PIN, &arg), 0);
+    return arg.done;
+}
+
+/* As far as the pages are mapped as wanted, in the same mapping. */
+static void ahead(void)
+{
+    int fd = raw_open_space();
+    uint8_t *at = CHECK_SYS(mmap(NULL, 600 * PAGE, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    uint8_t *last = CHECK_SYS(mmap((void *)0x7fffffffe000, PAGE,
+                                   PROT_READ | PROT_WRITE, MAP_PRIVATE |
+                                   MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0));
+    uint32_t done;
+
+    memset(at, 1, 5 * PAGE);
+    CHECK_EQ(pin_ahead(fd, at, 15, UNETMM_REGION_WRITE), 5);
+    /* Pinned pages count, and the page behind them is still not there. */
+    CHECK_EQ(pin_ahead(fd, at, 15, UNETMM_REGION_WRITE), 5);
+    CHECK_EQ(pin_ahead(fd, at + 5 * PAGE, 15, UNETMM_REGION_WRITE), 1);
+    memset(at, 1, 600 * PAGE);
+    CHECK_SYS(mprotect(at + 20 * PAGE, PAGE, PROT_READ));
+    CHECK_EQ(pin_ahead(fd, at + 12 * PAGE, 15, UNETMM_REGION_WRITE), 8);
+    CHECK_EQ(pin_ahead(fd, at + 20 * PAGE, 15, 0), 1);
+    CHECK_EQ(pin_ahead(fd, at + 21 * PAGE, UINT32_MAX, 0), 512);
+    CHECK_EQ(pin_ahead(fd, last, UINT32_MAX, 0), 1);
+    /* Limits are those of the named pages. */
+    CHECK_RET(write_file(QUOTA_FILE, "3"), 0);
+    CHECK_RET(unpin_call(fd, at, 600, &done), 0);
+    CHECK_RET(unpin_call(fd, last, 1, &done), 0);
+    CHECK_EQ(pin_ahead(fd, at, 15, 0), 3);
+    CHECK_RET(write_file(QUOTA_FILE, DEFAULT_QUOTA), 0);
+    close(fd);
+    CHECK_SYS(munmap(at, 600 * PAGE));
+    CHECK_SYS(munmap(last, PAGE));
 }
 
 static void pinning(void)
@@ -797,6 +845,7 @@ static const struct test tests[] = {
     { "threads", threads, TEST_UTLB, 60 },
     { "exits", exits, TEST_UTLB, 0 },
     { "pinning", pinning, TEST_UTLB, 0 },
+    { "ahead", ahead, TEST_UTLB, 0 },
     { "refused-calls", refused_calls, TEST_UTLB, 0 },
     { "log", the_log, TEST_UTLB, 0 },
     { "forged", forged, TEST_UTLB, 0 },

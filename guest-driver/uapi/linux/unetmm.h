@@ -373,7 +373,8 @@ struct unetmm_endpoint_id {
  * @not_ready_us: ...: how long the peer is told to wait when there is no buffer or
  *                page for it, to 1000000; 0: 100
  *
- * EADDRINUSE: another endpoint of this card listens on that number.
+ * EADDRINUSE: another endpoint of this card listens on that number.  EDQUOT: the user
+ * may announce no more endpoints.
  * EOPNOTSUPP: this card, or a space of source ktlb, has no reliable channels.
  * EPROTOTYPE: an endpoint with policy redirect or rnr has no datagram channels, one
  * with policy backup no reliable ones, a raw one none at all.
@@ -613,10 +614,14 @@ struct unetmm_post {
  * @npages: pages, at least 1
  * @done: out: PIN: pages, from the first on, that are pinned now; UNPIN: pages of
  *        the range that were
+ * @ahead: PIN: pages behind these that may be pinned with them; UNPIN: zero
  * @rsvd: zero
  *
  * PIN pins from addr on as far as it gets, at most 512 pages in one call, and
- * succeeds if it got the first one.  A page that is pinned already is not pinned
+ * succeeds if it got the first one.  When all @npages are pinned it goes on with pages
+ * @ahead, up to the first that the process has not mapped already as it is wanted, or
+ * the end of the mapping: nothing is faulted in or waited for, and no error comes of
+ * them.  A page that is pinned already is not pinned
  * again, but counts; PIN adds a missing right.  UNPIN passes over pages that are not
  * pinned.  When it returns, the card uses no page of the range, and their charge is
  * released; but a page of a file that another task keeps locked is unpinned, and made
@@ -638,7 +643,8 @@ struct unetmm_utlb {
 	__u64 addr;
 	__u32 npages;
 	__u32 done;
-	__u64 rsvd;
+	__u32 ahead;
+	__u32 rsvd;
 };
 
 /* Addresses, both inclusive, of pages of which some were unpinned. */
@@ -923,7 +929,7 @@ struct unetmm_import_id {
  * UNETMM_START_*.
  *
  * EEXIST: the import has a window.  ENOSPC: the card has no such run of pages
- * free.  ENOENT: no such endpoint or import.  EINVAL: the import does not reach
+ * free.  EDQUOT: the user may have no more pages.  ENOENT: no such endpoint or import.  EINVAL: the import does not reach
  * so far or gives no right to write, too.  EPERM: TO or FROM, by a process without
  * CAP_SYS_ADMIN, where the module's parameter user_probes is off.
  */
@@ -1060,7 +1066,8 @@ struct unetmm_event_arm {
  *
  * EADDRINUSE: another endpoint has it, or this one.  EPERM: a right is missing; or
  * it is the EtherType of the card's own frames, which is nobody's.  EPROTOTYPE: not
- * a raw endpoint.  ENOSPC: the card has no more flows.  EINVAL: no such kind, or an
+ * a raw endpoint.  ENOSPC: the card has no more flows.  EDQUOT: the user may have no
+ * more.  EINVAL: no such kind, or an
  * EtherType below 0x0600, or port 0, or an address that the kind cannot have.
  * EOPNOTSUPP: this card has no flows.
  */

@@ -32,6 +32,8 @@ static uint8_t memory[PAGES * PAGE] __attribute__((aligned(4096)));
 static struct {
     bool pinned[PAGES], write[PAGES];
     bool absent[PAGES];         /* PIN says EFAULT */
+    bool slow[PAGES];           /* PIN waits for it, if it is named */
+    unsigned waits;             /* ... and has waited so often */
     unsigned limit;             /* pages; more is EDQUOT, or ... */
     int limit_error;            /* ... this, if it is not 0 */
     unsigned busy;              /* PIN says EAGAIN so often */
@@ -107,7 +109,7 @@ static int do_pin(struct unetmm_utlb *a)
         driver.in_pin();
     }
     driver.pins++;
-    assert_true(a->npages > 0 && a->npages <= 512);
+    assert_true(a->npages > 0 && a->npages + a->ahead <= 512);
     if (driver.lose_in_pin) {
         lose(driver.lose_in_pin - 1, 1);
         driver.lose_in_pin = 0;
@@ -116,8 +118,13 @@ static int do_pin(struct unetmm_utlb *a)
         driver.busy--;
         return refuse(EAGAIN);
     }
-    for (i = first; i < first + a->npages; i++) {
-        int error = i >= PAGES || driver.absent[i] ? EFAULT :
+    /* The address space ends behind the last page. */
+    if (a->npages > PAGES - first) {
+        return refuse(EINVAL);
+    }
+    for (i = first; i < first + a->npages + a->ahead && i < PAGES; i++) {
+        bool named = i < first + a->npages;
+        int error = driver.absent[i] || (driver.slow[i] && !named) ? EFAULT :
             !driver.pinned[i] && count_pinned() >= driver.limit ?
             (driver.limit_error ? driver.limit_error : EDQUOT) : 0;
 
@@ -127,10 +134,11 @@ static int do_pin(struct unetmm_utlb *a)
         if (error) {
             break;
         }
+        driver.waits += driver.slow[i] && !driver.pinned[i];
         driver.pinned[i] = true;
         driver.write[i] |= a->flags & UNETMM_REGION_WRITE;
     }
-    a->done = driver.lies ? a->npages + 1 : i - first;
+    a->done = driver.lies ? a->npages + a->ahead + 1 : i - first;
     return 0;
 }
 
@@ -140,6 +148,7 @@ static int do_unpin(struct unetmm_utlb *a)
 
     driver.unpins++;
     a->done = 0;
+    assert_int_equal(a->ahead, 0);
     for (i = first; i < first + a->npages; i++) {
         /* Only pinned pages are unpinned: else the record would be wrong. */
         assert_true(i < PAGES && driver.pinned[i]);
@@ -384,6 +393,25 @@ static void pins_ahead_and_once(void **state)
     use(40);
     expect_pinned("6 7 8 9 10 11 20 21 22 23 24 25 26 40 63");
     assert_int_equal(driver.unpins, 0);
+    end();
+}
+
+/* Only a page that a descriptor names is waited for. */
+static void nothing_ahead_is_waited_for(void **state)
+{
+    (void)state;
+    begin("lru", 30, 8);
+    driver.slow[13] = driver.slow[30] = driver.slow[31] = true;
+    use(10);
+    expect_pinned("10 11 12");
+    assert_int_equal(send_flags(28, 3 * PAGE, 1, 0), 0);
+    card_sends(0);
+    expect(UNETMM_CQE_SENT, 1, 0);
+    expect_pinned("10 11 12 28 29 30");
+    assert_int_equal(driver.waits, 1);
+    /* The last page that there can be */
+    use(PAGES - 1);
+    expect_pinned("10 11 12 28 29 30 63");
     end();
 }
 
@@ -1783,6 +1811,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pins_ahead_and_once),
+        cmocka_unit_test(nothing_ahead_is_waited_for),
         cmocka_unit_test(inline_pins_nothing),
         cmocka_unit_test(rights_are_added),
         cmocka_unit_test(refused_memory_is_the_cards_to_refuse),

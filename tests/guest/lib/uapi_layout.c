@@ -162,7 +162,8 @@ AT(utlb, flags, 4);
 AT(utlb, addr, 8);
 AT(utlb, npages, 16);
 AT(utlb, done, 20);
-AT(utlb, rsvd, 24);
+AT(utlb, ahead, 24);
+AT(utlb, rsvd, 28);
 
 SIZE(utlb_range, 16);
 AT(utlb_range, start, 0);
