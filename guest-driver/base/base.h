@@ -31,6 +31,7 @@
 #define UNETMM_CMD_LOG2		6	/* of the command rings; ring/ring.h */
 
 struct dentry;
+struct rdmacg_device;
 struct unetmm_aspace;
 struct unetmm_backring;
 struct unetmm_control;
@@ -160,6 +161,7 @@ struct unetmm_dev {
 
 	spinlock_t users_lock;		/* users, and their shares; innermost */
 	struct list_head users;
+	struct rdmacg_device *rdmacg;	/* space/container.c */
 
 	struct xarray spaces;
 	spinlock_t ep_lock;		/* eps; taken in the notify interrupt */

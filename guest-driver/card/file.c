@@ -221,7 +221,7 @@ union unetmm_arg {
 };
 
 /*
- * Who may make a call.  A file gets its space once and keeps it, so an answer "the
+ * The right to make a call.  A file gets its space once and keeps it, so an answer "the
  * caller's own" stays true for the whole call: unetmm_execute() checks this for all
  * calls, and no call has a check of its own.  An endpoint is looked up in the file, and
  * FLOW and raw endpoints need a capability besides (ep/raw.c).
@@ -229,7 +229,7 @@ union unetmm_arg {
 enum unetmm_needs {
 	UNETMM_NEEDS_OWNER,		/* the file has the caller's space */
 	UNETMM_NEEDS_NO_OTHER,		/* the file has no space, or the caller's */
-	UNETMM_NEEDS_NOTHING,		/* anybody who has the descriptor */
+	UNETMM_NEEDS_NOTHING,		/* the descriptor */
 };
 
 #define UNETMM_OP_UNLOCKED	BIT(0)	/* takes rwsem itself */

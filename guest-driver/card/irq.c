@@ -37,7 +37,6 @@ static irqreturn_t unetmm_irq_event(int irq, void *data)
 	if (events & UNETMM_EVENT_LINK) {
 		dev_info(&dev->pdev->dev, "link is %s\n",
 			 unetmm_link_up(dev) ? "up" : "down");
-		wake_up_all(&dev->ctl->probe_wait);
 		unetmm_net_event(dev);
 	}
 	if (events & UNETMM_EVENT_FATAL)

@@ -47,7 +47,7 @@ static void unetmm_wake_all(struct unetmm_dev *dev)
 	}
 	mutex_unlock(&dev->map_lock);
 	mutex_unlock(&dev->files_lock);
-	wake_up_all(&dev->ctl->probe_wait);
+	unetmm_questions_wake(dev->ctl);
 }
 
 static void unetmm_fail_work(struct work_struct *work)
@@ -403,9 +403,12 @@ static int unetmm_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	if (ret)
 		goto unmap;
 	pci_set_drvdata(pdev, dev);
-	ret = unetmm_start(dev);
+	ret = unetmm_container_register(dev);
 	if (ret)
 		goto exit_irq;
+	ret = unetmm_start(dev);
+	if (ret)
+		goto unregister;
 	ret = unetmm_publish(dev);
 	if (ret)
 		goto stop;
@@ -417,6 +420,8 @@ static int unetmm_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 
 stop:
 	unetmm_stop(dev);
+unregister:
+	unetmm_container_unregister(dev);
 exit_irq:
 	unetmm_irq_exit(dev);
 unmap:
@@ -437,6 +442,7 @@ static void unetmm_remove(struct pci_dev *pdev)
 
 	unetmm_conceal(dev);
 	unetmm_stop(dev);
+	unetmm_container_unregister(dev);
 	unetmm_irq_exit(dev);
 	unetmm_unmap(dev);
 	pci_release_regions(pdev);

@@ -308,6 +308,7 @@ void unetmm_chan_close_all(struct unetmm_ep *ep)
 	mutex_lock(&ctl->lock);
 	WRITE_ONCE(ep->closed, true);
 	hash_del(&ep->service_node);
+	unetmm_announce(ep, false);
 	unetmm_ghost_forget(ep);
 	list_for_each_entry_safe(chan, next, &ep->chans, node)
 		unetmm_chan_end(chan, true);
@@ -417,9 +418,14 @@ static struct unetmm_chan *unetmm_refuse(struct unetmm_ep *ep, bool share,
 /* Of a channel that could not be made.  No channel has memory that is wanted. */
 static enum unetmm_want unetmm_chan_wants(const struct unetmm_ep *ep, int err)
 {
+	const struct unetmm_dev *dev = ep->dev;
+
 	switch (err) {
 	case -EDQUOT:
-		return UNETMM_WANT_USER;
+		/* By the rule, the share depends on the channels of all users. */
+		return unetmm_param(dev, UNETMM_P_user_channels) ||
+		       unetmm_param(dev, UNETMM_P_user_redirect_slots) ?
+		       UNETMM_WANT_USER : UNETMM_WANT_CARD;
 	case -ENOSPC:
 		return bitmap_full(ep->chan_map, ep->dev->hw.channels) ?
 		       UNETMM_WANT_NUMBER : UNETMM_WANT_CARD;
@@ -688,16 +694,15 @@ static void unetmm_got_probe(struct unetmm_dev *dev, const u8 *mac,
 static void unetmm_got_probe_ack(struct unetmm_dev *dev, const u8 *mac,
 				 const struct unetmm_control *msg)
 {
+	struct unetmm_question *q;
 	struct unetmm_probe_wait *wait;
 
-	list_for_each_entry(wait, &dev->ctl->probes, node) {
-		if (wait->nonce == le64_to_cpu(msg->nonce) &&
-		    ether_addr_equal(wait->mac, mac)) {
-			wait->mtu = min(le32_to_cpu(msg->mtu),
-					dev->hw.user_mtu);
-			WRITE_ONCE(wait->answered, true);
-			wake_up_all(&dev->ctl->probe_wait);
-		}
+	q = unetmm_question_find(&dev->ctl->probes, le64_to_cpu(msg->nonce));
+	wait = q ? container_of(q, struct unetmm_probe_wait, q) : NULL;
+	if (wait && ether_addr_equal(wait->mac, mac)) {
+		wait->mtu = min(le32_to_cpu(msg->mtu), dev->hw.user_mtu);
+		WRITE_ONCE(wait->answered, true);
+		wake_up_all(&q->wait);
 	}
 	unetmm_chan_confirm(dev, mac, le64_to_cpu(msg->nonce));
 }

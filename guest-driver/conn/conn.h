@@ -48,9 +48,15 @@ struct unetmm_chan {
 	int error;			/* FAILED: why */
 };
 
+/* A thread waits for the answer; conn/question.c. */
+struct unetmm_question {
+	struct rb_node node;		/* ctl.probes, .asks or .imports; ctl.lock */
+	u64 key;			/* its nonce or number, set once */
+	wait_queue_head_t wait;
+};
+
 struct unetmm_probe_wait {
-	struct list_head node;		/* ctl.probes; ctl.lock */
-	u64 nonce;
+	struct unetmm_question q;
 	u8 mac[ETH_ALEN];
 	bool answered;
 	u32 mtu;
@@ -77,6 +83,19 @@ struct unetmm_rates {
 	u32 left[UNETMM_LIMIT_GROUPS];
 };
 
+/*
+ * A call that asks for listeners, here or on another card: its questions have one nonce,
+ * and the answers to each go on where those to the one before have ended.  A place is
+ * kept for a second at least, by the limit of questions.
+ */
+struct unetmm_asker {
+	u8 mac[ETH_ALEN];
+	u64 nonce;
+	u32 next;			/* endpoint */
+};
+
+#define UNETMM_ASKERS		(2 * UNETMM_LIMIT_GROUPS * UNETMM_PEER_ASKS)
+
 /* The control protocol over the driver's own endpoint. */
 struct unetmm_ctl {
 	struct mutex lock;		/* all of this structure */
@@ -90,19 +109,19 @@ struct unetmm_ctl {
 	u32 cq_cons;
 	DECLARE_HASHTABLE(services, UNETMM_SERVICE_BITS);
 	DECLARE_HASHTABLE(chans, UNETMM_CHAN_BITS);
-	struct list_head probes;
-	struct list_head asks;		/* threads that collect listeners */
-	u32 announce_next;		/* endpoint where the next answers begin */
+	struct rb_root probes;		/* questions of threads that PROBE */
+	struct rb_root asks;		/* ... of those that collect listeners */
+	struct rb_root imports;		/* ... of those that wait for an export */
+	struct unetmm_asker askers[UNETMM_ASKERS];
+	u32 asker_next;			/* whose place the next new one gets */
 	struct delayed_work ghosts;	/* looks for channels of nobody: */
 	struct list_head hunts;		/* of these listeners */
 	u32 hunt_left;			/* of all: buckets left to look at */
 	bool hunt_link;			/* there was a link in this run */
 	u32 hunt_bucket;		/* ... and which is next */
 	u32 seed;			/* of the hashes of `chans` and of the limits */
-	struct list_head imports;	/* threads that wait for one */
 	unsigned long *region_map;	/* numbers in use */
 	u32 region_next;		/* where to look for a free one */
-	wait_queue_head_t probe_wait;
 	struct ratelimit_state refusals;
 	struct unetmm_rates probes_sent;	/* by IOC_PROBE, of a user */
 	struct unetmm_rates probe_acks;	/* to a card */
@@ -118,6 +137,16 @@ bool unetmm_kep_send(struct unetmm_dev *dev, const u8 *mac,
 		     const struct unetmm_control *msg);
 bool unetmm_kep_send_named(struct unetmm_dev *dev, const u8 *mac,
 			   const struct unetmm_control_named *msg);
+
+/* conn/question.c; ctl.lock is taken by these, but for the look-up, which needs it. */
+/* With a key of its own: a random number, not 0, with no bits but those of `most`. */
+void unetmm_question_add(struct unetmm_ctl *ctl, struct rb_root *questions,
+			 struct unetmm_question *q, u64 most);
+void unetmm_question_drop(struct unetmm_ctl *ctl, struct rb_root *questions,
+			  struct unetmm_question *q);
+struct unetmm_question *unetmm_question_find(struct rb_root *questions,
+					     u64 key);
+void unetmm_questions_wake(struct unetmm_ctl *ctl);
 
 /* conn/chan.c */
 u8 unetmm_features(const struct unetmm_dev *dev);
@@ -144,7 +173,8 @@ enum unetmm_want {
 };
 
 u32 unetmm_mac_key(const struct unetmm_ctl *ctl, const u8 *mac, u32 more);
-u32 unetmm_uid_key(const struct unetmm_ctl *ctl, kuid_t uid);
+/* Of the calling user. */
+u32 unetmm_asker_key(const struct unetmm_ctl *ctl);
 void unetmm_rates_init(struct unetmm_rates *rates, u32 burst);
 bool unetmm_may_now(struct unetmm_rates *rates, u32 key);
 void unetmm_chan_confirm(struct unetmm_dev *dev, const u8 *mac, u64 nonce);
@@ -154,6 +184,7 @@ void unetmm_ghost_forget(struct unetmm_ep *ep);
 void unetmm_ghost_work(struct work_struct *work);
 
 /* conn/peers.c */
+bool unetmm_announce(struct unetmm_ep *ep, bool announce);
 void unetmm_got_peers(struct unetmm_dev *dev, const u8 *mac,
 		      const struct unetmm_control *msg);
 void unetmm_got_peer(struct unetmm_dev *dev, const u8 *mac,

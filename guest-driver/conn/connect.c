@@ -128,6 +128,8 @@ static int unetmm_listen(struct unetmm_ep *ep, const struct unetmm_listen *a,
 		if (other->service == service && other != ep)
 			return -EADDRINUSE;
 	}
+	if (!unetmm_announce(ep, service && a->flags & UNETMM_LISTEN_ANNOUNCE))
+		return -EDQUOT;
 	/* Another number than before replaces it; waiting ones may be accepted. */
 	hash_del(&ep->service_node);
 	ep->service = service;
@@ -137,7 +139,6 @@ static int unetmm_listen(struct unetmm_ep *ep, const struct unetmm_listen *a,
 	ep->how = *how;
 	ep->how.tell = a->flags & UNETMM_LISTEN_TELL;
 	ep->backlog = a->backlog;
-	ep->announced = a->flags & UNETMM_LISTEN_ANNOUNCE;
 	get_task_comm(ep->name, current);
 	if (service)
 		hash_add(ctl->services, &ep->service_node, service);
@@ -482,7 +483,7 @@ static bool unetmm_probe_send(struct unetmm_dev *dev,
 
 	mutex_lock(&ctl->lock);
 	may = unetmm_may_now(&ctl->probes_sent,
-			     unetmm_uid_key(ctl, current_uid()));
+			     unetmm_asker_key(ctl));
 	if (may)
 		unetmm_kep_send(dev, wait->mac, msg);
 	else
@@ -497,7 +498,7 @@ static int unetmm_probe_wait(struct unetmm_dev *dev,
 	struct unetmm_control msg = {
 		.type = UNETMM_CTL_PROBE,
 		.mtu = cpu_to_le32(dev->hw.user_mtu),
-		.nonce = cpu_to_le64(wait->nonce),
+		.nonce = cpu_to_le64(wait->q.key),
 	};
 	bool asked = false;
 	u32 attempt;
@@ -512,7 +513,7 @@ static int unetmm_probe_wait(struct unetmm_dev *dev,
 		left = unetmm_time_left(deadline_ns, attempt);
 		if (!left)
 			return asked ? -EHOSTUNREACH : -EAGAIN;
-		ret = wait_event_interruptible_hrtimeout(dev->ctl->probe_wait,
+		ret = wait_event_interruptible_hrtimeout(wait->q.wait,
 			READ_ONCE(wait->answered) || !unetmm_running(dev),
 			ns_to_ktime(left));
 		if (!ret)
@@ -526,7 +527,7 @@ int unetmm_op_probe(struct unetmm_file *file, void *arg)
 {
 	struct unetmm_dev *dev = file->dev;
 	struct unetmm_probe *a = arg;
-	struct unetmm_probe_wait wait = { .nonce = unetmm_nonce() };
+	struct unetmm_probe_wait wait = { .answered = false };
 	int ret;
 
 	if (a->flags || a->rsvd0 || a->rsvd1)
@@ -534,13 +535,9 @@ int unetmm_op_probe(struct unetmm_file *file, void *arg)
 	if (!is_valid_ether_addr(a->mac))
 		return -EINVAL;
 	ether_addr_copy(wait.mac, a->mac);
-	mutex_lock(&dev->ctl->lock);
-	list_add(&wait.node, &dev->ctl->probes);
-	mutex_unlock(&dev->ctl->lock);
+	unetmm_question_add(dev->ctl, &dev->ctl->probes, &wait.q, U64_MAX);
 	ret = unetmm_probe_wait(dev, &wait, a->deadline_ns);
-	mutex_lock(&dev->ctl->lock);
-	list_del(&wait.node);
-	mutex_unlock(&dev->ctl->lock);
+	unetmm_question_drop(dev->ctl, &dev->ctl->probes, &wait.q);
 	if (wait.answered) {
 		a->mtu = wait.mtu;
 		ret = 0;

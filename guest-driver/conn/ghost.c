@@ -14,8 +14,9 @@
  * Only channels that occupy the scarce resource are probed: those in the backlog, if a
  * place in it is wanted; those of the endpoint, if a channel number is; those of its
  * user's endpoints, if the user has all reliable channels, or all slots of the system
- * buffer, that it may have; those of all endpoints, if the card has no channel or slot
- * left, the refusing listener's first.
+ * buffer, that an administrator allows; those of all endpoints, if the card has no
+ * channel or slot left, or the user's share depends on the others', the refusing
+ * listener's first.
  *
  * A channel that no process has accepted has 0.4 s.  An accepted channel may be in use: the wait
  * doubles after each PROBE, 12.75 s in all, so that a peer that is busy for some seconds
@@ -31,6 +32,7 @@
 
 #include "conn/conn.h"
 #include "ep/ep.h"
+#include "space/space.h"
 #include "base/base.h"
 
 #define UNETMM_GHOST_PROBES	8
@@ -56,9 +58,11 @@ u32 unetmm_mac_key(const struct unetmm_ctl *ctl, const u8 *mac, u32 more)
 			    ctl->seed);
 }
 
-u32 unetmm_uid_key(const struct unetmm_ctl *ctl, kuid_t uid)
+u32 unetmm_asker_key(const struct unetmm_ctl *ctl)
 {
-	return jhash_1word(__kuid_val(uid), ctl->seed);
+	u64 key = unetmm_user_key();
+
+	return jhash_2words(lower_32_bits(key), upper_32_bits(key), ctl->seed);
 }
 
 /* `burst` events a second for each group of askers: one group leaves others theirs. */

@@ -285,10 +285,9 @@ void unetmm_ctl_init(struct unetmm_dev *dev)
 	INIT_WORK(&ctl->work, unetmm_kep_work);
 	INIT_DELAYED_WORK(&ctl->ghosts, unetmm_ghost_work);
 	INIT_LIST_HEAD(&ctl->hunts);
-	INIT_LIST_HEAD(&ctl->probes);
-	INIT_LIST_HEAD(&ctl->asks);
-	INIT_LIST_HEAD(&ctl->imports);
-	init_waitqueue_head(&ctl->probe_wait);
+	ctl->probes = RB_ROOT;
+	ctl->asks = RB_ROOT;
+	ctl->imports = RB_ROOT;
 	hash_init(ctl->services);
 	hash_init(ctl->chans);
 	ratelimit_state_init(&ctl->refusals, HZ, 1000);

@@ -16,11 +16,11 @@
 #include <linux/ctype.h>
 #include <linux/etherdevice.h>
 #include <linux/ktime.h>
-#include <linux/random.h>
 #include <linux/slab.h>
 
 #include "conn/conn.h"
 #include "ep/ep.h"
+#include "space/space.h"
 #include "base/base.h"
 
 #define UNETMM_PEER_ANSWERS	32	/* to one question */
@@ -28,8 +28,7 @@
 #define UNETMM_PEER_PAUSE_MS	40	/* before the second; twice that before the third */
 
 struct unetmm_peers_wait {
-	struct list_head node;		/* ctl.asks; ctl.lock */
-	u64 nonce;
+	struct unetmm_question q;
 	u64 service;			/* 0: each */
 	u8 mac[ETH_ALEN];
 	bool all;			/* all cards, not `mac` */
@@ -44,8 +43,26 @@ static_assert(sizeof_field(struct unetmm_ep, name) ==
 	      sizeof_field(struct unetmm_control_named, name));
 static_assert(UNETMM_PEER_DATAGRAM == UNETMM_LISTEN_DATAGRAM);
 static_assert(UNETMM_PEER_RELIABLE == UNETMM_LISTEN_RELIABLE);
+static_assert(UNETMM_PEER_ANSWERS * UNETMM_PEER_QUESTIONS ==
+	      UNETMM_ANNOUNCED_MOST);
 
 /* ---- Answering ----------------------------------------------------------------- */
+
+/*
+ * False: the user has as many announced endpoints as it may have.  All of them together
+ * are no more than the answers to the questions of one call can name.
+ */
+bool unetmm_announce(struct unetmm_ep *ep, bool announce)
+{
+	lockdep_assert_held(&ep->dev->ctl->lock);
+	if (announce && !ep->announced &&
+	    !unetmm_user_take(ep->space, UNETMM_USE_ANNOUNCED, 1))
+		return false;
+	if (ep->announced && !announce)
+		unetmm_user_give(ep->space, UNETMM_USE_ANNOUNCED, 1);
+	ep->announced = announce;
+	return true;
+}
 
 static bool unetmm_announced(const struct unetmm_ep *ep, u64 service)
 {
@@ -84,13 +101,33 @@ static bool unetmm_ask_sane(const struct unetmm_control *msg)
 	return !memcmp(msg, &only, sizeof(only)) && msg->nonce;
 }
 
-/* The next question goes on where the answers to this one have ended. */
+/* The call that asks; a new one has its answers from the first endpoint on. */
+static struct unetmm_asker *unetmm_asker(struct unetmm_ctl *ctl, const u8 *mac,
+					 u64 nonce)
+{
+	struct unetmm_asker *asker;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(ctl->askers); i++) {
+		asker = &ctl->askers[i];
+		if (asker->nonce == nonce && ether_addr_equal(asker->mac, mac))
+			return asker;
+	}
+	asker = &ctl->askers[ctl->asker_next];
+	ctl->asker_next = (ctl->asker_next + 1) % ARRAY_SIZE(ctl->askers);
+	asker->nonce = nonce;
+	ether_addr_copy(asker->mac, mac);
+	asker->next = 0;
+	return asker;
+}
+
 void unetmm_got_peers(struct unetmm_dev *dev, const u8 *mac,
 		      const struct unetmm_control *msg)
 {
 	struct unetmm_ctl *ctl = dev->ctl;
-	u32 i, n = 0, first = ctl->announce_next;
+	struct unetmm_asker *asker;
 	const struct unetmm_ep *ep;
+	u32 i, n = 0, first;
 
 	if (!unetmm_ask_sane(msg)) {
 		unetmm_count(dev, control_bad);
@@ -100,6 +137,8 @@ void unetmm_got_peers(struct unetmm_dev *dev, const u8 *mac,
 		unetmm_count(dev, peers_limited);
 		return;
 	}
+	asker = unetmm_asker(ctl, mac, le64_to_cpu(msg->nonce));
+	first = asker->next % dev->hw.endpoints;
 	for (i = 0; i < dev->hw.endpoints && n < UNETMM_PEER_ANSWERS; i++) {
 		ep = unetmm_chan_ep(dev, (first + i) % dev->hw.endpoints);
 		if (!ep || !unetmm_announced(ep, le64_to_cpu(msg->service)))
@@ -109,7 +148,7 @@ void unetmm_got_peers(struct unetmm_dev *dev, const u8 *mac,
 		unetmm_count(dev, peers_answered);
 		n++;
 	}
-	ctl->announce_next = (first + i) % dev->hw.endpoints;
+	asker->next = first + i;
 }
 
 /* ---- Asking -------------------------------------------------------------------- */
@@ -128,15 +167,15 @@ unetmm_peers_asked(struct unetmm_ctl *ctl, const u8 *mac,
 		   const struct unetmm_control *msg)
 {
 	struct unetmm_peers_wait *wait;
+	struct unetmm_question *q;
 
-	list_for_each_entry(wait, &ctl->asks, node) {
-		if (wait->nonce == le64_to_cpu(msg->nonce) &&
-		    (wait->all || ether_addr_equal(wait->mac, mac)) &&
-		    (!wait->service ||
-		     wait->service == le64_to_cpu(msg->service)))
-			return wait;
-	}
-	return NULL;
+	q = unetmm_question_find(&ctl->asks, le64_to_cpu(msg->nonce));
+	if (!q)
+		return NULL;
+	wait = container_of(q, struct unetmm_peers_wait, q);
+	return (wait->all || ether_addr_equal(wait->mac, mac)) &&
+	       (!wait->service || wait->service == le64_to_cpu(msg->service)) ?
+	       wait : NULL;
 }
 
 /* Its place; that of the same endpoint, if it has answered before; NULL: none is left. */
@@ -184,7 +223,7 @@ void unetmm_got_peer(struct unetmm_dev *dev, const u8 *mac,
 		to->name[i] = isascii(msg->name[i]) && isprint(msg->name[i]) ?
 			      msg->name[i] : '?';
 	memset(to->name + i, 0, sizeof(to->name) - i);
-	wake_up_all(&dev->ctl->probe_wait);
+	wake_up_all(&wait->q.wait);
 }
 
 /* Returns whether the user may ask now.  Frames to our own address need no wire. */
@@ -194,7 +233,7 @@ static bool unetmm_peers_send(struct unetmm_dev *dev,
 	const struct unetmm_control msg = {
 		.type = UNETMM_CTL_PEERS,
 		.service = cpu_to_le64(wait->service),
-		.nonce = cpu_to_le64(wait->nonce),
+		.nonce = cpu_to_le64(wait->q.key),
 	};
 	struct unetmm_ctl *ctl = dev->ctl;
 	u8 to[ETH_ALEN];
@@ -203,7 +242,7 @@ static bool unetmm_peers_send(struct unetmm_dev *dev,
 	ether_addr_copy(to, wait->mac);
 	mutex_lock(&ctl->lock);
 	may = unetmm_may_now(&ctl->peers_sent,
-			     unetmm_uid_key(ctl, current_uid()));
+			     unetmm_asker_key(ctl));
 	if (!may)
 		unetmm_count(dev, user_limited);
 	if (may && wait->all) {
@@ -224,8 +263,7 @@ static bool unetmm_peers_done(struct unetmm_dev *dev,
 
 /* Until the deadline, since nobody knows how many will answer. */
 static int unetmm_peers_collect(struct unetmm_dev *dev,
-				const struct unetmm_peers_wait *wait,
-				u64 deadline_ns)
+				struct unetmm_peers_wait *wait, u64 deadline_ns)
 {
 	bool asked = false;
 	u64 now, left;
@@ -241,7 +279,7 @@ static int unetmm_peers_collect(struct unetmm_dev *dev,
 		now = ktime_get_ns();
 		if (now >= deadline_ns)
 			return asked ? 0 : -EAGAIN;
-		ret = wait_event_interruptible_hrtimeout(dev->ctl->probe_wait,
+		ret = wait_event_interruptible_hrtimeout(wait->q.wait,
 			unetmm_peers_done(dev, wait),
 			ns_to_ktime(min(left, deadline_ns - now)));
 		if (!ret)
@@ -260,13 +298,9 @@ static int unetmm_peers(struct unetmm_dev *dev, struct unetmm_peers_wait *wait,
 	if (!wait->all && !ether_addr_equal(wait->mac, dev->hw.mac) &&
 	    !unetmm_link_up(dev))
 		return -ENETDOWN;
-	mutex_lock(&dev->ctl->lock);
-	list_add(&wait->node, &dev->ctl->asks);
-	mutex_unlock(&dev->ctl->lock);
+	unetmm_question_add(dev->ctl, &dev->ctl->asks, &wait->q, U64_MAX);
 	ret = unetmm_peers_collect(dev, wait, deadline_ns);
-	mutex_lock(&dev->ctl->lock);
-	list_del(&wait->node);
-	mutex_unlock(&dev->ctl->lock);
+	unetmm_question_drop(dev->ctl, &dev->ctl->asks, &wait->q);
 	return ret;
 }
 
@@ -275,7 +309,6 @@ int unetmm_op_peers(struct unetmm_file *file, void *arg)
 	struct unetmm_dev *dev = file->dev;
 	struct unetmm_peers *a = arg;
 	struct unetmm_peers_wait wait = {
-		.nonce = unetmm_nonce(),
 		.service = a->service,
 		.all = is_zero_ether_addr(a->mac),
 		.room = a->count,

@@ -317,18 +317,20 @@ static int unetmm_ep_take(struct unetmm_ep *ep)
 {
 	int ret;
 
-	if (!unetmm_user_take(ep->space, UNETMM_USE_ENDPOINTS, 1))
-		return -EDQUOT;
+	ret = unetmm_object_take(ep->space, UNETMM_USE_ENDPOINTS, 1, &ep->group);
+	if (ret)
+		return ret;
 	ret = unetmm_ep_publish(ep->dev, ep, 1);
 	if (ret)
-		unetmm_user_give(ep->space, UNETMM_USE_ENDPOINTS, 1);
+		unetmm_object_give(ep->space, UNETMM_USE_ENDPOINTS, 1,
+				   ep->group);
 	return ret;
 }
 
 static void unetmm_ep_give(struct unetmm_ep *ep)
 {
 	unetmm_ep_unpublish(ep);
-	unetmm_user_give(ep->space, UNETMM_USE_ENDPOINTS, 1);
+	unetmm_object_give(ep->space, UNETMM_USE_ENDPOINTS, 1, ep->group);
 }
 
 static int unetmm_ep_create(struct unetmm_file *file,

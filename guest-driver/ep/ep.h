@@ -47,6 +47,7 @@ struct unetmm_ep {
 	struct unetmm_block *block;
 	struct unetmm_ep_index *index;	/* in the block */
 	struct eventfd_ctx *eventfd;
+	struct rdma_cgroup *group;	/* that has it; set once */
 	u32 id;
 	u8 flags;			/* UNETMM_EP_F_* */
 	u32 sq_log2;

@@ -10,11 +10,9 @@
 #include <linux/etherdevice.h>
 
 #include "ep/ep.h"
+#include "space/space.h"
 #include "ring/ring.h"
 #include "base/base.h"
-
-/* Flows that processes do not get, so that the netdev has its own. */
-#define UNETMM_FLOWS_KEPT	128
 
 static int unetmm_flow_take(struct unetmm_dev *dev, bool own)
 {

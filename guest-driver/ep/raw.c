@@ -21,6 +21,7 @@
 
 struct unetmm_raw_flow {
 	struct list_head node;		/* ep->flows; file->lock */
+	struct rdma_cgroup *group;
 	u32 number;
 };
 
@@ -120,22 +121,29 @@ static int unetmm_raw_flow_add(struct unetmm_ep *ep, struct unetmm_flow *a)
 
 	if (!flow)
 		return -ENOMEM;
-	ret = unetmm_flow_set(ep, a->kind, a->flags, a->value,
-			      a->mac);
-	if (ret < 0) {
-		kfree(flow);
-		return ret == -EEXIST ? -EADDRINUSE : ret;
-	}
+	ret = unetmm_object_take(ep->space, UNETMM_USE_FLOWS, 1, &flow->group);
+	if (ret)
+		goto free;
+	ret = unetmm_flow_set(ep, a->kind, a->flags, a->value, a->mac);
+	if (ret < 0)
+		goto give;
 	flow->number = ret;
 	list_add(&flow->node, &ep->flows);
 	a->flow = ret;
 	return 0;
+
+give:
+	unetmm_object_give(ep->space, UNETMM_USE_FLOWS, 1, flow->group);
+free:
+	kfree(flow);
+	return ret == -EEXIST ? -EADDRINUSE : ret;
 }
 
 static void unetmm_raw_flow_drop(struct unetmm_ep *ep,
 				 struct unetmm_raw_flow *flow)
 {
 	unetmm_flow_clear(ep->dev, flow->number);
+	unetmm_object_give(ep->space, UNETMM_USE_FLOWS, 1, flow->group);
 	list_del(&flow->node);
 	kfree(flow);
 }

@@ -61,7 +61,7 @@ struct unetmm_block *unetmm_block_alloc(struct unetmm_dev *dev,
 	if (!block)
 		goto uncharge;
 	block->cpu = dma_alloc_coherent(&dev->pdev->dev, bytes, &block->dma,
-					GFP_KERNEL | __GFP_NOWARN);
+					GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!block->cpu)
 		goto free;
 	ret = dma_get_sgtable(&dev->pdev->dev, &block->pages, block->cpu,

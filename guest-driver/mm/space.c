@@ -495,6 +495,7 @@ void unetmm_space_close(struct unetmm_aspace *space)
 	unetmm_space_destroy(space);
 	space->dev->up->space_closed(space);
 	xa_erase(&space->dev->spaces, space->id);
+	unetmm_container_give(space->dev, UNETMM_USE_SPACES, space->group);
 	spin_lock(&space->lock);
 	space->closed = true;
 	unetmm_space_unplace(space);
@@ -507,11 +508,12 @@ static int unetmm_space_take(struct unetmm_aspace *space)
 {
 	int ret;
 
-	if (!unetmm_user_take(space, UNETMM_USE_SPACES, 1))
-		return -EDQUOT;
+	ret = unetmm_object_take(space, UNETMM_USE_SPACES, 1, &space->group);
+	if (ret)
+		return ret;
 	ret = unetmm_space_create(space);
 	if (ret)
-		unetmm_user_give(space, UNETMM_USE_SPACES, 1);
+		unetmm_object_give(space, UNETMM_USE_SPACES, 1, space->group);
 	else
 		space->placed = true;
 	return ret;

@@ -35,22 +35,22 @@
 	  "pages of one miss that are served at once (source odp); 1: page by page") \
 	X(odp_prefetch, 16, 0, 1025, \
 	  "pages behind those of a miss that are entered too if resident (source odp)") \
-	X(user_backup_buffers, 1024, 0, U32_MAX, \
-	  "of backup_buffers: most that one user's endpoints may have") \
-	X(user_redirect_slots, 128, 0, U32_MAX, \
-	  "of redirect_slots: most that one user's channels may have") \
+	X(user_backup_buffers, 0, 0, U32_MAX, \
+	  "of backup_buffers: most that one user's endpoints may have; 0: half of those that others leave") \
+	X(user_redirect_slots, 0, 0, U32_MAX, \
+	  "of redirect_slots: most that one user's channels may have; 0: half of those that others leave") \
 	X(user_threads, 256, 1, U32_MAX, \
 	  "threads of a card that page in for one user at a time; never more than half of all") \
 	X(user_spaces, 0, 0, U32_MAX, \
-	  "of a card's spaces: most that one user may have; 0: half of them") \
+	  "of a card's spaces: most that one user may have; 0: half of those that others leave") \
 	X(user_endpoints, 0, 0, U32_MAX, \
-	  "of a card's endpoints: most that one user may have; 0: half of them") \
+	  "of a card's endpoints: most that one user may have; 0: half of those that others leave") \
 	X(user_channels, 0, 0, U32_MAX, \
-	  "of a card's reliable channels: most that one user may have; 0: half of them") \
+	  "of a card's reliable channels: most that one user may have; 0: half of those that others leave") \
 	X(user_exports, 0, 0, U32_MAX, \
-	  "of a card's regions: most exports that one user may have; 0: half of them") \
+	  "of a card's regions: most exports that one user may have; 0: half of those that others leave") \
 	X(user_pin_pages, 0, 0, U32_MAX, \
-	  "of pin_limit_pages: most that one user's processes may have pinned; 0: half of them") \
+	  "of pin_limit_pages: most that one user's processes may have pinned; 0: half of those that others leave") \
 	X(notify_moderate_ns, 0, 0, U32_MAX, \
 	  "least time between two interrupts for wake-ups; of all cards: as the card starts") \
 	X(fault_moderate_ns, 0, 0, 100 * NSEC_PER_MSEC, \

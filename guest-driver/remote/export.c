@@ -91,7 +91,7 @@ static void unetmm_exported_end(struct unetmm_file *file,
 	unetmm_sysq_clear_region(file->space, export->region);
 	unetmm_ecs_take_back(file->space, export->counter, export->ncounters);
 	__clear_bit(export->region, dev->ctl->region_map);
-	unetmm_user_give(file->space, UNETMM_USE_EXPORTS, 1);
+	unetmm_object_give(file->space, UNETMM_USE_EXPORTS, 1, export->group);
 	unetmm_parts_take(export, parts);
 	kfree(export);
 }
@@ -234,11 +234,14 @@ static int unetmm_exported_add(struct unetmm_file *file,
 	new->region = unetmm_region_number(dev);
 	if (new->region >= dev->hw.regions)
 		return -ENOSPC;
-	if (!unetmm_user_take(file->space, UNETMM_USE_EXPORTS, 1))
-		return -EDQUOT;
+	ret = unetmm_object_take(file->space, UNETMM_USE_EXPORTS, 1,
+				 &new->group);
+	if (ret)
+		return ret;
 	ret = unetmm_exported_start(file, new, a);
 	if (ret) {
-		unetmm_user_give(file->space, UNETMM_USE_EXPORTS, 1);
+		unetmm_object_give(file->space, UNETMM_USE_EXPORTS, 1,
+				   new->group);
 		return ret;
 	}
 	__set_bit(new->region, ctl->region_map);

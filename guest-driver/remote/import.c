@@ -11,7 +11,6 @@
 #include <linux/bitmap.h>
 #include <linux/etherdevice.h>
 #include <linux/ktime.h>
-#include <linux/random.h>
 
 #include "remote/remote.h"
 #include "conn/conn.h"
@@ -28,10 +27,9 @@
 
 /* Lives on the waiting thread's stack. */
 struct unetmm_import_wait {
-	struct list_head node;		/* ctl.imports; ctl.lock */
+	struct unetmm_question q;
 	struct unetmm_chan *chan;	/* a reference held */
 	u64 export;
-	u32 request;
 	u8 wanted;			/* rights; 0: all that there are */
 	bool answered;
 	u8 status;
@@ -54,7 +52,7 @@ static void unetmm_import_ask(struct unetmm_import_wait *wait)
 		.rights = wait->wanted,
 		.service = cpu_to_le64(wait->export),
 		.nonce = cpu_to_le64(chan->nonce),
-		.request = cpu_to_le32(wait->request),
+		.request = cpu_to_le32(wait->q.key),
 	};
 
 	if (chan->state != UNETMM_CHAN_OPEN)
@@ -105,24 +103,23 @@ void unetmm_got_import_ack(struct unetmm_dev *dev, const u8 *mac,
 {
 	struct unetmm_chan *chan = unetmm_chan_of_peer(dev, mac, msg);
 	struct unetmm_import_wait *wait;
+	struct unetmm_question *q;
 
-	list_for_each_entry(wait, &dev->ctl->imports, node) {
-		if (wait->chan != chan ||
-		    wait->request != le32_to_cpu(msg->request))
-			continue;
-		if (!unetmm_import_sane(wait, msg)) {
-			unetmm_count(dev, control_bad);
-			return;
-		}
-		wait->status = msg->status;
-		wait->rights = msg->rights;
-		wait->region = le32_to_cpu(msg->mtu);
-		wait->key = le32_to_cpu(msg->psn);
-		wait->length = le64_to_cpu(msg->service);
-		WRITE_ONCE(wait->answered, true);
-		wake_up_all(&chan->ep->wait);
+	q = unetmm_question_find(&dev->ctl->imports, le32_to_cpu(msg->request));
+	wait = q ? container_of(q, struct unetmm_import_wait, q) : NULL;
+	if (!wait || wait->chan != chan)
+		return;
+	if (!unetmm_import_sane(wait, msg)) {
+		unetmm_count(dev, control_bad);
 		return;
 	}
+	wait->status = msg->status;
+	wait->rights = msg->rights;
+	wait->region = le32_to_cpu(msg->mtu);
+	wait->key = le32_to_cpu(msg->psn);
+	wait->length = le64_to_cpu(msg->service);
+	WRITE_ONCE(wait->answered, true);
+	wake_up_all(&chan->ep->wait);
 }
 
 /* ---- The process's side -------------------------------------------------- */
@@ -260,22 +257,20 @@ static int unetmm_import(struct unetmm_ep *ep, struct unetmm_import *a)
 	struct unetmm_import_wait wait = {
 		.export = a->id,
 		.wanted = a->rights,
-		.request = get_random_u32(),
 	};
 	int ret;
 
 	mutex_lock(&ctl->lock);
 	wait.chan = unetmm_import_chan(ep, a->channel);
-	if (!IS_ERR(wait.chan)) {
+	if (!IS_ERR(wait.chan))
 		kref_get(&wait.chan->ref);
-		list_add(&wait.node, &ctl->imports);
-	}
 	mutex_unlock(&ctl->lock);
 	if (IS_ERR(wait.chan))
 		return PTR_ERR(wait.chan);
+	unetmm_question_add(ctl, &ctl->imports, &wait.q, U32_MAX);
 	ret = unetmm_import_wait(ep, &wait, a->deadline_ns);
+	unetmm_question_drop(ctl, &ctl->imports, &wait.q);
 	mutex_lock(&ctl->lock);
-	list_del(&wait.node);
 	if (!ret)
 		ret = unetmm_import_set(ep, &wait, a);
 	mutex_unlock(&ctl->lock);

@@ -23,6 +23,7 @@
 
 struct unetmm_win {
 	struct list_head node;		/* ep->windows */
+	struct rdma_cgroup *group;
 	u32 kind;			/* UNETMM_WINDOW_* */
 	u32 page;			/* of the card's */
 	u32 npages;
@@ -56,31 +57,46 @@ static unsigned long *unetmm_win_map(struct unetmm_dev *dev, u32 kind,
 	return unetmm_win_is_proxy(kind) ? dev->proxy_map : dev->window_map;
 }
 
-/* Page numbers of the card; -ENOSPC. */
-static int unetmm_win_claim(struct unetmm_dev *dev, struct unetmm_win *win)
+static enum unetmm_use unetmm_win_use(const struct unetmm_win *win)
 {
+	return unetmm_win_is_proxy(win->kind) ? UNETMM_USE_PROXIES :
+						UNETMM_USE_WINDOWS;
+}
+
+/* Page numbers of the card; -ENOSPC; -EDQUOT: the user has all that it may have. */
+static int unetmm_win_claim(struct unetmm_ep *ep, struct unetmm_win *win)
+{
+	struct unetmm_dev *dev = ep->dev;
 	unsigned long start;
 	unsigned long *map;
-	int ret = -ENOSPC;
 	u32 pages;
+	int ret;
 
 	map = unetmm_win_map(dev, win->kind, &pages);
+	if (win->npages > pages)
+		return -ENOSPC;
+	ret = unetmm_object_take(ep->space, unetmm_win_use(win), win->npages,
+				 &win->group);
+	if (ret)
+		return ret;
+	ret = -ENOSPC;
 	mutex_lock(&dev->map_lock);
-	if (win->npages <= pages) {
-		start = bitmap_find_next_zero_area(map, pages, 0, win->npages,
-						   0);
-		if (start < pages) {
-			bitmap_set(map, start, win->npages);
-			win->page = start;
-			ret = 0;
-		}
+	start = bitmap_find_next_zero_area(map, pages, 0, win->npages, 0);
+	if (start < pages) {
+		bitmap_set(map, start, win->npages);
+		win->page = start;
+		ret = 0;
 	}
 	mutex_unlock(&dev->map_lock);
+	if (ret)
+		unetmm_object_give(ep->space, unetmm_win_use(win), win->npages,
+				   win->group);
 	return ret;
 }
 
-static void unetmm_win_unclaim(struct unetmm_dev *dev, struct unetmm_win *win)
+static void unetmm_win_unclaim(struct unetmm_ep *ep, struct unetmm_win *win)
 {
+	struct unetmm_dev *dev = ep->dev;
 	unsigned long *map;
 	u32 pages;
 
@@ -88,6 +104,8 @@ static void unetmm_win_unclaim(struct unetmm_dev *dev, struct unetmm_win *win)
 	mutex_lock(&dev->map_lock);
 	bitmap_clear(map, win->page, win->npages);
 	mutex_unlock(&dev->map_lock);
+	unetmm_object_give(ep->space, unetmm_win_use(win), win->npages,
+			   win->group);
 }
 
 static int unetmm_win_set(struct unetmm_ep *ep, const struct unetmm_win *win,
@@ -152,14 +170,12 @@ static u64 unetmm_win_offset(const struct unetmm_ep *ep,
 
 static void unetmm_win_end(struct unetmm_ep *ep, struct unetmm_win *win)
 {
-	struct unetmm_dev *dev = ep->dev;
-
 	unetmm_win_list(ep, win, false);
 	unmap_mapping_range(ep->file->filp->f_mapping,
 			    unetmm_win_offset(ep, win),
 			    (u64)win->npages << PAGE_SHIFT, 1);
 	unetmm_win_clear(ep, win);
-	unetmm_win_unclaim(dev, win);
+	unetmm_win_unclaim(ep, win);
 	if (unetmm_win_is_proxy(win->kind))
 		unetmm_switch_forget(ep->space);
 	kfree(win);
@@ -202,7 +218,7 @@ static int unetmm_win_create(struct unetmm_ep *ep, struct unetmm_window *a)
 		return -ENOMEM;
 	win->kind = a->kind;
 	win->npages = a->length >> PAGE_SHIFT;
-	ret = unetmm_win_claim(ep->dev, win);
+	ret = unetmm_win_claim(ep, win);
 	if (ret)
 		goto free;
 	if (unetmm_win_is_proxy(win->kind)) {
@@ -224,7 +240,7 @@ forget:
 	if (unetmm_win_is_proxy(win->kind))
 		unetmm_switch_forget(ep->space);
 unclaim:
-	unetmm_win_unclaim(ep->dev, win);
+	unetmm_win_unclaim(ep, win);
 free:
 	kfree(win);
 	return ret;

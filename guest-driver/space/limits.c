@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * unetmm: limits per user on spaces, endpoints, reliable channels, exports, threads, slots
- * of the system buffer and places in the backup ring; the memory group that is charged for them; and the limits on
- * pinned pages, of a process, of a user and of the card.
+ * unetmm: limits per user on the pools of a card (docs/limits.md has them all); the
+ * memory group that is charged; and the limits on pinned pages, of a process, of a user
+ * and of the card.
  *
- * A USER is a uid on one card, there while it has a space (space->user).  A space's
+ * A USER is a uid on one card, there while it has a space (space->user).  All uids of a
+ * user namespace are one user: the namespace's maker could have 65536 of them.  Of
+ * root's namespaces each is one: these are containers.  A space's
  * charges are counted with its user, under dev->users_lock, and given back by the
  * path that ends it; so a user with many processes has no more than one
  * with one.  Pinned pages are counted without a lock, and sleeping workers by the pager,
  * under its own.  A space whose maker has CAP_SYS_RESOURCE is counted, and not limited.
+ * share/share.h has the rule for a user's share.
  *
  * dev->users_lock is innermost.
  */
@@ -17,25 +20,25 @@
 #include <linux/memcontrol.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
+#include <linux/user_namespace.h>
 
 #include "space/space.h"
 #include "base/base.h"
 #include "param/param.h"
+#include "share/share.h"
 
 struct unetmm_user {
 	struct list_head node;		/* dev->users */
-	kuid_t uid;
+	u64 key;
 	u32 spaces;
 	u32 used[UNETMM_NUM_USES];
 	atomic64_t pinned;		/* pages; without a lock */
 	struct unetmm_turns turns;	/* the pager's; no lane once there is no space */
 };
 
-/*
- * The defaults are half of a default card's at most, so that the other half is left for
- * other users.  The numbers of spaces, endpoints, reliable channels and exports are
- * properties of the card: 0 means half of them.
- */
+#define UNETMM_NO_PARAM		UNETMM_NUM_PARAMS
+
+/* Numbers that an administrator sets in place of the rule. */
 static const enum unetmm_param unetmm_user_limits[UNETMM_NUM_USES] = {
 	[UNETMM_USE_BACKUP] = UNETMM_P_user_backup_buffers,
 	[UNETMM_USE_SLOTS] = UNETMM_P_user_redirect_slots,
@@ -43,6 +46,10 @@ static const enum unetmm_param unetmm_user_limits[UNETMM_NUM_USES] = {
 	[UNETMM_USE_ENDPOINTS] = UNETMM_P_user_endpoints,
 	[UNETMM_USE_CHANNELS] = UNETMM_P_user_channels,
 	[UNETMM_USE_EXPORTS] = UNETMM_P_user_exports,
+	[UNETMM_USE_WINDOWS] = UNETMM_NO_PARAM,
+	[UNETMM_USE_PROXIES] = UNETMM_NO_PARAM,
+	[UNETMM_USE_FLOWS] = UNETMM_NO_PARAM,
+	[UNETMM_USE_ANNOUNCED] = UNETMM_NO_PARAM,
 };
 
 void unetmm_users_init(struct unetmm_dev *dev)
@@ -51,13 +58,28 @@ void unetmm_users_init(struct unetmm_dev *dev)
 	INIT_LIST_HEAD(&dev->users);
 }
 
-static struct unetmm_user *unetmm_user_find(struct unetmm_dev *dev, kuid_t uid)
+u64 unetmm_user_key(void)
+{
+	const struct user_namespace *ns = current_user_ns();
+	kuid_t uid = current_uid();
+	u32 container = 0;
+
+	for (; ns != &init_user_ns; ns = ns->parent) {
+		uid = ns->owner;
+		container = ns->ns.inum;
+	}
+	if (!uid_eq(uid, GLOBAL_ROOT_UID))
+		container = 0;
+	return (u64)container << 32 | __kuid_val(uid);
+}
+
+static struct unetmm_user *unetmm_user_find(struct unetmm_dev *dev, u64 key)
 {
 	struct unetmm_user *user;
 
 	lockdep_assert_held(&dev->users_lock);
 	list_for_each_entry(user, &dev->users, node) {
-		if (uid_eq(user->uid, uid))
+		if (user->key == key)
 			return user;
 	}
 	return NULL;
@@ -72,11 +94,11 @@ int unetmm_user_get(struct unetmm_aspace *space)
 	new = kzalloc(sizeof(*new), GFP_KERNEL_ACCOUNT);
 	if (!new)
 		return -ENOMEM;
-	new->uid = current_uid();
+	new->key = unetmm_user_key();
 	INIT_LIST_HEAD(&new->turns.lanes);
 	INIT_LIST_HEAD(&new->turns.node);
 	spin_lock(&dev->users_lock);
-	user = unetmm_user_find(dev, new->uid);
+	user = unetmm_user_find(dev, new->key);
 	if (!user) {
 		user = new;
 		new = NULL;
@@ -108,39 +130,88 @@ void unetmm_user_put(struct unetmm_aspace *space)
 		kfree(user);
 }
 
-static u32 unetmm_user_most(const struct unetmm_dev *dev, enum unetmm_use use)
+/* All users together can have so many. */
+static u32 unetmm_pool_size(const struct unetmm_dev *dev, enum unetmm_use use)
 {
-	u32 most = unetmm_param(dev, unetmm_user_limits[use]);
+	const struct unetmm_limits *hw = &dev->hw;
 
 	switch (use) {
+	case UNETMM_USE_BACKUP:
+		return unetmm_param(dev, UNETMM_P_backup_buffers);
+	case UNETMM_USE_SLOTS:
+		return min(unetmm_param(dev, UNETMM_P_redirect_slots),
+			   hw->sysbuf_slots);
 	case UNETMM_USE_SPACES:
-		return most ?: max(dev->hw.spaces / 2, 1u);
+		return hw->spaces - 1;
 	case UNETMM_USE_ENDPOINTS:
-		return most ?: max(dev->hw.endpoints / 2, 1u);
+		/* The driver's own, and the netdev's */
+		return hw->endpoints - 1 - (hw->flows && hw->endpoints > 2);
 	case UNETMM_USE_CHANNELS:
-		return most ?: max(dev->hw.reliable / 2, 1u);
+		return hw->reliable;
 	case UNETMM_USE_EXPORTS:
-		return most ?: max(dev->hw.regions / 2, 1u);
-	default:
-		return most;
+		return hw->regions;
+	case UNETMM_USE_WINDOWS:
+		return hw->window_pages;
+	case UNETMM_USE_PROXIES:
+		return hw->proxy_pages;
+	case UNETMM_USE_FLOWS:
+		return hw->flows - min(hw->flows / 2, (u32)UNETMM_FLOWS_KEPT);
+	case UNETMM_USE_ANNOUNCED:
+		return UNETMM_ANNOUNCED_MOST;
+	case UNETMM_NUM_USES:
+		break;
 	}
+	return 0;
+}
+
+/* How many more the space's user may have.  U32_MAX: the card says that it has none. */
+static u32 unetmm_user_more(const struct unetmm_aspace *space,
+			    enum unetmm_use use)
+{
+	const struct unetmm_dev *dev = space->dev;
+	u32 most = 0, mine = space->user->used[use], all = 0, size;
+	const struct unetmm_user *user;
+
+	lockdep_assert_held(&dev->users_lock);
+	if (unetmm_user_limits[use] != UNETMM_NO_PARAM)
+		most = unetmm_param(dev, unetmm_user_limits[use]);
+	if (most)
+		return most - min(mine, most);
+	list_for_each_entry(user, &dev->users, node)
+		all += user->used[use];
+	size = unetmm_pool_size(dev, use);
+	if (all >= size && use != UNETMM_USE_ANNOUNCED)
+		return U32_MAX;
+	return unetmm_share_more(size, mine, all - mine);
 }
 
 /* Takes up to n; returns how many, 0: the user has all that it may have. */
 u32 unetmm_user_take(struct unetmm_aspace *space, enum unetmm_use use, u32 n)
 {
 	struct unetmm_dev *dev = space->dev;
-	u32 most = unetmm_user_most(dev, use);
-	u32 *used = &space->user->used[use];
 
 	spin_lock(&dev->users_lock);
 	if (!space->unlimited)
-		n = min(n, most - min(*used, most));
-	*used += n;
+		n = min(n, unetmm_user_more(space, use));
+	space->user->used[use] += n;
 	spin_unlock(&dev->users_lock);
 	if (!n)
 		unetmm_count(dev, user_limited);
 	return n;
+}
+
+bool unetmm_user_take_all(struct unetmm_aspace *space, enum unetmm_use use,
+			  u32 n)
+{
+	u32 got = unetmm_user_take(space, use, n);
+
+	if (got == n)
+		return true;
+	if (got) {
+		unetmm_user_give(space, use, got);
+		unetmm_count(space->dev, user_limited);
+	}
+	return false;
 }
 
 void unetmm_user_give(struct unetmm_aspace *space, enum unetmm_use use, u32 n)
@@ -218,14 +289,22 @@ static u32 unetmm_charge_one(atomic64_t *used, unsigned long limit, u32 n)
 	return n - over;
 }
 
+/* Without a lock: users that take pages at once may pass the rule by these pages. */
 static unsigned long unetmm_user_most_pinned(const struct unetmm_aspace *space)
 {
 	const struct unetmm_dev *dev = space->dev;
+	u32 all = unetmm_param(dev, UNETMM_P_pin_limit_pages);
+	u32 most = unetmm_param(dev, UNETMM_P_user_pin_pages);
+	u64 mine, others;
 
 	if (space->unlimited)
 		return ULONG_MAX;
-	return unetmm_param(dev, UNETMM_P_user_pin_pages) ?:
-	       DIV_ROUND_UP(unetmm_param(dev, UNETMM_P_pin_limit_pages), 2);
+	if (most)
+		return most;
+	mine = min_t(u64, atomic64_read(&space->user->pinned), U32_MAX);
+	others = atomic64_read(&dev->pinned);
+	others = min_t(u64, others - min(mine, others), U32_MAX);
+	return mine + unetmm_share_more(all, mine, others);
 }
 
 /*
@@ -234,13 +313,13 @@ static unsigned long unetmm_user_most_pinned(const struct unetmm_aspace *space)
  */
 u32 unetmm_charge_some(struct unetmm_aspace *space, u32 npages)
 {
+	unsigned long most = unetmm_user_most_pinned(space);
 	struct unetmm_dev *dev = space->dev;
 	u32 card, user, process;
 
 	card = unetmm_charge_one(&dev->pinned,
 				 unetmm_param(dev, UNETMM_P_pin_limit_pages), npages);
-	user = unetmm_charge_one(&space->user->pinned,
-				 unetmm_user_most_pinned(space), card);
+	user = unetmm_charge_one(&space->user->pinned, most, card);
 	process = unetmm_charge_one(&space->mm->pinned_vm, space->pin_limit,
 				    user);
 	atomic64_sub(user - process, &space->user->pinned);

@@ -16,6 +16,7 @@
 #include "tlb/tlb.h"
 
 struct mem_cgroup;
+struct rdma_cgroup;
 struct unetmm_batch;
 struct unetmm_ecs;
 struct unetmm_lane;
@@ -105,6 +106,7 @@ struct unetmm_aspace {
 	u32 endpoints;			/* file->lock */
 	u32 backup_bits;		/* that these have; dev->backup.lock */
 	struct unetmm_user *user;	/* set once; see space/limits.c */
+	struct rdma_cgroup *group;	/* set once; that has the space */
 	bool unlimited;			/* set once */
 	unsigned long pin_limit;	/* pages; ULONG_MAX with CAP_IPC_LOCK */
 
@@ -189,8 +191,17 @@ enum unetmm_use {
 	UNETMM_USE_ENDPOINTS,
 	UNETMM_USE_CHANNELS,		/* reliable ones */
 	UNETMM_USE_EXPORTS,
+	UNETMM_USE_WINDOWS,		/* pages */
+	UNETMM_USE_PROXIES,		/* pages */
+	UNETMM_USE_FLOWS,
+	UNETMM_USE_ANNOUNCED,		/* endpoints that PEERS finds */
 	UNETMM_NUM_USES
 };
+
+/* Flows that processes do not get, so that the netdev has its own; half at most. */
+#define UNETMM_FLOWS_KEPT	128
+/* Endpoints that the answers to the questions of one PEERS can name. */
+#define UNETMM_ANNOUNCED_MOST	96
 
 struct unetmm_group {
 	struct mem_cgroup *memcg;
@@ -198,10 +209,26 @@ struct unetmm_group {
 };
 
 void unetmm_users_init(struct unetmm_dev *dev);
+/* The calling user, for all limits. */
+u64 unetmm_user_key(void);
 int unetmm_user_get(struct unetmm_aspace *space);
 void unetmm_user_put(struct unetmm_aspace *space);
 u32 unetmm_user_take(struct unetmm_aspace *space, enum unetmm_use use, u32 n);
+/* All n or none. */
+bool unetmm_user_take_all(struct unetmm_aspace *space, enum unetmm_use use,
+			  u32 n);
 void unetmm_user_give(struct unetmm_aspace *space, enum unetmm_use use, u32 n);
+/* space/container.c */
+int unetmm_container_register(struct unetmm_dev *dev);
+void unetmm_container_unregister(struct unetmm_dev *dev);
+void unetmm_container_give(struct unetmm_dev *dev, enum unetmm_use use,
+			   struct rdma_cgroup *group);
+/* An object of the calling process, for which its user gives n.  0; -EDQUOT; -ENOMEM. */
+int unetmm_object_take(struct unetmm_aspace *space, enum unetmm_use use, u32 n,
+		       struct rdma_cgroup **group);
+void unetmm_object_give(struct unetmm_aspace *space, enum unetmm_use use, u32 n,
+			struct rdma_cgroup *group);
+
 struct unetmm_turns *unetmm_user_turns(const struct unetmm_aspace *space);
 u32 unetmm_user_most_asleep(const struct unetmm_aspace *space);
 void unetmm_group_enter(struct unetmm_aspace *space,

@@ -42,7 +42,7 @@ static struct unetmm_node *unetmm_node_alloc(struct unetmm_aspace *space,
 	node->leaf.pages = pages ? (unsigned long *)node->child : NULL;
 	node->leaf.entries = dma_alloc_coherent(&space->dev->pdev->dev,
 					   UNETMM_PAGE_BYTES, &node->dma,
-					   GFP_KERNEL);
+					   GFP_KERNEL_ACCOUNT);
 	if (!node->leaf.entries)
 		goto free;
 	return node;

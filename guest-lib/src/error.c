@@ -61,6 +61,9 @@ static const struct advice advices[] = {
     { UNETMM_CALL_LISTEN, EADDRINUSE,
       "another endpoint of this card listens on that service: choose another "
       "number, or end that listener" },
+    { UNETMM_CALL_LISTEN, EDQUOT,
+      "this user may have no more endpoints that are announced: listen without "
+      "that" },
     { UNETMM_CALL_LISTEN, EINVAL,
       "the service or the backlog is out of range: use a service above 0 and a "
       "backlog of 1 to 64" },
@@ -284,6 +287,8 @@ static const struct advice advices[] = {
     { UNETMM_CALL_FLOW, ENOSPC,
       "the flows of the card are used up: remove one, or give the card more "
       "flows" },
+    { UNETMM_CALL_FLOW, EDQUOT,
+      "this user has all flows that it may have: remove a flow" },
     { UNETMM_CALL_FLOW, EINVAL,
       "the flow is not valid: its kind does not exist, or does not have this "
       "value, address or flag" },

@@ -109,6 +109,8 @@ class Forger:
         the station that listens, and some that it does not have.
         asks LISTENERS SERVICE: a new station asks all cards for listeners, and
         must hear of so many; then it asks too often.
+        shares LISTENERS: two new stations ask all cards twice, in turn: each
+        hears of so many different ones in both answers together.
         lies NUMBER: from now on a station answers each such question with so
         many listeners, and with messages that are wrong."""
         if words[0] == "refused":
@@ -119,6 +121,9 @@ class Forger:
             return
         if words[0] == "asks":
             self._ask_for_listeners(int(words[1]), int(words[2]))
+            return
+        if words[0] == "shares":
+            self._share(int(words[1]))
             return
         if words[0] == "lies":
             self._lies = int(words[1])
@@ -172,10 +177,11 @@ class Forger:
                     return nonce in self._acks
         raise ValueError("the driver does not answer at all")
 
-    def _question(self, source, service, wrong=0):
-        nonce = self._nonce.getrandbits(64) | 1
+    def _question(self, source, service, wrong=0, nonce=0):
+        """A new one, or one more of the call that has the nonce."""
+        nonce = nonce or self._nonce.getrandbits(64) | 1
         with self._heard:
-            self._named[nonce] = []
+            self._named.setdefault(nonce, [])
         message = MESSAGE.pack(PEERS, 0, 0, 0, 0, 0, 0, 0, wrong, service, nonce,
                                0, 0)
         self._socket.sendto(frame(ALL, source, message), self._ends[0])
@@ -208,6 +214,22 @@ class Forger:
                 more > MOST_QUESTIONS * (seconds + 2) or \
                 bool(more) != bool(listeners):
             raise ValueError(f"{heard}, and {more} answers in {seconds} s")
+
+    def _share(self, listeners):
+        """Stations may share their limit with others: then other ones ask."""
+        for _ in range(SHARING):
+            self._next += 2
+            asking = [station(self._next - 1), station(self._next)]
+            nonces = [self._question(source, 0) for source in asking]
+            for source, nonce in zip(asking, nonces):
+                self._question(source, 0, nonce=nonce)
+            self._is_answered(asking[0])
+            with self._heard:
+                heard = [len({said[2] for said in self._named[nonce]})
+                         for nonce in nonces]
+            if heard == [listeners] * 2:
+                return
+        raise ValueError(f"{heard}, not {listeners} listeners each")
 
     def _lie(self, nonce):
         """Text that does not end and controls a terminal; then other errors."""

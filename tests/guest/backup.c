@@ -1065,7 +1065,7 @@ static void limit_users(const char *parameter, const char *few,
 /* A user's processes share its limit; other users have limits of their own. */
 static void shares(void)
 {
-    limit_users(PARAMETERS "user_backup_buffers", "16", "1024");
+    limit_users(PARAMETERS "user_backup_buffers", "16", "0");
 }
 
 static const struct test tests[] = {

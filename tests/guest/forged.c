@@ -505,7 +505,7 @@ static void card_is_full(void)
 
 /* ---- A user's own limit ---------------------------------------------------------- */
 
-#define USER_SLOTS      128     /* the parameter's default */
+#define USER_SLOTS      0       /* the parameter's default */
 
 struct user_hall {
     atomic_bool open, stop;
@@ -635,6 +635,32 @@ static void listeners_have_a_limit(void)
     CHECK(SINCE(&s, peers_answered) > answered);
     CHECK(SINCE(&s, peers_limited) > limited);
     CHECK(SINCE(&s, control_bad) > bad);
+    scene_close(&s);
+}
+
+#define LISTENERS       64      /* twice as many as one question finds */
+
+/* Each station's questions are answered from where its own last answers have ended. */
+static void askers_apart(void)
+{
+    const struct unetmm_channel_attr attr = {
+        .size = sizeof(attr), .flags = UNETMM_DATAGRAM | UNETMM_ANNOUNCE,
+    };
+    struct unetmm_ep_attr small = default_attr();
+    struct unetmm_ep *eps[LISTENERS];
+    struct scene s;
+    unsigned i;
+
+    small.send_slots = small.free_depth = small.completion_depth = 16;
+    scene_open(&s, UNETMM_DATAGRAM);
+    for (i = 0; i < LISTENERS; i++) {
+        CHECK_RET(unetmm_ep_create(s.ctx, &small, &eps[i]), 0);
+        CHECK_RET(unetmm_listen_ex(eps[i], SERVICE + 1 + i, 1, &attr), 0);
+    }
+    ask_host("far shares %u", LISTENERS);
+    for (i = 0; i < LISTENERS; i++) {
+        CHECK_RET(unetmm_ep_destroy(eps[i]), 0);
+    }
     scene_close(&s);
 }
 
@@ -786,6 +812,7 @@ static const struct test tests[] = {
     { "quota-of-one", quota_of_one, TEST_TLB, 0 },
     { "refusals-apart", refusals_apart, TEST_TLB, 0 },
     { "listeners-have-a-limit", listeners_have_a_limit, TEST_TLB, 0 },
+    { "askers-apart", askers_apart, TEST_TLB, 0 },
     { "listeners-that-lie", listeners_that_lie, TEST_TLB, 0 },
     { "probes-have-a-limit", probes_have_a_limit, TEST_TLB, 0 },
     { "limits-are-drawn", limits_are_drawn, TEST_TLB, 0 },

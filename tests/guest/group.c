@@ -45,18 +45,28 @@ static const char *group_path(const char *file)
     return path;
 }
 
-void group_enter(const char *name)
+void group_make(const char *name, const char *controller)
 {
     mkdir(GROUPS, 0700);
     if (mount("none", GROUPS, "cgroup2", 0, NULL) && errno != EBUSY) {
         test_skip("this kernel has no control groups");
     }
-    if (write_file(GROUPS "/cgroup.subtree_control", "+memory")) {
-        test_skip("memory cannot be limited");
+    if (write_file(GROUPS "/cgroup.subtree_control", controller)) {
+        test_skip("the kernel lacks the controller %s", controller + 1);
     }
     group_name(name);
     mkdir(group, 0700);
+}
+
+void group_enter(const char *name)
+{
+    group_make(name, "+memory");
     CHECK_RET(write_file(group_path("cgroup.procs"), "0"), 0);
+}
+
+int group_write(const char *file, const char *text)
+{
+    return write_file(group_path(file), text);
 }
 
 void group_limit(const char *file, long long bytes)

@@ -8,9 +8,15 @@
 /* The number behind a word in one of the kernel's files; 0: it has none. */
 unsigned long long kernel_number(const char *path, const char *word);
 
-/* The group that the calls below are about; _enter: makes it, and goes into it. */
+/*
+ * The group that the calls below are about; _make: makes it, and has the controller
+ * ("+NAME") for it; _enter: makes it, with that of memory, and goes into it.
+ */
 void group_name(const char *name);
+void group_make(const char *name, const char *controller);
 void group_enter(const char *name);
+/* 0 or -errno */
+int group_write(const char *file, const char *text);
 
 /* One of its limits; 0: none. */
 void group_limit(const char *file, long long bytes);

@@ -1404,7 +1404,7 @@ static void shares(void)
     parameter("user_redirect_slots", 8);
     result = await_process(start_process(users_have_slots,
                                          shared_memory(PAGE)));
-    parameter("user_redirect_slots", 128);
+    parameter("user_redirect_slots", 0);
     usual_parameters();
     CHECK_EQ(result, 0);
 }

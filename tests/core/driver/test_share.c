@@ -1,5 +1,5 @@
 /*
- * unetmm: the share of a user in the workers of the driver's pager
+ * unetmm: the share of a user in the workers of the driver's pager, and in its pools
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -114,6 +114,97 @@ static void test_some_are_left(void **state)
     }
 }
 
+/* ---- Pools of objects ---------------------------------------------------------- */
+
+#define MANY            64
+
+/* Of a pool of `all`, all that the rule gives; in steps of `step`. */
+static unsigned take_more(unsigned all, unsigned *has, unsigned user,
+                          unsigned step)
+{
+    unsigned others = 0, took = 0, more;
+
+    for (unsigned i = 0; i < MANY; i++) {
+        others += i == user ? 0 : has[i];
+    }
+    while ((more = unetmm_share_more(all, has[user], others))) {
+        more = more < step ? more : step;
+        has[user] += more;
+        took += more;
+        assert_true(has[user] + others <= all);
+    }
+    return took;
+}
+
+/* One user has half; the pool of one object is not empty for it. */
+static void test_pool_of_one_user(void **state)
+{
+    for (unsigned all = 0; all < 1000; all++) {
+        unsigned has[MANY] = { 0 };
+
+        take_more(all, has, 0, 1 + all % 3);
+        assert_int_equal(has[0], (all + 1) / 2);
+    }
+    assert_int_equal(unetmm_share_more(UINT32_MAX, 0, 0), 1u << 31);
+    assert_int_equal(unetmm_share_more(UINT32_MAX, 0, UINT32_MAX), 0);
+    assert_int_equal(unetmm_share_more(7, 9, 9), 0);
+}
+
+/*
+ * Whatever users came before that took all that they could, in any steps: some are
+ * left to one that has none, and a sixteenth to those without a limit.
+ */
+static void test_pool_is_never_empty(void **state)
+{
+    for (unsigned all = 16; all < 5000; all += 1 + all / 7) {
+        for (unsigned step = 1; step < all; step *= 5) {
+            unsigned has[MANY] = { 0 }, left = all;
+            unsigned least = all / 256 ? all / 256 : 1;
+            unsigned users = (all / 8 - all / 16) / least;
+
+            /* Each leaves half of the rest: these are all that are greedy. */
+            for (unsigned user = 0; user < MANY; user++) {
+                left -= take_more(all, has, user, step);
+                assert_true(left >= all / 16);
+                if (user < users) {
+                    assert_true(has[user] >= least);
+                }
+            }
+            /* A second round gives them no more. */
+            for (unsigned user = 0; user < MANY; user++) {
+                left -= take_more(all, has, user, step);
+            }
+            assert_true(left >= all / 16);
+        }
+    }
+}
+
+/* Users that take and give back as they like leave as much. */
+static void test_pool_at_random(void **state)
+{
+    const char *text = getenv("UNETMM_SEED");
+    unsigned seed = text ? (unsigned)atoll(text) : 1;
+    unsigned has[MANY] = { 0 }, all = 0, n;
+
+    print_message("# seed %u\n", seed);
+    srand(seed);
+    for (unsigned step = 0; step < STEPS; step++) {
+        unsigned user = (unsigned)rand() % MANY;
+
+        if (rand() % 4) {
+            n = unetmm_share_more(256, has[user], all - has[user]);
+            n = n ? 1 + (unsigned)rand() % n : 0;
+            has[user] += n;
+            all += n;
+        } else if (has[user]) {
+            n = 1 + (unsigned)rand() % has[user];
+            has[user] -= n;
+            all -= n;
+        }
+        assert_true(all <= 256 - 16);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -121,6 +212,9 @@ int main(void)
         cmocka_unit_test(test_one_after_another),
         cmocka_unit_test(test_always_one),
         cmocka_unit_test(test_some_are_left),
+        cmocka_unit_test(test_pool_of_one_user),
+        cmocka_unit_test(test_pool_is_never_empty),
+        cmocka_unit_test(test_pool_at_random),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
