@@ -17,6 +17,7 @@
 #include "mm/mm.h"
 #include "space/space.h"
 #include "ring/ring.h"
+#include "share/share.h"
 #include "base/base.h"
 
 /* A part that has moved; export->parts, ctl.lock. */
@@ -97,24 +98,34 @@ static int unetmm_redirect_cmd(struct unetmm_dev *dev,
 	return unetmm_cmd(dev, &cmd, count);
 }
 
-/* The ranges that the process has to copy, and their two places. */
-static void unetmm_redirect_tell(struct unetmm_dev *dev,
-				 const struct unetmm_exported *export,
-				 const struct unetmm_part *part,
-				 struct unetmm_redirect *a, u32 count)
+/*
+ * The ranges that the process has to copy, and their two places.  -EIO: the card names
+ * ranges outside of the part, and a process would copy over other data.
+ */
+static int unetmm_redirect_tell(struct unetmm_dev *dev,
+				const struct unetmm_exported *export,
+				const struct unetmm_part *part,
+				struct unetmm_redirect *a, u32 count)
 {
 	u32 i;
 
 	BUILD_BUG_ON(UNETMM_REDIRECT_SPANS != UNETMM_REDIRECT_LANDED);
-	a->count = min_t(u32, count, UNETMM_REDIRECT_SPANS);
+	if (count > UNETMM_REDIRECT_SPANS)
+		return -EIO;
+	a->count = count;
 	a->from = export->addr + a->offset;
 	a->to = part->to;
-	for (i = 0; i < a->count; i++) {
+	for (i = 0; i < count; i++) {
 		const struct unetmm_landed *landed = &dev->landed_list[i];
+		u64 offset = le64_to_cpu(READ_ONCE(landed->offset));
+		u64 length = le64_to_cpu(READ_ONCE(landed->length));
 
-		a->spans[i].offset = le64_to_cpu(landed->offset);
-		a->spans[i].length = le64_to_cpu(landed->length);
+		if (!unetmm_within(offset, length, part->offset, part->length))
+			return -EIO;
+		a->spans[i].offset = offset;
+		a->spans[i].length = length;
 	}
+	return 0;
 }
 
 /* Those of an export that ends are the caller's to let go. */
@@ -248,8 +259,13 @@ static int unetmm_begin_act(struct unetmm_file *file,
 				  begin->a, &count);
 	if (ret)
 		return ret;
+	ret = unetmm_redirect_tell(file->dev, export, part, begin->a, count);
+	if (ret) {
+		unetmm_redirect_cmd(file->dev, export, UNETMM_REDIRECT_END,
+				    begin->a, NULL);
+		return ret;
+	}
 	list_add(&part->node, &export->parts);
-	unetmm_redirect_tell(file->dev, export, part, begin->a, count);
 	unetmm_count(file->dev, redirects);
 	return 0;
 }
@@ -309,10 +325,17 @@ static int unetmm_back_act(struct unetmm_file *file,
 
 	if (!part)
 		return -ENOENT;
+	if (a->length > part->length)
+		return -EINVAL;
 	ret = unetmm_redirect_cmd(file->dev, export, UNETMM_REDIRECT_BACK, a,
 				  &count);
-	if (!ret)
-		unetmm_redirect_tell(file->dev, export, part, a, count);
+	if (ret)
+		return ret;
+	ret = unetmm_redirect_tell(file->dev, export, part, a, count);
+	if (ret)
+		/* It stays moved, as if it had not been asked for. */
+		unetmm_redirect_cmd(file->dev, export, UNETMM_REDIRECT_GO, a,
+				    NULL);
 	return ret;
 }
 
