@@ -632,7 +632,7 @@ void fake_paged_in(FakeDriver *d)
 static void take_entries(FakeSpace *s, uint64_t vaddr, uint64_t last)
 {
     GHashTableIter iter;
-    FakeVpage *page;
+    FakeVpage *page = NULL;
 
     g_hash_table_iter_init(&iter, s->pages);
     while (g_hash_table_iter_next(&iter, NULL, (void **)&page)) {
@@ -647,7 +647,7 @@ bool fake_invalidate(FakeSpace *s, uint64_t vaddr, uint64_t bytes)
     FakeHost *host = s->driver->host;
     uint64_t last = vaddr + (bytes - 1);
     GHashTableIter iter;
-    FakeVpage *page;
+    FakeVpage *page = NULL;
     bool busy;
 
     if (s->source == UNETMM_SOURCE_ODP) {

@@ -44,7 +44,7 @@ static uint32_t any_length(Pair *p, uint32_t n)
 static FakeVpage *page_of_entry(FakeSpace *s, uint64_t addr)
 {
     GHashTableIter iter;
-    FakeVpage *page;
+    FakeVpage *page = NULL;
 
     g_hash_table_iter_init(&iter, s->pages);
     while (g_hash_table_iter_next(&iter, NULL, (void **)&page)) {
@@ -231,7 +231,7 @@ static void vanish(PairSide *s)
 {
     uint32_t n = fake_random(&s->random) % g_hash_table_size(s->s->pages);
     GHashTableIter iter;
-    FakeVpage *page;
+    FakeVpage *page = NULL;
 
     g_hash_table_iter_init(&iter, s->s->pages);
     do {

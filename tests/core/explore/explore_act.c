@@ -292,7 +292,7 @@ static void act_close(World *w, unsigned i)
 static void drop_pins(World *w, FakeSpace *s, uint64_t first, uint64_t last)
 {
     GHashTableIter iter;
-    FakeVpage *page;
+    FakeVpage *page = NULL;
 
     g_hash_table_iter_init(&iter, s->pages);
     while (g_hash_table_iter_next(&iter, NULL, (void **)&page)) {

@@ -96,7 +96,7 @@ static bool in_tlb(const UnetmmCore *core, uint16_t space, uint64_t vpn)
 static void check_pins(World *w, FakeSpace *s)
 {
     GHashTableIter iter;
-    FakeVpage *page;
+    FakeVpage *page = NULL;
 
     g_hash_table_iter_init(&iter, s->pages);
     while (g_hash_table_iter_next(&iter, NULL, (void **)&page)) {
@@ -267,7 +267,7 @@ static bool somebodys(World *w, const FakeSpace *s, uint64_t at)
 static void check_outside(World *w, FakeSpace *s)
 {
     GHashTableIter iter;
-    FakeVpage *page;
+    FakeVpage *page = NULL;
 
     g_hash_table_iter_init(&iter, s->pages);
     while (g_hash_table_iter_next(&iter, NULL, (void **)&page)) {

@@ -46,7 +46,7 @@ void stage_say(StageSide *s, const char *format, ...)
 static const FakeVpage *find_page(const StageSide *s, uint64_t addr, bool entry)
 {
     GHashTableIter iter;
-    FakeVpage *page;
+    FakeVpage *page = NULL;
 
     g_hash_table_iter_init(&iter, s->s->pages);
     while (g_hash_table_iter_next(&iter, NULL, (void **)&page)) {
