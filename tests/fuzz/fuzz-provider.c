@@ -44,6 +44,7 @@ const uint32_t unetmm_inline_1_ = 1;
 
 static FuzzIn *input;           /* also read inside the provider's calls */
 static int64_t now_ns;
+static bool neighbours_changed; /* the kernel's table, when time has passed */
 
 /* ---- The system's time passes when the provider sleeps ---- */
 
@@ -404,10 +405,25 @@ int umfi_resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6
     return fuzz_u8(input) ? 0 : -EHOSTUNREACH;
 }
 
-bool umfi_has_address(const struct umfi_netdev *dev, const uint8_t mac[6],
-                      struct in_addr address)
+int umfi_has_address(const struct umfi_netdev *dev, const uint8_t mac[6],
+                     struct in_addr address)
 {
-    return fuzz_u8(input) & 7;
+    static const int answers[8] = { -FI_EACCES, [6] = -FI_EIO, [7] = -FI_EAGAIN };
+
+    return answers[fuzz_u8(input) & 7];
+}
+
+int umfi_neighbours_open(void)
+{
+    return eventfd(0, EFD_NONBLOCK);
+}
+
+bool umfi_neighbours_changed(int fd)
+{
+    bool changed = neighbours_changed;
+
+    neighbours_changed = false;
+    return changed;
 }
 
 /* ---- The peer ---- */
@@ -746,6 +762,7 @@ static void program_op(uint8_t what)
         break;
     case 7:
         now_ns += fuzz_u16(input) * 100000ll;
+        neighbours_changed = true;
         break;
     case 8:
         if (what & 0x40) {
@@ -788,6 +805,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     input = &in;
     now_ns = 1000000000;
+    neighbours_changed = false;
     memset(cards, 0, sizeof(cards));
     card_fd = eventfd(0, EFD_NONBLOCK);
     context_fd = eventfd(0, EFD_NONBLOCK);

@@ -804,6 +804,11 @@ def provider():
         request + cm_message(LISTENER, 0, REQUEST) + look + b"\x01" +
         program(3, 0, 1, 0x20) + look)
     yield "many-callers", "roomy", (called * 8 + look) * 2 + program(5)
+    yield "address-later", "roomy", (
+        called + cm_message(LISTENER, 0, REQUEST) + look + b"\x07" + look +
+        program(7, 0, 9, 0) + look + b"\x01" + program(3, 0, 1, 0x20) + hangs_up +
+        called + cm_message(LISTENER, 0, REQUEST) + look + b"\x07" +
+        peer(6, LISTENER, 0, 1) + look + program(7, 0, 9, 0) + look)
     yield "late", "roomy", accepted + program(7, 0, 0xff, 0xff) * 2 + look
     yield "stopped", "roomy", (
         connected + peer(7, OWN, 0) + done + look + request +
