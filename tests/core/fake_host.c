@@ -817,8 +817,7 @@ void fake_migrate(FakeHost *host)
     unsigned later = host->later, later_total = host->later_total;
     unsigned may_receive = host->may_receive;
     g_autofree char *why = NULL;
-    GByteArray *saved = unetmm_core_save(core);
-    GByteArray *again;
+    GByteArray *saved = unetmm_core_save(core), *again;
 
     assert_true(saved->len <= unetmm_core_save_limit(core));
     check_defined(saved->data, saved->len);

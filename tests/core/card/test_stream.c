@@ -782,7 +782,7 @@ static void test_layout(void **state)
     GHashTable *found = g_hash_table_new_full(g_str_hash, g_str_equal, g_free,
                                               NULL);
     g_autofree const char **lines = NULL;
-    unsigned n;
+    unsigned n = 0;
 
     note_scene(found, slow, answering);
     note_scene(found, slow, answering_atomic);
