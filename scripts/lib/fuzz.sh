@@ -24,6 +24,7 @@ configure_fuzz() {
 # make_fuzz DIR TEXT OPTION...: the fuzz targets in a build directory of their own.
 make_fuzz() {
     local build=$1 text=$2 lock programs=("${FUZZ_TARGETS[@]/#/tests/fuzz/fuzz-}")
+    [ "${#programs[@]}" -gt 0 ] || programs=(meson-test-prereq)
     shift 2
     need_clang
     setup_python
@@ -47,6 +48,14 @@ setup_coverage() {
     PACKAGES+=(llvm)
     make_fuzz "$(coverage_build)" "the fuzz targets, for coverage" \
         -Dc_args="$flags" -Dc_link_args="$flags"
+}
+
+msan_build() { echo "$(fuzz_build)-msan"; }
+
+# The tests and the inputs of the core, without libFuzzer, by the memory sanitizer.
+setup_msan() {
+    local FUZZ_TARGETS=()
+    make_fuzz "$(msan_build)" "the core's tests for MSan" -Dmsan=true -Dcore_only=true
 }
 
 # QEMU's generic fuzzer: accesses to all regions of the card, its configuration

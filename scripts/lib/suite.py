@@ -421,6 +421,11 @@ def stage_s390x(_options):
     yield from meson_tests(lib_shell("s390x_build")[0], 7200, {})
 
 
+def stage_msan(_options):
+    """The core's tests and inputs, in which nothing undefined may be used."""
+    yield from meson_tests(lib_shell("msan_build")[0], 7200, {})
+
+
 def stage_fuzz(options):
     """scripts/fuzz: the same inputs each time, or an hour of new ones."""
     length = ["--hours", "1"] if options.long else ["--runs", "400", "--seed", "1"]
@@ -770,6 +775,7 @@ STAGES = {
     "style": (stage_style, ["qemu", "kernel-source"]),
     "unit": (stage_unit, ["unit"]),
     "s390x": (stage_s390x, ["s390x"]),
+    "msan": (stage_msan, ["msan"]),
     "fuzz": (stage_fuzz, ["fuzz"]),
     "driver": (stage_driver, ["kernel-6.1", "kernel-6.12", "kernel-debug"]),
     "qtest": (stage_qtest, ["qemu"]),
@@ -789,7 +795,7 @@ STAGES = {
 }
 
 # Those that are run with --long, or when they are named
-STAGES_LONG = {"fabtests", "mutate", "package", "s390x"}
+STAGES_LONG = {"fabtests", "msan", "mutate", "package", "s390x"}
 
 
 def chosen(options, named):
