@@ -23,6 +23,8 @@ LIB="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 . "$LIB/python.sh"
 # shellcheck source=scripts/lib/qemu.sh
 . "$LIB/qemu.sh"
+# shellcheck source=scripts/lib/stock.sh
+. "$LIB/stock.sh"
 # shellcheck source=scripts/lib/kernel.sh
 . "$LIB/kernel.sh"
 # shellcheck source=scripts/lib/driver.sh

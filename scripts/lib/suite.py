@@ -553,6 +553,11 @@ def stage_commands(options):
     yield from own_runner("commands", options, 3600, talks=True)
 
 
+def stage_stock(options):
+    """The card in the distribution's QEMU."""
+    yield from own_runner("stock", options, 900)
+
+
 def stage_fabtests(options):
     """libfabric's own tests on the provider."""
     yield from own_runner("fabtests", options, 7200)
@@ -788,6 +793,7 @@ STAGES = {
     "commands": (stage_commands, ["qemu", "initramfs-6.1", "unit"]),
     "tools": (stage_tools, ["qemu", "initramfs-6.1", "unit", "python-guest"]),
     "fabtests": (stage_fabtests, ["qemu", "initramfs-6.1", "fabtests"]),
+    "stock": (stage_stock, ["qemu", "stock", "initramfs-6.1"]),
     "docs": (stage_docs, ["docs"]),
     "demo": (stage_demo, ["qemu", "initramfs-6.1"]),
     "package": (stage_package, ["guest"]),

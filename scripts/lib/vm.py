@@ -26,6 +26,9 @@ KERNELS = ("6.1", "6.12", "debug")
 # The line of /init at the end of a script, which may have left its last line open
 STATUS = re.compile(r"unetmm-run-status (\d+)\r?\n")
 
+# The targets of scripts/setup that make a QEMU, by the values of --qemu.
+QEMUS = {"built": "qemu", "stock": "stock"}
+
 DESCRIPTION = """\
 Boots one guest with the card in it and gives a shell on its console, or runs
 a script in it, powers off, and ends with the script's exit status.  QEMU, kernel,
@@ -90,6 +93,12 @@ def add_machine_options(group):
         "--initrd", metavar="PATH",
         help="file system for --kernel PATH (default: the one for 6.1, whose "
              "modules fit no other kernel)")
+    group.add_argument(
+        "--qemu", default=os.environ.get("UNETMM_QEMU") or "built",
+        metavar="built|stock|PATH",
+        help="the patched QEMU that scripts/setup builds, Debian's unpatched QEMU "
+             "10.0 with the card as a shared object (docs/stock.rst), or a program "
+             "that has the card (default: the environment's UNETMM_QEMU, or built)")
     group.add_argument(
         "--accel", choices=("tcg", "kvm", "auto"), default="auto",
         help="auto takes KVM where it is usable (default: auto)")
@@ -196,6 +205,9 @@ def check_options(options):
         raise VmError(f"--shift {options.shift} is out of range: use 0 to 10")
     if is_virtual(options):
         check_virtual(options)
+    if options.qemu not in QEMUS and not os.access(options.qemu, os.X_OK):
+        raise VmError(f"--qemu {options.qemu}: use built, stock, or the path of a "
+                      "program")
     for path in (options.run, options.initrd, options.overlay):
         if path and not os.path.isfile(path):
             raise VmError(f"{path} does not exist: name a file")
@@ -213,6 +225,9 @@ def check_virtual(options):
         if spec and spec != "none" and not spec.startswith("lockstep:"):
             raise VmError(f"{spec} is not in virtual time: beside a lockstep "
                           "link use lockstep:PATH,1 or none")
+    if options.qemu == "stock":
+        raise VmError("--qemu stock lacks the mends that virtual time needs: "
+                      "use --qemu built")
     if options.accel == "kvm":
         raise VmError("KVM does not count instructions: lockstep needs "
                       "--accel tcg")
@@ -427,14 +442,17 @@ def kernel_words(options):
 def find_images(options):
     """QEMU, kernel and file system, made if need be."""
     name = options.kernel if options.kernel in KERNELS else "6.1"
-    targets = ["qemu"]
+    targets = [QEMUS[options.qemu]] if options.qemu in QEMUS else []
     if not (options.initrd and options.kernel not in KERNELS):
         targets.append(f"initramfs-{name}")
     paths = setup_paths(*targets)
     kernel = options.kernel
     if kernel in KERNELS:
         kernel = paths[f"kernel-{name}"]
-    return (paths["qemu"], kernel,
+    qemu = options.qemu
+    if qemu in QEMUS:
+        qemu = paths[QEMUS[qemu]]
+    return (qemu, kernel,
             options.initrd or paths[f"initramfs-{name}"])
 
 
