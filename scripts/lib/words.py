@@ -93,16 +93,28 @@ def prose_of_c(text):
     return re.sub(r"(?m)^([ \t]*)\*(?!/)", r"\1 ", "".join(out))
 
 
+def python_spans(text):
+    """(start, end) of each comment and string.  Python 3.12 and later have tokens for
+    the parts of an f-string: all from its start to its end is the string, as before."""
+    opens = getattr(tokenize, "FSTRING_START", None)
+    closes = getattr(tokenize, "FSTRING_END", None)
+    starts = []
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == opens:
+            starts.append(token.start)
+        elif token.type == closes:
+            start = starts.pop()
+            if not starts:
+                yield start, token.end
+        elif token.type in (tokenize.COMMENT, tokenize.STRING) and not starts:
+            yield token.start, token.end
+
+
 def prose_of_python(text):
     """The same of Python."""
     lines = text.split("\n")
     kept = [[" "] * len(line) for line in lines]
-    kinds = {tokenize.COMMENT, tokenize.STRING,
-             getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in kinds:
-            continue
-        (row, column), (last, end) = token.start, token.end
+    for (row, column), (last, end) in python_spans(text):
         for number in range(row, last + 1):
             line = lines[number - 1]
             first = column if number == row else 0
