@@ -24,7 +24,6 @@ static bool any_entry(void *opaque, const UnetmmTlb *tlb,
 
 static void make(UnetmmTlb *tlb)
 {
-    memset(tlb, 0, sizeof(*tlb));
     unetmm_tlb_init(tlb, SETS, WAYS, VICTIMS);
     tlb->replace = (UnetmmTlbReplace)CLOCK;
 }

@@ -805,6 +805,26 @@ static void test_random_against_model(void **state)
 }
 
 /* A list fits if a batch of its pages is taken whole by an empty TLB. */
+/* Whatever the memory held before, no evict() is called and the policy is FIFO. */
+static void test_made_in_used_memory(void **state)
+{
+    UnetmmTlb tlb;
+
+    memset(&tlb, 0xa5, sizeof(tlb));
+    unetmm_tlb_init(&tlb, 1, 2, 0);
+    for (uint64_t vpn = 0; vpn < 3; vpn++) {
+        uint32_t id;
+
+        unetmm_tlb_new_batch(&tlb);
+        assert_int_equal(unetmm_tlb_insert(&tlb, 1, vpn, RW, 0),
+                         UNETMM_TLB_INSERTED);
+        unetmm_tlb_lookup(&tlb, 1, 0, true, &id);
+    }
+    assert_false(unetmm_tlb_has(&tlb, 1, 0));
+    assert_true(unetmm_tlb_has(&tlb, 1, 1));
+    unetmm_tlb_free(&tlb);
+}
+
 static void test_what_fits(void **state)
 {
     unsigned fitted = 0, n_lists = 2000;
@@ -852,6 +872,7 @@ int main(void)
         cmocka_unit_test(test_capacity_is_reached),
         cmocka_unit_test(test_owner_says_no),
         cmocka_unit_test(test_what_fits),
+        cmocka_unit_test(test_made_in_used_memory),
         cmocka_unit_test(test_invalidated_while_held),
         cmocka_unit_test(test_invalidate_short_and_long),
         cmocka_unit_test(test_invalidate_extremes),

@@ -18,9 +18,7 @@
 void unetmm_tlb_init(UnetmmTlb *tlb, uint32_t sets, uint32_t ways,
                      uint32_t victims)
 {
-    tlb->sets = sets;
-    tlb->ways = ways;
-    tlb->victims = victims;
+    *tlb = (UnetmmTlb) { .sets = sets, .ways = ways, .victims = victims };
     tlb->entries = g_new0(UnetmmTlbEntry, unetmm_tlb_capacity(tlb));
     tlb->slot = g_new0(uint32_t, unetmm_tlb_capacity(tlb));
     unetmm_tlb_reset(tlb);

@@ -76,6 +76,7 @@ typedef enum UnetmmTlbInsert {
     UNETMM_TLB_REFUSED,         /* all that could make room is busy */
 } UnetmmTlbInsert;
 
+/* index, replace, evict and opaque start as 0, for the owner to set. */
 void unetmm_tlb_init(UnetmmTlb *tlb, uint32_t sets, uint32_t ways,
                      uint32_t victims);
 void unetmm_tlb_free(UnetmmTlb *tlb);
