@@ -14,7 +14,7 @@ struct advice {
 };
 
 /* The first match counts; UNETMM_CALL_ANY matches every call. */
-static const struct advice advices[] = {
+static const struct advice advice_rows[] = {
     { UNETMM_CALL_OPEN, ENOENT,
       "there is no such device: load the driver (modprobe unetmm) and check "
       "with lspci -d 1af4:10f0 that the machine has the card" },
@@ -330,11 +330,12 @@ const char *unetmm_strerror(int error, enum unetmm_call call)
     if (!error) {
         return "no error";
     }
-    for (i = 0; i < sizeof(advices) / sizeof(advices[0]); i++) {
-        if (advices[i].error == error && (advices[i].call == call ||
-                                          advices[i].call ==
-                                          UNETMM_CALL_ANY)) {
-            return advices[i].sentence;
+    for (i = 0; i < sizeof(advice_rows) / sizeof(advice_rows[0]); i++) {
+        const struct advice *row = &advice_rows[i];
+
+        if (row->error == error &&
+            (row->call == call || row->call == UNETMM_CALL_ANY)) {
+            return row->sentence;
         }
     }
     /* Unlike strerror(), this returns constants. */

@@ -10,16 +10,17 @@
     extern __inline__ __attribute__((__gnu_inline__, __always_inline__))
 
 /* A loop in unetmm_poll() would have each call save a register. */
-#define UNETMM_POLL_MANY_ poll_many
+#define UNETMM_POLL_MANY_ unetmm_poll_many_
 struct unetmm_ep;
 struct unetmm_completion;
-static int poll_many(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n);
+/* Hidden and not static: C99 has no static function in an extern inline one. */
+__attribute__((__visibility__("hidden"))) int
+unetmm_poll_many_(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n);
 
 #include <libunetmm/inline.h>
 
-static __attribute__((__noinline__)) int poll_many(struct unetmm_ep *ep,
-                                                   struct unetmm_completion *c,
-                                                   unsigned n)
+__attribute__((__noinline__)) int
+unetmm_poll_many_(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n)
 {
     return unetmm_poll_(ep, c, n);
 }

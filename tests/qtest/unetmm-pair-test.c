@@ -7,6 +7,7 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/crc32c.h"
+#include "qemu/cutils.h"
 #include "qemu/host-utils.h"
 #include "hw/pci/pci_regs.h"
 #include "libqos/malloc-pc.h"

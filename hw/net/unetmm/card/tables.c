@@ -128,7 +128,6 @@ static const UnetmmPolicyRow policies[] = { POLICIES(ENTRY) };
 #undef ENTRY
 
 extern const UnetmmChannelOps unetmm_channel_datagram;
-extern const UnetmmChannelOps unetmm_channel_reliable;
 
 static const UnetmmChannelOps *const channels[UNETMM_NUM_CHANNEL_TYPES] = {
     [UNETMM_CHANNEL_DATAGRAM] = &unetmm_channel_datagram,
