@@ -3,13 +3,18 @@
 """The fast path by the library's symbols costs the inline functions' instructions and
 those of a call; a message by the provider of libfabric costs no more than it does now.
 
-usage: test-fast.py SYMBOLS-PROGRAM INLINE-PROGRAM [PROVIDER-PROGRAM]
+The limits are instructions of one compiler, LIMITS_OF.  With another one the counts are
+printed and not compared.
+
+usage: test-fast.py COMPILER SYMBOLS-PROGRAM INLINE-PROGRAM [PROVIDER-PROGRAM]
 
 Both programs have the library in them: in a program that has not, the call by the
 procedure linkage table costs one instruction more.
 """
 import subprocess
 import sys
+
+LIMITS_OF = "gcc 12"
 
 # Call and return are two instructions, and an argument that the inline function does
 # not need as such is one: poll has the least that there can be.  A seventh and an eighth
@@ -33,26 +38,28 @@ def counts(program):
 
 
 def main():
-    symbols, inline = counts(sys.argv[1]), counts(sys.argv[2])
-    provider = [counts(program) for program in sys.argv[3:]]
+    symbols, inline = counts(sys.argv[2]), counts(sys.argv[3])
+    provider = [counts(program) for program in sys.argv[4:]]
+    known = sys.argv[1] == LIMITS_OF
+    skip = "" if known else f" # SKIP the limits are those of {LIMITS_OF}"
     print(f"1..{len(inline) + len(provider) * len(BY_PROVIDER)}")
     failed = False
     for number, (name, count) in enumerate(inline.items(), 1):
-        good = symbols[name] <= count + CALL[name]
+        good = not known or symbols[name] <= count + CALL[name]
         failed |= not good
         print("ok" if good else "not ok", number, "-",
               f"{name}: {symbols[name]:.0f} instructions, {count:.0f} inline "
-              f"({100 * (symbols[name] / count - 1):+.0f} %)")
+              f"({100 * (symbols[name] / count - 1):+.0f} %){skip}")
     rows = [(count, row) for count in provider for row in BY_PROVIDER]
     for number, (count, row) in enumerate(rows, len(inline) + 1):
         name_of, theirs, library, most = row
         ours = sum(count[name] for name in theirs)
         bare = sum(symbols[name] for name in library)
-        good = ours <= most * bare
+        good = not known or ours <= most * bare
         failed |= not good
         print("ok" if good else "not ok", number, "-",
               f"{name_of} by the provider: {ours:.0f} instructions, {bare:.0f} by the "
-              f"library ({ours / bare:.2f})")
+              f"library ({ours / bare:.2f}){skip}")
     return failed
 
 
