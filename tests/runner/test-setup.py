@@ -3,7 +3,7 @@
 """scripts/setup makes each thing that the scripts ask for; with programs in
 apt-get's place, so that nothing is installed.
 
-usage: test-setup.py SOURCE-ROOT
+usage: test-setup.py SOURCE-ROOT BUILD-ROOT
 """
 import os
 import re
@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = os.path.realpath(sys.argv[1])
+ROOT, BUILD = (os.path.realpath(path) for path in sys.argv[1:3])
 SCRIPTS = os.path.join(ROOT, "scripts")
 
 # Everything is installed but the packages that a file `absent` names.
@@ -132,7 +132,19 @@ def every_step_that_is_named_exists():
     assert number > 3, number
 
 
-TESTS = [setup_installs_what_draws, every_step_that_is_named_exists]
+def guests_need_no_unit_tests():
+    """The first screen of scripts/demo does not wait for them."""
+    done = subprocess.run(["ninja", "-C", BUILD, "-t", "query", "all"],
+                          stdout=subprocess.PIPE, text=True, check=True)
+    needed = done.stdout.split("outputs:")[0].split()
+    assert "guest-lib/tools/unetmm-stat" in needed, needed
+    tests = [name for name in needed if re.match(
+        r"tests/(core|fuzz|guest/lib|model|paper|provider|runner|sim)/", name)]
+    assert not tests, tests
+
+
+TESTS = [setup_installs_what_draws, every_step_that_is_named_exists,
+         guests_need_no_unit_tests]
 
 FAILED = 0
 print(f"1..{len(TESTS)}")
