@@ -1179,6 +1179,105 @@ static void test_unplug_busy(void)
     machine_down(&m);
 }
 
+/* ---- Handlers that are called when the card is gone --------------------- */
+
+#define EJECT_PORT  0xae08              /* of the machine pc, by ACPI */
+
+static void late_hold(Machine *m, uint64_t addr)
+{
+    qtest_qmp_assert_success(m->qts, "{ 'execute': 'qom-set', 'arguments': { "
+                             "'path': '/machine/peripheral/late', 'property': "
+                             "'hold', 'value': %" PRIu64 " } }", addr);
+}
+
+static uint64_t bar_address(QUnetmm *u, unsigned bar)
+{
+    uint8_t at = PCI_BASE_ADDRESS_0 + 4 * bar;
+    uint32_t low = qpci_config_readl(&u->dev, at);
+    uint64_t high = low & PCI_BASE_ADDRESS_MEM_TYPE_64 ?
+                    qpci_config_readl(&u->dev, at + 4) : 0;
+
+    return high << 32 | (low & PCI_BASE_ADDRESS_MEM_MASK);
+}
+
+/* A processor has found all regions of the card, and waits for the lock. */
+static void late_find_all(Machine *m, QUnetmm *u)
+{
+    qpci_iomap(&u->dev, UNETMM_BAR_WINDOWS, NULL);
+    late_hold(m, bar_address(u, UNETMM_BAR_REGS));
+    late_hold(m, bar_address(u, UNETMM_BAR_REGS) + UNETMM_MSIX_TABLE);
+    late_hold(m, bar_address(u, UNETMM_BAR_REGS) + UNETMM_MSIX_PBA);
+    late_hold(m, bar_address(u, UNETMM_BAR_PROXY));
+    late_hold(m, bar_address(u, UNETMM_BAR_DOORBELL));
+    late_hold(m, bar_address(u, UNETMM_BAR_WINDOWS));
+}
+
+static void late_call_all(Machine *m, int ones)
+{
+    QDict *answer;
+
+    qtest_qmp_assert_success(m->qts, "{ 'execute': 'qom-set', 'arguments': { "
+                             "'path': '/machine/peripheral/late', 'property': "
+                             "'call', 'value': true } }");
+    answer = qtest_qmp(m->qts, "{ 'execute': 'qom-get', 'arguments': { 'path': "
+                       "'/machine/peripheral/late', 'property': 'ones' } }");
+    g_assert_cmpint(qdict_get_int(answer, "return"), ==, ones);
+    qobject_unref(answer);
+}
+
+/* Saves the machine to nowhere, and lets it go on. */
+static void late_migrate(Machine *m)
+{
+    g_autofree char *status = NULL;
+
+    qtest_qmp_assert_success(m->qts, "{ 'execute': 'migrate', 'arguments': "
+                             "{ 'uri': 'exec:cat >/dev/null' } }");
+    do {
+        QDict *answer = qtest_qmp(m->qts, "{ 'execute': 'query-migrate' }");
+        QDict *state = qdict_get_qdict(answer, "return");
+
+        g_free(status);
+        status = g_strdup(qdict_get_try_str(state, "status") ?: "none");
+        qobject_unref(answer);
+        g_assert_cmpstr(status, !=, "failed");
+    } while (strcmp(status, "completed"));
+    qtest_qmp_assert_success(m->qts, "{ 'execute': 'cont' }");
+}
+
+/*
+ * Unplugged with effects, a timer and a frame on their way; then every handler
+ * is called, of regions, of the wire, of time and of the machine's state.
+ */
+static void test_unplug_late(void)
+{
+    g_autofree uint8_t *frame = g_malloc(UNETMM_MAX_FRAME);
+    struct unetmm_frame f;
+    Machine m;
+    size_t n;
+
+    wire_up_log2(&m, ",timing=fetch=1000000:complete=1000000 -machine pc "
+                 "-device unetmm-late,id=late", 1, 10);
+    late_find_all(&m, &m.a.u);
+    f = wire_header(&m, 100);
+    n = qunetmm_frame(frame, &f, src_data(&m.a));
+    qunetmm_send(&m.a.ep, CHANNEL, 1, QUNETMM_VA, 100);
+    card_down(&m.a);
+    qtest_qmp_device_del_send(m.qts, "a");
+    qtest_outl(m.qts, EJECT_PORT, 1 << 4);
+    late_call_all(&m, 4);
+    wire_write(&m, frame, n);
+    qtest_clock_step(m.qts, 1000000000);
+    late_migrate(&m);
+    late_call_all(&m, 4);
+    /* With the last reference the card's object ends. */
+    late_hold(&m, 0);
+    qtest_qmp_eventwait(m.qts, "DEVICE_DELETED");
+    late_call_all(&m, 0);
+    qtest_clock_step(m.qts, 1000000000);
+    memset(&m.a, 0, sizeof(m.a));
+    machine_down(&m);
+}
+
 /* Unplugged with a frame in the net layer's queue, which then goes on. */
 static void test_unplug_wire_full(void)
 {
@@ -1661,6 +1760,7 @@ int main(int argc, char **argv)
     qtest_add_func("/unetmm/plug/root-port", test_root_port);
     qtest_add_func("/unetmm/plug/unplug-busy", test_unplug_busy);
     qtest_add_func("/unetmm/plug/unplug-wire-full", test_unplug_wire_full);
+    qtest_add_func("/unetmm/plug/unplug-late", test_unplug_late);
     qtest_add_func("/unetmm/plug/no-msix", test_no_msix);
     qtest_add_func("/unetmm/options/nic", test_nic_option);
     qtest_add_func("/unetmm/options/errors", test_option_errors);

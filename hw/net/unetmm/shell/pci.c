@@ -10,6 +10,13 @@
  * nothing of rings or translations.  docs/specs/unetmm.rst is the programming
  * guide.
  *
+ * Locks: the BQL, held in every call.
+ * Lifetimes: from realize to unetmm_exit() the card works.  A processor or an
+ * I/O thread may have found a region before the end, have waited for the BQL
+ * meanwhile, and call the region's handler after unetmm_exit(): it finds a
+ * function that is absent (unetmm_gone()).  The regions, the core and the
+ * tables of MSI-X live until the object ends (unetmm_instance_finalize()).
+ *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
@@ -174,10 +181,19 @@ static const UnetmmHostOps unetmm_host_ops = {
 
 /* ---- QEMU's calls -------------------------------------------------------- */
 
+/* Has the function left its slot?  Loads find ones then, stores nothing. */
+static bool unetmm_gone(const UnetmmState *s)
+{
+    return !qatomic_read(&s->parent_obj.qdev.realized);
+}
+
 static uint64_t unetmm_regs_read(void *opaque, hwaddr addr, unsigned size)
 {
     UnetmmState *s = opaque;
 
+    if (unetmm_gone(s)) {
+        return UINT64_MAX;
+    }
     /* As on PCI Express, the card's writes come before its answer. */
     if (s->timed) {
         unetmm_timing_write_all(&s->timing);
@@ -190,7 +206,9 @@ static void unetmm_regs_write(void *opaque, hwaddr addr, uint64_t value,
 {
     UnetmmState *s = opaque;
 
-    unetmm_core_write(&s->core, addr, value, size);
+    if (!unetmm_gone(s)) {
+        unetmm_core_write(&s->core, addr, value, size);
+    }
 }
 
 /* All sizes come in, so that the core can count and log the illegal ones. */
@@ -205,7 +223,7 @@ static const MemoryRegionOps unetmm_regs_ops = {
 /* The BAR is prefetchable: a load must have no effect. */
 static uint64_t unetmm_doorbell_read(void *opaque, hwaddr addr, unsigned size)
 {
-    return 0;
+    return unetmm_gone(opaque) ? UINT64_MAX : 0;
 }
 
 static void unetmm_doorbell_write(void *opaque, hwaddr addr, uint64_t value,
@@ -213,7 +231,9 @@ static void unetmm_doorbell_write(void *opaque, hwaddr addr, uint64_t value,
 {
     UnetmmState *s = opaque;
 
-    unetmm_core_doorbell(&s->core, addr / UNETMM_PAGE_BYTES);
+    if (!unetmm_gone(s)) {
+        unetmm_core_doorbell(&s->core, addr / UNETMM_PAGE_BYTES);
+    }
 }
 
 static const MemoryRegionOps unetmm_doorbell_ops = {
@@ -228,7 +248,7 @@ static uint64_t unetmm_proxy_read(void *opaque, hwaddr addr, unsigned size)
 {
     UnetmmState *s = opaque;
 
-    return unetmm_core_proxy_load(&s->core, addr);
+    return unetmm_gone(s) ? UINT64_MAX : unetmm_core_proxy_load(&s->core, addr);
 }
 
 static void unetmm_proxy_write(void *opaque, hwaddr addr, uint64_t value,
@@ -236,7 +256,9 @@ static void unetmm_proxy_write(void *opaque, hwaddr addr, uint64_t value,
 {
     UnetmmState *s = opaque;
 
-    unetmm_core_proxy_store(&s->core, addr, value);
+    if (!unetmm_gone(s)) {
+        unetmm_core_proxy_store(&s->core, addr, value);
+    }
 }
 
 static const MemoryRegionOps unetmm_proxy_ops = {
@@ -251,7 +273,8 @@ static uint64_t unetmm_window_read(void *opaque, hwaddr addr, unsigned size)
 {
     UnetmmState *s = opaque;
 
-    return ldn_le_p(memory_region_get_ram_ptr(&s->windows) + addr, size);
+    return unetmm_gone(s) ? UINT64_MAX :
+           ldn_le_p(memory_region_get_ram_ptr(&s->windows) + addr, size);
 }
 
 /* Loads read this memory directly; so the store comes first, then its news. */
@@ -261,6 +284,9 @@ static void unetmm_window_write(void *opaque, hwaddr addr, uint64_t value,
     UnetmmState *s = opaque;
     uint8_t data[8];
 
+    if (unetmm_gone(s)) {
+        return;
+    }
     stn_le_p(data, size, value);
     memcpy((uint8_t *)memory_region_get_ram_ptr(&s->windows) + addr, data,
            size);
@@ -501,24 +527,35 @@ static void unetmm_stop(UnetmmState *s)
     unetmm_timing_drop(&s->timing);
 }
 
+/*
+ * QEMU's handlers of the table and of the PBA use memory that msix_uninit() has
+ * freed, and would end QEMU: they get a table whose vectors are masked.
+ */
+static void unetmm_leave_msix(PCIDevice *pdev)
+{
+    pdev->msix_entries_nr = UNETMM_NUM_VECTORS;
+    pdev->msix_function_masked = true;
+    pdev->msix_table = g_malloc0(UNETMM_NUM_VECTORS * PCI_MSIX_ENTRY_SIZE);
+    pdev->msix_pba = g_malloc0(QEMU_ALIGN_UP(UNETMM_NUM_VECTORS, 64) / 8);
+}
+
 static void unetmm_exit(PCIDevice *pdev)
 {
     UnetmmState *s = UNETMM(pdev);
 
     qemu_del_vm_change_state_handler(s->vm_change);
     unetmm_stop(s);
-    qemu_del_nic(s->nic);
+    qemu_del_nic(g_steal_pointer(&s->nic));
     timer_free(s->timer);
     timer_free(s->later_timer);
     timer_free(s->effects_timer);
     qemu_bh_delete(s->later_bh);
-    unetmm_core_free(&s->core);
-    unetmm_timing_free(&s->timing);
     unetmm_offload_exit(s);
     unetmm_memory_exit(s);
     g_byte_array_unref(s->incoming);
     msix_unuse_all_vectors(pdev);
     msix_uninit(pdev, &s->control, &s->control);
+    unetmm_leave_msix(pdev);
     pcie_cap_exit(pdev);
     unetmm_release_regions(s);
 }
@@ -534,12 +571,24 @@ static void unetmm_reset_hold(Object *obj, ResetType type)
 {
     UnetmmState *s = UNETMM(obj);
 
-    unetmm_stop(s);
+    if (s->nic) {
+        unetmm_stop(s);
+    }
 }
 
 static void unetmm_instance_init(Object *obj)
 {
     unetmm_knobs_init(&UNETMM(obj)->knobs);
+}
+
+static void unetmm_instance_finalize(Object *obj)
+{
+    UnetmmState *s = UNETMM(obj);
+
+    unetmm_core_free(&s->core);
+    unetmm_timing_free(&s->timing);
+    g_free(s->parent_obj.msix_table);
+    g_free(s->parent_obj.msix_pba);
 }
 
 static void unetmm_class_init(ObjectClass *class, void *data)
@@ -568,6 +617,7 @@ static const TypeInfo unetmm_types[] = {
         .parent = TYPE_PCI_DEVICE,
         .instance_size = sizeof(UnetmmState),
         .instance_init = unetmm_instance_init,
+        .instance_finalize = unetmm_instance_finalize,
         .class_init = unetmm_class_init,
         .interfaces = (InterfaceInfo[]) {
             { INTERFACE_PCIE_DEVICE },
