@@ -124,6 +124,7 @@ close_fd:
 free_page:
     unetmm_free_wiped(page, sizeof(*ctx->alive));
 free_ctx:
+    pthread_mutex_destroy(&ctx->counter_lock);
     free(ctx);
     return ret;
 }

@@ -35,6 +35,8 @@ LIB="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 . "$LIB/fuzz.sh"
 # shellcheck source=scripts/lib/s390x.sh
 . "$LIB/s390x.sh"
+# shellcheck source=scripts/lib/threads.sh
+. "$LIB/threads.sh"
 # shellcheck source=scripts/lib/initramfs.sh
 . "$LIB/initramfs.sh"
 # shellcheck source=scripts/lib/bench.sh

@@ -426,6 +426,14 @@ def stage_msan(_options):
     yield from meson_tests(lib_shell("msan_build")[0], 7200, {})
 
 
+def stage_threads(_options):
+    """The tests of library and provider that have threads, under the thread sanitizer."""
+    supp = os.path.join(REPO, "tests", "guest", "lib", "threads.supp")
+    yield from meson_tests(lib_shell("threads_build")[0], 1800,
+                           {"TSAN_OPTIONS": f"suppressions={supp}"},
+                           lib_shell("threads_tests"))
+
+
 def stage_fuzz(options):
     """scripts/fuzz: the same inputs each time, or an hour of new ones."""
     length = ["--hours", "1"] if options.long else ["--runs", "400", "--seed", "1"]
@@ -781,6 +789,7 @@ STAGES = {
     "unit": (stage_unit, ["unit"]),
     "s390x": (stage_s390x, ["s390x"]),
     "msan": (stage_msan, ["msan"]),
+    "threads": (stage_threads, ["threads"]),
     "fuzz": (stage_fuzz, ["fuzz"]),
     "driver": (stage_driver, ["kernel-6.1", "kernel-6.12", "kernel-debug"]),
     "qtest": (stage_qtest, ["qemu"]),
@@ -801,7 +810,7 @@ STAGES = {
 }
 
 # Those that are run with --long, or when they are named
-STAGES_LONG = {"fabtests", "msan", "mutate", "package", "s390x"}
+STAGES_LONG = {"fabtests", "msan", "mutate", "package", "s390x", "threads"}
 
 
 def chosen(options, named):
