@@ -43,6 +43,11 @@ class Closing:
             raise ValueError(f"this {type(self).__name__} is closed")
         return self._handle
 
+    @property
+    def is_open(self):
+        """True until close()."""
+        return self._handle is not None
+
     def close(self):
         """Closes it; a second time does nothing."""
         raise NotImplementedError

@@ -173,10 +173,11 @@ class Import(Remote):
 
     def close(self):
         """Gives the import back; a second time does nothing."""
-        if self._open:
-            self._open = False
+        if self._open and self.endpoint.is_open:
             check(lib.unetmm_unimport(self.endpoint.handle, self.number),
                   lib.UNETMM_CALL_IMPORT)
+        # The end of the endpoint was that of the import, too.
+        self._open = False
 
 
 class Keyed(Remote):

@@ -7,10 +7,13 @@ usage: test-package.py [-k PATTERN]
 import array
 import asyncio
 import ctypes
+import enum
 import errno
 import gc
+import inspect
 import mmap
 import os
+import re
 import signal
 import threading
 import time
@@ -577,6 +580,123 @@ class Asyncio(unittest.TestCase):
                 await task
             other.close()
         self.run_loop(main)
+
+
+def public_calls(cls):
+    """{name: function} of a class, with those that its bases have."""
+    return {name: value for base in reversed(cls.__mro__) if base is not object
+            for name, value in vars(base).items()
+            if not name.startswith("_") and
+            (inspect.isfunction(value) or isinstance(value, property))}
+
+
+# Arguments of calls by their names: good ones, for an object that is open.
+ARGUMENTS = {
+    "peer": PEER, "service": SERVICE, "buffer": bytearray(64), "data": b"x", "number": 1,
+    "offset": 0, "value": 0, "compare": 0, "swap": 0, "key": 1, "call": 0,
+    "post": lambda number: 0, "timeout": 0, "channel": None,
+}
+
+
+class Documented(Loop):
+    """Each call of the package, by its own lists: in a test, and after the close."""
+
+    def setUp(self):
+        super().setUp()
+        memory = bytearray(64)
+        [counter] = self.card.counters()
+        export = self.card.export(3, memory, redirect=True)
+        self.handles = [self.card, self.a, self.to_b, export, counter,
+                        self.to_b.import_(3, timeout=1), self.to_b.memory(1)]
+
+    def test_each_class_is_walked(self):
+        classes = {getattr(unetmm, name) for name in unetmm.__all__}
+        self.assertEqual(
+            {cls for cls in classes if not issubclass(cls, (Exception, enum.Enum))} -
+            {unetmm.Completion, unetmm.Info},
+            {type(handle) for handle in self.handles})
+
+    def test_each_call_is_in_a_test(self):
+        """Of the classes, and of the page, whose calls are followed by ()."""
+        text = ""
+        for name in ("test-package.py", "test-aio.py"):
+            with open(os.path.join(os.path.dirname(__file__), name),
+                      encoding="utf-8") as file:
+                text += file.read()
+        with open(os.path.join(os.path.dirname(__file__), "../../../../docs/python.rst"),
+                  encoding="utf-8") as file:
+            page = file.read()
+        names = set(re.findall(r"``[\w.]*?(\w+)\([^`]*\)``", page))
+        # Calls of Python's own, and manual pages
+        names -= {"help", "addressof", "frombuffer", "libunetmm", "unetmm_peers"}
+        for handle in self.handles:
+            names |= set(public_calls(type(handle)))
+        # Calls of the package's own modules
+        names -= {"forget", "handle", "is_open", "submit"}
+        self.assertEqual([name for name in sorted(names)
+                          if not re.search(rf"\.{name}\b", text)], [])
+
+    def test_pins_and_redirections(self):
+        """Calls of which the double of the driver has the refusal alone."""
+        buffer = bytearray(4096)
+        export = self.handles[3]
+        for call in (lambda: self.card.register(buffer),
+                     lambda: self.card.deregister(buffer),
+                     lambda: self.card.prefetch(buffer),
+                     lambda: self.card.probe(PEER),
+                     lambda: export.redirect(0, buffer),
+                     lambda: export.redirect_back(0),
+                     lambda: export.redirect_end(0)):
+            with self.assertRaises(unetmm.Error):
+                call()
+        # A refused buffer is the caller's.
+        buffer.append(0)
+
+    def test_more_and_ring(self):
+        self.to_b.send(b"one", more=True)
+        self.a.ring()
+        self.assertEqual(self.one(self.b).data, b"one")
+
+    def call(self, handle, name, value):
+        """Calls a method, or reads a property, with good arguments."""
+        if isinstance(value, property):
+            return getattr(handle, name)
+        needed = [ARGUMENTS[parameter.name] for parameter in
+                  list(inspect.signature(value).parameters.values())[1:]
+                  if parameter.default is parameter.empty and
+                  parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
+        more = {"timeout": 0} if "timeout" in inspect.signature(value).parameters and \
+            len(needed) < 2 else {}
+        return getattr(handle, name)(*needed, **more)
+
+    def test_each_call_after_the_close(self):
+        self.card.close()
+        # No handle of the library is left: these need none.
+        harmless = {"close", "contexts", "forget", "is_open", "memory", "submit"}
+        for handle in self.handles:
+            for name, value in public_calls(type(handle)).items():
+                with self.subTest(f"{type(handle).__name__}.{name}"):
+                    if name in harmless:
+                        self.call(handle, name, value) if name != "forget" else None
+                        continue
+                    with self.assertRaises((ValueError, unetmm.Error)):
+                        self.call(handle, name, value)
+
+    def test_each_call_of_a_closed_part(self):
+        """Closes a part alone: its card stays open."""
+        for handle in self.handles[2:6]:
+            handle.close()
+            handle.close()
+            for name, value in public_calls(type(handle)).items():
+                if name in ("close", "is_open", "memory"):
+                    continue
+                with self.subTest(f"{type(handle).__name__}.{name}"):
+                    try:
+                        self.call(handle, name, value)
+                        # A posted operation fails by its completion.
+                        self.assertIsNot(self.one(self.a).status, 0)
+                    except (ValueError, unetmm.Error):
+                        pass
 
 
 if __name__ == "__main__":
