@@ -220,10 +220,11 @@ class Forger:
         for _ in range(SHARING):
             self._next += 2
             asking = [station(self._next - 1), station(self._next)]
-            nonces = [self._question(source, 0) for source in asking]
-            for source, nonce in zip(asking, nonces):
-                self._question(source, 0, nonce=nonce)
-            self._is_answered(asking[0])
+            nonces = [0, 0]
+            # One after another: the driver has room for some answers only.
+            for i in (0, 1, 0, 1):
+                nonces[i] = self._question(asking[i], 0, nonce=nonces[i])
+                self._is_answered(asking[i])
             with self._heard:
                 heard = [len({said[2] for said in self._named[nonce]})
                          for nonce in nonces]
