@@ -313,12 +313,14 @@ def snapshot(options):
                          f"virtual time get their scripts: use {' or '.join(KERNELS)}")
     directory = cache_directory()
     target = os.path.join(directory, snapshot_key(options))
-    os.makedirs(directory, exist_ok=True)
-    with open(os.path.join(directory, ".lock"), "w", encoding="ascii") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not os.path.exists(target):
-            make_snapshot(options, target)
-        os.utime(target)
+    # A snapshot appears when it is whole: its users wait for no other one.
+    if not os.path.exists(target):
+        os.makedirs(directory, exist_ok=True)
+        with open(os.path.join(directory, ".lock"), "w", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not os.path.exists(target):
+                make_snapshot(options, target)
+    os.utime(target)
     return os.path.join(target, "state")
 
 
