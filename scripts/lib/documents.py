@@ -18,13 +18,15 @@ the options of a command have to be in the sources.  No document has the number
 of a line, which the next change makes false.  Besides: the card's
 assertions are those that docs/security.rst lists, tests/guest/abi.c knows each
 member of the driver's structures that is to be zero, tests/guest/ioctls.c makes each call, the card's table of
-policies is that of the specification, and README.md is short enough to be read.
+policies is that of the specification, the figures of docs/lockstep.rst are the pinned
+ones, and README.md is short enough to be read.
 """
 
 import collections
 import fnmatch
 import functools
 import glob
+import json
 import os
 import re
 import sys
@@ -38,6 +40,8 @@ IOCTLS = "tests/guest/ioctls.c"
 TABLES = "hw/net/unetmm/card/tables.c"
 SPEC = "docs/specs/unetmm.rst"
 README_LINES = 150
+LOCKSTEP = "docs/lockstep.rst"
+PINNED = "tests/lockstep/figures.json"
 # Functions of Linux and libraries that the documents name and our sources do not
 FOREIGN = {"copy_present_page", "dma_iova_link", "dma_iova_unlink",
            "dma_map_sgtable", "fi_cancel", "get_user_pages",
@@ -357,6 +361,20 @@ def check_policies():
                    f"{', '.join(sorted(names))}")
 
 
+def check_figures():
+    """Does the page have the figures that scripts/bench --virtual is compared with?"""
+    pinned = json.loads(read(PINNED))["figures"]
+    rows = re.findall(r"^  unetmm +(\w+) +(\d+) +([\d.]+) +([\d.]+) ", read(LOCKSTEP), re.M)
+    if not rows:
+        yield f"{LOCKSTEP}: no row of figures is understood"
+    for mode, size, *shown in rows:
+        name = f"unetmm {mode} latency {size}"
+        known = [f"{pinned.get(key, 0):.2f}" for key in (name, f"{name}, p99")]
+        if shown != known:
+            yield (f"{LOCKSTEP}: {mode}, {size} bytes: {' and '.join(shown)} where {PINNED} "
+                   f"has {' and '.join(known)}")
+
+
 def check_readme():
     """Errors of the front page."""
     lines = len(read("README.md").splitlines())
@@ -371,7 +389,7 @@ def main():
                for check in (check_names, check_words, check_options)
                for line in check(page)),
              *check_assertions(), *check_abi(), *check_policies(),
-             *check_readme()]
+             *check_figures(), *check_readme()]
     for line in wrong:
         print(line)
     return 1 if wrong else 0
