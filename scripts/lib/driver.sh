@@ -59,6 +59,28 @@ check_driver() {
     [ -z "$found" ] || { printf '%s\n' "$found"; return 1; }
 }
 
+# check_dkms_kernels CONF: DKMS is to build the module for the kernels from the first to the
+# last of those that README.md names, and for no others.
+check_dkms_kernels() (
+    # shellcheck source=guest-driver/dkms.conf
+    . "$1"
+    range=$(sed -n "s/.*supports Debian's Linux 6\.\([0-9]*\) and 6\.\([0-9]*\) on.*/\1 \2/p" \
+        "$REPO/README.md")
+    read -r first last <<<"$range"
+    [ -n "$last" ] || die "README.md does not name the kernels of the driver"
+    for major in 5 6 7 16; do
+        for minor in $(seq 0 99); do
+            wanted=no
+            [ "$major" = 6 ] && [ "$minor" -ge "$first" ] &&
+                [ "$minor" -le "$last" ] && wanted=yes
+            got=no
+            [[ "$major.$minor.0-1-amd64" =~ $BUILD_EXCLUSIVE_KERNEL ]] && got=yes
+            [ "$got" = "$wanted" ] ||
+                die "guest-driver/dkms.conf: BUILD_EXCLUSIVE_KERNEL says $got for Linux $major.$minor, README.md $wanted"
+        done
+    done
+)
+
 # check_dkms KERNEL: stages a tree for DKMS and builds it as DKMS would, away
 # from the repository.
 check_dkms() (
@@ -76,6 +98,7 @@ check_dkms() (
     . "$tree/dkms.conf"
     [ "$PACKAGE_VERSION" = "$project" ] ||
         die "guest-driver/dkms.conf has version $PACKAGE_VERSION, meson.build $project"
+    check_dkms_kernels "$tree/dkms.conf"
     # shellcheck disable=SC2153 # it is DKMS's name
     cd /
     MAKEFLAGS="-j$(nproc)" ${MAKE[0]} >"$dkms_tree/log" 2>&1 ||
