@@ -21,6 +21,8 @@ LIB="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 . "$LIB/apt.sh"
 # shellcheck source=scripts/lib/python.sh
 . "$LIB/python.sh"
+# shellcheck source=scripts/lib/codespell.sh
+. "$LIB/codespell.sh"
 # shellcheck source=scripts/lib/qemu.sh
 . "$LIB/qemu.sh"
 # shellcheck source=scripts/lib/stock.sh

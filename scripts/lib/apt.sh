@@ -109,6 +109,20 @@ fetch_deb() {
     rm -rf "$debs"
 }
 
+# fetch_suite DIR SUITE PACKAGE...: downloads and extracts all of them at once.
+fetch_suite() {
+    local dir=$1 suite=$2 debs="$1/debs" deb
+    shift 2
+    suite_ready "$suite"
+    mkdir -p "$debs"
+    (cd "$debs" && suite_apt "$suite" download "$@") ||
+        die "cannot download $1 and others from Debian's archive: run scripts/setup --update for newer versions"
+    for deb in "$debs"/*.deb; do
+        dpkg-deb --fsys-tarfile "$deb" | tar -x -C "$dir" --no-same-owner
+    done
+    rm -rf "$debs"
+}
+
 # newest_version: the highest of the Debian versions on stdin.
 newest_version() {
     local best="" version

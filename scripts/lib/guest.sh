@@ -13,10 +13,10 @@ configure_guest() {
     touch "$build/configured"
 }
 
-# setup_guest [PROGRAM...]: the files for guests and for installation; and the named
-# programs that run here, which take as long to build.
-setup_guest() {
-    local build lock
+# ninja_guest TITLE TARGET...: builds targets of ninja in a step with a title.
+ninja_guest() {
+    local title=$1 build lock
+    shift
     [ -e "$REPO/meson.build" ] ||
         die "there is no meson.build in $REPO: run this from a whole checkout"
     setup_python
@@ -27,16 +27,36 @@ setup_guest() {
         step guest-configure "configuring the library" configure_guest "$build"
     # ninja itself knows whether there is anything to do; ask it without
     # showing a step.
-    if ! ninja -C "$build" -n all "$@" 2>/dev/null |
+    if ! ninja -C "$build" -n "$@" 2>/dev/null |
         grep -q 'no work to do'; then
-        step guest "building library and tools${1:+, and their tests}" \
-            ninja -C "$build" -j "$(nproc)" all "$@"
+        step guest "building $title" ninja -C "$build" -j "$(nproc)" "$@"
     fi
     drop_lock "$lock"
 }
 
+# The files for guests and for installation, without tests that run here, which take
+# twice as long to build.
+setup_guest() { ninja_guest "library and tools" all; }
+
 # The unit tests, the benchmarks and the simulation of the card's core.
-setup_unit() { setup_guest meson-test-prereq measures; }
+setup_unit() {
+    ninja_guest "library and tools, and their tests" all meson-test-prereq measures
+}
+
+# Parts, for those who need no others
+setup_library() { ninja_guest "the library" guest-lib/libunetmm.a; }
+
+setup_core() {
+    ninja_guest "the card's core for its tests" tests/core/libunetmm_core_tests.a
+}
+
+setup_tlb_sim() { ninja_guest "the TLB simulation" tests/sim/unetmm-tlb-sim; }
+
+setup_paper() { ninja_guest "the papers' program" tests/paper/unetmm-paper; }
+
+setup_migration_dump() {
+    ninja_guest "the program that reads saved cards" tools/unetmm-migration-dump
+}
 
 # guest_programs: prints "SOURCE TARGET" for each file of ours that goes into
 # the guests: tools and examples to /usr/bin, tests to /tests.

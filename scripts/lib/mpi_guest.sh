@@ -53,20 +53,6 @@ mpi_packages() {
     esac
 }
 
-# mpi_fetch DIR SUITE PACKAGE...: downloads and extracts all of them at once.
-mpi_fetch() {
-    local dir=$1 suite=$2 debs="$1/debs" deb
-    shift 2
-    suite_ready "$suite"
-    mkdir -p "$debs"
-    (cd "$debs" && suite_apt "$suite" download "$@") ||
-        die "cannot download $1 and others from Debian's archive: run scripts/setup --update for newer versions"
-    for deb in "$debs"/*.deb; do
-        dpkg-deb --fsys-tarfile "$deb" | tar -x -C "$dir" --no-same-owner
-    done
-    rm -rf "$debs"
-}
-
 # mpi_debs_dir VERSION
 mpi_debs_dir() {
     echo "$CACHE/mpi-debs/$(mpi_suite "$1")-$(hash_text "$(mpi_packages "$1")")"
@@ -76,7 +62,7 @@ mpi_debs_dir() {
 make_mpi_debs() {
     local packages
     mapfile -t packages < <(mpi_packages "$1")
-    mpi_fetch "$2" "$(mpi_suite "$1")" "${packages[@]}"
+    fetch_suite "$2" "$(mpi_suite "$1")" "${packages[@]}"
     # A package that is installed has this name by Debian's alternatives.
     [ "$1" != 4 ] || ln -s ../libpsm1/libpsm_infinipath.so.1.16 \
         "$2/$MPI_LIB/libpsm_infinipath.so.1"
@@ -87,7 +73,7 @@ diod_dir() {
 }
 
 make_diod() {
-    mpi_fetch "$1" bookworm "${DIOD_PACKAGES[@]}"
+    fetch_suite "$1" bookworm "${DIOD_PACKAGES[@]}"
 }
 
 # mpi_loader DEBS WORD...: runs the loader of programs that is in the packages or, if

@@ -50,10 +50,10 @@ PACKAGES_BROWSER=(chromium chromium-driver python3-selenium fonts-dejavu-core)
 PACKAGES_SINCE_13=(meson python3-pycotap)
 
 # Only for those who test (TESTING is set): libFuzzer, for the card's core;
-# spin, for the model of its protocol; git, which lists the project's files;
-# codespell, for spelling; abidiff, for the library's binary interface; NumPy, whose
+# spin, for the model of its protocol; git, which lists the project's files; abidiff,
+# for the library's binary interface; NumPy, whose
 # arrays the Python package takes as buffers; jsonschema, for the tools' rows.
-PACKAGES_TESTING=(clang libclang-rt-dev spin git codespell abigail-tools
+PACKAGES_TESTING=(clang libclang-rt-dev spin git abigail-tools
     python3-jsonschema python3-numpy)
 
 # Only the stage `package` of scripts/test needs these.

@@ -155,29 +155,40 @@ qemu_tree() {
         "$(cat "${patches[@]}" "$REPO"/scripts/patches/mend/*.patch)")"
 }
 
-# overlay_hash DIR: of the card and its tests in DIR, which may be a checkout or
-# a QEMU tree.
+# The files that the programs are made of: of QEMU itself, and of the qtests, which
+# have the card's headers
+QEMU_FILES=("hw/net/unetmm/*")
+QTEST_FILES=("hw/net/unetmm/*" "tests/qtest/unetmm*.[ch]")
+
+# overlay_hash DIR FILES...: of files in DIR, which may be a checkout or a QEMU tree.
 overlay_hash() {
-    (cd "$1" &&
-        { find hw/net/unetmm/* tests/qtest/unetmm*.[ch] -type f -print0 \
-            2>/dev/null || true; } | LC_ALL=C sort -z | xargs -0 -r sha256sum | sha256sum)
+    # shellcheck disable=SC2068 # patterns
+    (cd "$1" && shift &&
+        { find $@ -type f -print0 2>/dev/null || true; } | LC_ALL=C sort -z |
+        xargs -0 -r sha256sum | sha256sum)
+}
+
+# out_of TREE DIR: prints the directory of QEMU built from a build tree and the card
+# in DIR.
+out_of() {
+    echo "$CACHE/qemu-out/$(hash_text "$1" "$(overlay_hash "$2" "${QEMU_FILES[@]}")")"
+}
+
+# qtests_of TREE DIR: the same of the test programs.
+qtests_of() {
+    echo "$CACHE/qtests/$(hash_text "$1" "$(overlay_hash "$2" "${QTEST_FILES[@]}")")"
 }
 
 # qemu_out [VARIANT]: prints the directory of the finished programs.
-qemu_out() {
-    local tree
-    tree=$(qemu_tree "${1:-}")
-    echo "$CACHE/qemu-out/$(hash_text "$tree" "$(overlay_hash "$OVERLAY")")"
-}
+qemu_out() { out_of "$(qemu_tree "${1:-}")" "$OVERLAY"; }
 
 qemu_bin() { echo "$(qemu_out "${1:-}")/qemu-system-x86_64"; }
 
-# qtest_programs [VARIANT]: prints the test programs, one path per line; run each
-# with QTEST_QEMU_BINARY set to qemu_bin.
+# qtest_programs: prints the test programs, one path per line; run each with
+# QTEST_QEMU_BINARY set to qemu_bin.
 qtest_programs() {
-    local out
-    out=$(qemu_out "${1:-}")
-    find "$out" -maxdepth 1 -name '*-test' -type f | LC_ALL=C sort
+    find "$(qtests_of "$(qemu_tree)" "$OVERLAY")" -maxdepth 1 -name '*-test' -type f |
+        LC_ALL=C sort
 }
 
 # write_list FILE NAME...: leaves an unchanged file alone, for ninja's sake.
@@ -230,19 +241,13 @@ configure_qemu() {
     touch configured
 }
 
-# compile_qemu BUILD VARIANT
+# compile_qemu BUILD TARGET...
 compile_qemu() {
-    local build=$1 name targets=(qemu-system-x86_64 tests/qtest/qos-test)
-    if [ "$2" = fuzz ]; then
-        ninja -C "$build" -j "$(nproc)" qemu-fuzz-x86_64
-        return
-    fi
+    local build=$1
+    shift
     # A reconfiguration, if ninja wants one, must see new files first.
-    while read -r name; do
-        [ -z "$name" ] || targets+=("tests/qtest/$name")
-    done <"$build/../source/tests/qtest/unetmm-programs.list"
     ninja -C "$build" -j "$(nproc)" build.ninja
-    ninja -C "$build" -j "$(nproc)" "${targets[@]}"
+    ninja -C "$build" -j "$(nproc)" "$@"
 }
 
 # link_firmware TREE OUT: QEMU looks for its firmware in a directory beside the
@@ -261,20 +266,16 @@ link_firmware() {
         die "there is no SeaBIOS on this machine: install the packages seabios, ipxe-qemu and qemu-system-data"
 }
 
-# copy_qemu BUILD OUT VARIANT
+# copy_qemu OUT SOURCE PROGRAM...: OUT appears with all of them, and with the firmware
+# of SOURCE unless that is empty.
 copy_qemu() {
-    local build=$1 out=$2 name
+    local out=$1 source=$2
+    shift 2
+    [ ! -d "$out" ] || return 0
     rm -rf "$out.part"
     mkdir -p "$out.part"
-    if [ "$3" = fuzz ]; then
-        cp "$build/qemu-fuzz-x86_64" "$out.part/"
-    else
-        cp "$build/qemu-system-x86_64" "$build/tests/qtest/qos-test" "$out.part/"
-        while read -r name; do
-            [ -z "$name" ] || cp "$build/tests/qtest/$name" "$out.part/"
-        done <"$build/../source/tests/qtest/unetmm-programs.list"
-    fi
-    link_firmware "$build/../source" "$out.part"
+    cp "$@" "$out.part/"
+    [ -z "$source" ] || link_firmware "$source" "$out.part"
     mv -T "$out.part" "$out"
 }
 
@@ -295,37 +296,87 @@ setup_qemu_source() {
     esac
 }
 
-# setup_qemu [VARIANT]: makes it, and sets QEMU_OUT to the directory of the
-# result. VARIANT is asan, the whole with the sanitizers, or fuzz, its fuzzer.
-setup_qemu() {
-    local variant=${1:-} tree out lock QEMU_VARIANT=${1:-}
+# ready_qemu: makes the things that qemu_tree needs for the name of the build tree.
+ready_qemu() {
     [ -d "$OVERLAY/hw/net/unetmm" ] ||
         die "there is no hw/net/unetmm in $OVERLAY: run this from a whole checkout"
     setup_python
     [ "$(qemu_origin)" != debian ] || [ -s "$CACHE/pin/qemu" ] || apt_ready
-    tree=$(qemu_tree "$variant")
-    out=$(qemu_out "$variant")
-    if [ -d "$out" ]; then
-        touch "$out"
-        QEMU_OUT=$out
-        return
-    fi
+}
+
+# build_in_tree TREE VARIANT FUNCTION: in the configured tree, with our sources in it
+# and the lock taken, calls FUNCTION TREE VARIANT.
+build_in_tree() {
+    local tree=$1 variant=$2 lock QEMU_VARIANT=$2
     setup_qemu_source "$tree"
     take_lock "$(basename "$tree")" lock
     sync_overlay "$tree/source"
     [ -e "$tree/build/configured" ] ||
         step qemu-configure "configuring QEMU${variant:+ ($variant)}" \
             configure_qemu "$tree" "$variant"
-    step qemu-build "building QEMU with the card${variant:+ ($variant)}" \
-        compile_qemu "$tree/build" "$variant"
-    # Our sources may have been edited meanwhile: take the hash of the built ones.
-    out="$CACHE/qemu-out/$(hash_text "$tree" "$(overlay_hash "$tree/source")")"
-    mkdir -p "$CACHE/qemu-out"
-    [ -d "$out" ] || copy_qemu "$tree/build" "$out" "$variant"
-    # shellcheck disable=SC2034 # for the caller
-    QEMU_OUT=$out
-    prune qemu-out
+    "$3" "$tree" "$variant"
     drop_lock "$lock"
+}
+
+build_qemu() {
+    local tree=$1 variant=$2 program=qemu-system-x86_64
+    [ "$variant" != fuzz ] || program=qemu-fuzz-x86_64
+    step qemu-build "building QEMU with the card${variant:+ ($variant)}" \
+        compile_qemu "$tree/build" "$program"
+    # Our sources may have been edited meanwhile: the name is that of the built ones.
+    QEMU_OUT=$(out_of "$tree" "$tree/source")
+    copy_qemu "$QEMU_OUT" "$tree/source" "$tree/build/$program"
+    prune qemu-out
+}
+
+# setup_qemu [VARIANT]: makes it, and sets QEMU_OUT to the directory of the
+# result. VARIANT is asan, the whole with the sanitizers, or fuzz, its fuzzer.
+setup_qemu() {
+    local variant=${1:-}
+    ready_qemu
+    QEMU_OUT=$(qemu_out "$variant")
+    if [ -d "$QEMU_OUT" ]; then
+        touch "$QEMU_OUT"
+        return
+    fi
+    build_in_tree "$(qemu_tree "$variant")" "$variant" build_qemu
+}
+
+build_qtests() {
+    local tree=$1 name programs=(tests/qtest/qos-test)
+    while read -r name; do
+        [ -z "$name" ] || programs+=("tests/qtest/$name")
+    done <"$tree/source/tests/qtest/unetmm-programs.list"
+    step qtests-build "building the card's qtests" \
+        compile_qemu "$tree/build" "${programs[@]}"
+    copy_qemu "$(qtests_of "$tree" "$tree/source")" "" \
+        "${programs[@]/#/$tree/build/}"
+    prune qtests
+}
+
+# setup_qtests: QEMU's test programs for the card; the emulator is setup_qemu's.
+setup_qtests() {
+    local tree out
+    ready_qemu
+    tree=$(qemu_tree)
+    out=$(qtests_of "$tree" "$OVERLAY")
+    if [ -d "$out" ]; then
+        touch "$out"
+        return
+    fi
+    build_in_tree "$tree" "" build_qtests
+}
+
+clang_in_tree() {
+    ninja -C "$1/build" build.ninja >/dev/null
+    ninja -C "$1/build" trace/trace-hw_net_unetmm.h >/dev/null
+    "$LIB/clang.py" "$1/build" "$1/source"
+}
+
+# check_qemu_clang: clang has no warning about our files in QEMU.
+check_qemu_clang() {
+    ready_qemu
+    build_in_tree "$(qemu_tree)" "" clang_in_tree
 }
 
 # release_sample DIR: a tarball of the files that our patches change, unpatched.

@@ -57,7 +57,7 @@ setup_stock_headers() {
 
 # stock_module_dir: prints the directory of hw-net-unetmm.so.
 stock_module_dir() {
-    echo "$CACHE/stock/$(hash_text "$(stock_headers_dir)" "$(overlay_hash "$OVERLAY")" \
+    echo "$CACHE/stock/$(hash_text "$(stock_headers_dir)" "$(overlay_hash "$OVERLAY" "${QEMU_FILES[@]}")" \
         "$(hash_files "$REPO" hw/stock hw/meson.build hw/meson_options.txt)")"
 }
 

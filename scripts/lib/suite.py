@@ -22,8 +22,8 @@ import passed  # beside this file
 
 SCRIPTS = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 REPO = os.path.dirname(SCRIPTS)
-# Names in the sources that codespell takes for misspelt words
-SPELT_SO = "filp,bu,fro,whats,whos"
+# Names and parts of words in the sources that codespell takes for misspelt words
+SPELT_SO = "filp,bu,fro,whats,whos,ublished,caf"
 UNSTEADY_LIST = os.path.join(REPO, "tests", "unsteady.txt")
 
 Result = collections.namedtuple("Result", "name outcome seconds detail repeat")
@@ -97,10 +97,10 @@ def one(name, command, limit=300, env=None, clean=False):
                   detail, shown(command, env))
 
 
-def shell_test(name, function, *arguments):
+def shell_test(name, function, *arguments, limit=300):
     """A function of scripts/lib that is one test."""
     return one(name, ["bash", "-c", '. "$0/lib/all.sh"; "$@"', SCRIPTS,
-                      function, *arguments])
+                      function, *arguments], limit)
 
 
 def tap_outcome(match):
@@ -299,7 +299,8 @@ def stage_style(options):
         (one, "no C function has more than 60 lines",
          [os.path.join(SCRIPTS, "lib", "lengths.py")], 60, None, True),
         (one, "codespell: documents, manual pages, sources",
-         ["codespell", "--quiet-level", "3", "--ignore-words-list", SPELT_SO,
+         [*lib_shell("codespell_command"), "--quiet-level", "3",
+          "--ignore-words-list", SPELT_SO,
           *tracked("*.md", "*.rst", "*.txt", "*.[1-9chs]", "*.py", "*.sh",
                    "scripts/*")], 300, None, True),
         (one, "words: no folder has more phrases to avoid than its ceiling",
@@ -405,6 +406,9 @@ def stage_unit(options):
         return
     yield from meson_tests(lib_shell("guest_build")[0],
                            7200 if options.long else 1800, env)
+    yield one("clang: the core, the library, their tests and tools",
+              [os.path.join(SCRIPTS, "lib", "clang.py"), lib_shell("guest_build")[0]],
+              1800)
     yield shell_test("programs build against the installed library",
                      "check_install")
     command = [os.path.join(REPO, "docs", "labs", "run"), "--check"]
@@ -494,6 +498,8 @@ def stage_qtest(_options):
         status, output = run(command, 600, env)
         yield from tap_results(f"{name}: ", output, shown(command, env),
                                time.monotonic() - start, status)
+    yield shell_test("clang: the card in QEMU, and its qtests", "check_qemu_clang",
+                     limit=1800)
 
 
 def qos_paths(program, env):
@@ -792,7 +798,7 @@ STAGES = {
     "threads": (stage_threads, ["threads"]),
     "fuzz": (stage_fuzz, ["fuzz"]),
     "driver": (stage_driver, ["kernel-6.1", "kernel-6.12", "kernel-debug"]),
-    "qtest": (stage_qtest, ["qemu"]),
+    "qtest": (stage_qtest, ["qemu", "qtests"]),
     "e2e-6.1": (e2e("6.1", "0/2"), ["qemu", "initramfs-6.1"]),
     "e2e-6.12": (e2e("6.12", "1/2"), ["qemu", "initramfs-6.12"]),
     "e2e-debug": (e2e("debug", "0/3"), ["qemu", "initramfs-debug"]),

@@ -466,5 +466,5 @@ class VirtualCluster:
 
 def switch_program():
     """The path of lockstep-switch."""
-    return os.path.join(vm.setup_paths("unit")["unit"], "tools",
+    return os.path.join(vm.setup_paths("guest")["guest"], "tools",
                         "lockstep-switch")
