@@ -53,5 +53,7 @@ LIB="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 . "$LIB/mpi_guest.sh"
 # shellcheck source=scripts/lib/package.sh
 . "$LIB/package.sh"
+# shellcheck source=scripts/lib/roots.sh
+. "$LIB/roots.sh"
 # shellcheck source=scripts/lib/fabtests.sh
 . "$LIB/fabtests.sh"

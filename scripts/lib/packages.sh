@@ -60,6 +60,10 @@ PACKAGES_TESTING=(clang libclang-rt-dev spin git abigail-tools
 # shellcheck disable=SC2034 # for scripts/test
 PACKAGES_PACKAGE=(debhelper dh-python dh-dkms lintian mmdebstrap fakeroot)
 
+# Only the stage `roots` needs this one.
+# shellcheck disable=SC2034 # for scripts/test
+PACKAGES_ROOTS=(mmdebstrap)
+
 # debian_version: the major number of the host's Debian; sid has none.
 debian_version() {
     # shellcheck source=/dev/null

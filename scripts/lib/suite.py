@@ -64,15 +64,16 @@ def wait_for(process, limit, out, talks):
                 return None
 
 
-def run(command, limit, env=None, cwd=REPO, talks=False):
-    """Runs a command; returns (status, output).  Status None: out of time."""
+def run(command, limit, env=None, cwd=REPO, talks=False, stderr=subprocess.STDOUT):
+    """Runs a command; returns (status, output).  Status None: out of time.
+    stderr None: the standard error goes to the terminal as it comes."""
     if shutil.which(command[0]) is None:
         raise StageError(f"there is no {command[0]}: scripts/setup packages "
                          "installs missing packages")
     with tempfile.TemporaryFile("w+", encoding="utf-8",
                                 errors="replace") as out:
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out,
-                              stderr=subprocess.STDOUT, cwd=cwd,
+                              stderr=stderr, cwd=cwd,
                               env={**os.environ, **(env or {})}) as process:
             status = wait_for(process, limit, out, talks)
         out.seek(0)
@@ -582,6 +583,18 @@ def stage_mpi(options):
     yield from own_runner("mpi", options, 3600, talks=True)
 
 
+def stage_roots(options):
+    """The README's commands in fresh systems of Debian; says how long each step takes."""
+    command = [os.path.join(REPO, "tests", "roots", "run")]
+    if options.long:
+        command.append("--long")
+    start = time.monotonic()
+    # The times come on the standard error.
+    status, output = run(command, 36000, stderr=None)
+    yield from tap_results("", output, shown(command), time.monotonic() - start,
+                           status)
+
+
 def stage_docs(_options):
     """The site of the documents: links, pages in a browser, search."""
     command = [os.path.join(REPO, "tests", "docs", "run")]
@@ -812,11 +825,13 @@ STAGES = {
     "docs": (stage_docs, ["docs"]),
     "demo": (stage_demo, ["qemu", "initramfs-6.1"]),
     "package": (stage_package, ["guest"]),
+    "roots": (stage_roots, ["packages"]),
     "mutate": (stage_mutate, ["unit"]),
 }
 
 # Those that are run with --long, or when they are named
-STAGES_LONG = {"fabtests", "msan", "mutate", "package", "s390x", "threads"}
+STAGES_LONG = {"fabtests", "msan", "mutate", "package", "roots", "s390x",
+               "threads"}
 
 
 def chosen(options, named):
