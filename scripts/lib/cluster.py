@@ -236,6 +236,7 @@ def shell_arguments(path):
 
     By default two serial ports share an interrupt, which QEMU's ISA bus cannot do.
     """
+    path = path.replace(",", ",,")
     return ["-chardev", f"socket,id=shell,path={path},server=on,wait=off",
             "-device", "isa-serial,index=3,irq=10,chardev=shell"]
 

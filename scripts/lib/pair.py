@@ -57,9 +57,9 @@ class Qmp:
             try:
                 self._socket.connect(path)
                 return
-            except (FileNotFoundError, ConnectionRefusedError):
+            except (FileNotFoundError, ConnectionRefusedError) as error:
                 if time.monotonic() > deadline:
-                    raise
+                    raise GuestError(f"QEMU does not answer: {error}") from error
                 time.sleep(0.02)
 
     def command(self, name, /, **arguments):
@@ -68,8 +68,14 @@ class Qmp:
         if arguments:
             request["arguments"] = {key.replace("_", "-"): value
                                     for key, value in arguments.items()}
-        self._file.write(json.dumps(request) + "\n")
-        self._file.flush()
+        try:
+            self._file.write(json.dumps(request) + "\n")
+            self._file.flush()
+            return self._answer(name)
+        except OSError as error:
+            raise GuestError(f"QEMU does not answer {name}: {error}") from error
+
+    def _answer(self, name):
         while True:
             line = self._file.readline()
             if not line:
@@ -246,6 +252,8 @@ class Guest:
 
     def qmp(self, name, /, **arguments):
         """Executes a QMP command; connects at the first call."""
+        if not self.running():
+            raise GuestError(f"{self.name} does not run; {self.trouble()}")
         if self._qmp is None:
             deadline = Deadline(self.ANSWER_SECONDS)
             while not os.path.exists(self.qmp_path):

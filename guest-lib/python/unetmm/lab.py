@@ -14,11 +14,13 @@ this file is in, or the one that UNETMM_TREE names.  It needs no card on the hos
 neither libunetmm nor cffi.
 """
 import base64
+import codecs
 import itertools
 import json
 import os
 import re
 import secrets
+import shlex
 import shutil
 import socket
 import sys
@@ -36,40 +38,84 @@ import vm  # noqa: E402  (beside it)
 
 GuestError = pair.GuestError
 
+# The serial port that orders come by has room for so many bytes while nobody reads it.
+BLOCK = 16384
+CHUNK = 24576           # bytes of output in a line, at most
+FOLDER = "/tmp/.lab"    # of the guest: scripts of commands, and files on their way
+ORDER_BYTES = 4095      # of a line
+POLL = 0.01             # seconds
+SOCKET_BYTES = 107
+
 # The guest's shell executes the host's orders, line by line.
 #
-# `as NAME command`: its lines, each behind the name.  `job NAME SCRIPT WORD`: the same of
-# a script in base64, with a dot, the word and its exit status in the end.  An order is executed by a shell of
-# its own, whose children are not the reader's: busybox's `read` begins anew when a child
-# ends, and forgets the beginning of the line.
+# `as NAME command`: its lines, each behind the name.  `take FILE BYTES`: the bytes that
+# follow, in blocks; each block is acknowledged, so that the serial port is never full.
+# `job NAME FILE WORD`: output of that script in base64, a line for all that was there, each
+# behind the name; in the end a dot, the word and the exit status.  An order other than
+# `take` is executed by a shell of its own, whose children are not the reader's: busybox's
+# `read` begins anew when a child ends, and forgets the beginning of the line.
 BEGIN = """
 as() { name=$1; shift; "$@" 2>&1 | while read -r line; do echo "$name $line"; done; }
+lines() {
+    while bytes=$(dd bs=%(chunk)d count=1 2>/dev/null | base64 -w 0) && [ -n "$bytes" ]; do
+        echo "$1 $bytes"
+    done
+}
 job() {
-    { sh -c "$(echo "$2" | base64 -d)" 2>&1 </dev/null; set -- "$1" $? "$3"
-      # The dot is behind the output's last byte, be that the end of a line or not.
-      echo ".$3 $2"; } |
-        while IFS= read -r line; do echo "$1 $line"; done
+    { sh "$2" 2>&1 </dev/null; echo ".$3 $?"; rm -f "$2"; } | lines "$1"
+}
+take() {
+    left=$2
+    : >"$1"
+    while [ "$left" -gt 0 ]; do
+        dd bs=%(block)d count=$((left < %(block)d ? left : %(block)d)) \\
+            iflag=fullblock,count_bytes <&4 2>/dev/null >>"$1"
+        left=$((left - %(block)d))
+        echo "taken $1"
+    done
 }
 if [ $# -gt 0 ]; then
     eval "$1"
     exit
 fi
+mkdir -p %(folder)s
 stty -F /dev/ttyS2 raw -echo
 exec 4</dev/ttyS2
 echo guest ready
 while read -r line <&4; do
-    [ "$line" = end ] && exit 0
-    /run "$line" 4<&-
+    case $line in
+        end) exit 0 ;;
+        "take "*) eval "$line" ;;
+        *) /run "$line" 4<&- ;;
+    esac
 done
 exit 1
-"""
+""" % {"block": BLOCK, "chunk": CHUNK, "folder": FOLDER}
+
+
+def to_bytes(text):
+    """Bytes for the guest.  A text may have bytes that os.fsdecode() has put into it."""
+    return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else \
+        bytes(text)
+
+
+def to_text(data, final=True):
+    """The opposite, without a character that is not complete yet unless `final`."""
+    return codecs.getincrementaldecoder("utf-8")("surrogateescape").decode(data, final)
+
+
+def shell_word(text):
+    """A word for the shell that stands for that text, of which no part is special."""
+    if "\0" in text:
+        raise ValueError("a word of the shell has no NUL")
+    return shlex.quote(text)
 
 
 class CommandError(Exception):
     """A command in a guest that failed: `status` and `output`."""
 
     def __init__(self, command, status, output):
-        super().__init__(f"status {status} of: {command}\n{output}")
+        super().__init__(f"status {status} of: {shorten(command)}\n{output}")
         self.status = status
         self.output = output
 
@@ -82,42 +128,52 @@ class Job:
         self.name = name
         self.command = command
         # No output of a command looks like its end.
-        self._end = re.compile(rf"(.*)\.{word} (\d+)$")
-
-    def _lines(self):
-        found = []
-        for line in self.guest.results().splitlines(keepends=True):
-            name, _, rest = line.partition(" ")
-            # The last one may be on its way yet.
-            if name == self.name and line.endswith("\n"):
-                found.append(rest.rstrip("\n"))
-        return found
+        self._end = re.compile(rb"\.%s (\d+)\n" % word.encode())
+        self._lines = 0         # that are in _data
+        self._data = bytearray()
+        self._status = None
 
     def _look(self):
-        """The text printed so far, and the exit status, or None while it runs."""
-        lines = self._lines()
-        end = self._end.match(lines[-1]) if lines else None
-        if end:
-            return "\n".join([*lines[:-1], end[1]]), int(end[2])
-        return "".join(line + "\n" for line in lines), None
+        """Takes the lines that have come."""
+        lines = self.guest.lines(self.name)
+        while self._status is None and self._lines < len(lines):
+            # The end may stand in two lines.
+            begin = max(0, len(self._data) - 64)
+            self._data += base64.b64decode(lines[self._lines])
+            self._lines += 1
+            if end := self._end.search(self._data, begin):
+                self._status = int(end[1])
+                del self._data[end.start():]
 
     @property
     def status(self):
         """The exit status, or None while it runs."""
-        return self._look()[1]
+        self._look()
+        return self._status
+
+    @property
+    def data(self):
+        """The bytes printed so far, on both of its outputs."""
+        self._look()
+        return bytes(self._data)
 
     @property
     def output(self):
-        """The text printed so far, on both of its outputs."""
-        return self._look()[0]
+        """The same as text; a byte that is not UTF-8 is as os.fsdecode() has it."""
+        return to_text(self.data, self.status is not None)
 
     def wait(self, timeout=60, check=True):
         """Its output, when it has ended; CommandError if its status is not 0."""
         self.guest.until(lambda: self.status is not None, timeout,
-                         f"'{self.command}' has not ended")
+                         f"'{shorten(self.command)}' has not ended")
         if check and self.status:
             raise CommandError(self.command, self.status, self.output)
         return self.output
+
+
+def shorten(command):
+    """A command for an error message."""
+    return command if len(command) <= 500 else f"{command[:500]}..."
 
 
 def knobs(seed=None, **rates):
@@ -142,18 +198,38 @@ class Guest(pair.Guest):
         options = list(options)
         if "--" not in options:
             options.append("--")
+        if len(os.fsencode(self._orders)) > SOCKET_BYTES:
+            raise ValueError(f"{self._orders}: a socket's path has up to {SOCKET_BYTES} "
+                             "bytes; name a shorter directory")
         super().__init__(name, directory, f"#!/bin/sh\n{begin}{BEGIN}", [
-            *options, "-serial", f"unix:{self._orders},server=on,wait=off"])
+            *options, "-serial", vm.file_value(f"unix:{self._orders}")])
         self._socket = None
         self._numbers = itertools.count(1)
+        self._lines = {}        # name: the lines of the results behind it
+        self._part, self._offset, self._rest = 0, 0, b""
 
     # ---- Its life
 
     def boot(self, timeout=120):
         """After start(): waits until the guest executes orders."""
         self.wait_for("guest", timeout)
+        self._connect()
+
+    def _connect(self):
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.connect(self._orders)
+
+    def move(self, seconds=60):
+        """As pair.Guest.move(); jobs and orders go on behind it."""
+        # No order is on its way: QEMU does not save those that it has not given to Linux.
+        moves = len(self.lines("moves")) + 1
+        self.order("echo moves")
+        self.until(lambda: len(self.lines("moves")) >= moves, seconds,
+                   "an order is not executed")
+        super().move(seconds)
+        # The other end of the socket was in the QEMU that has ended.
+        self._close_orders()
+        self._connect()
 
     def end(self, timeout=30):
         """Has the guest power off."""
@@ -163,10 +239,13 @@ class Guest(pair.Guest):
 
     def close(self):
         """Ends it at any time."""
+        self._close_orders()
+        self.kill()
+
+    def _close_orders(self):
         if self._socket:
             self._socket.close()
             self._socket = None
-        self.kill()
 
     # ---- Commands
 
@@ -180,31 +259,87 @@ class Guest(pair.Guest):
 
     def _job(self, command, more):
         name = f"job{next(self._numbers)}"
-        script = base64.b64encode(command.encode()).decode()
+        script = to_bytes(command)
+        if b"\0" in script:
+            raise ValueError("a command of the shell has no NUL")
+        file = self._send(name, script)
         word = secrets.token_hex(8)
-        self.order(f"job {name} {script} {word}{more}")
-        return Job(self, name, command, word)
+        self.order(f"job {name} {file} {word}{more}")
+        return Job(self, name, to_text(script), word)
+
+    def _send(self, name, data, timeout=60):
+        """Sends a file in blocks; its name in the guest.
+
+        A block is sent when the guest has taken the block before.
+        """
+        file = f"{FOLDER}/{name}"
+        self.order(f"take {file} {len(data)}")
+        for at in range(0, len(data), BLOCK):
+            self._await_block(file, at // BLOCK, timeout)
+            self._write(data[at:at + BLOCK])
+        return file
+
+    def _await_block(self, file, number, timeout):
+        try:
+            self.until(lambda: self.lines("taken").count(to_bytes(file)) >= number,
+                       timeout, "a file is not taken")
+        except GuestError:
+            # The guest would take the next order for the rest of the file.
+            self._close_orders()
+            raise
 
     def put(self, path, data):
-        """Writes a file in the guest."""
-        data = data.encode() if isinstance(data, str) else data
-        self.run(f": >{path}")
-        for at in range(0, len(data), 2048):
-            piece = base64.b64encode(data[at:at + 2048]).decode()
-            self.run(f"echo {piece} | base64 -d >>{path}")
+        """Writes a file in the guest; data is text or bytes."""
+        word = shell_word(to_text(to_bytes(path)))
+        file = self._send(f"put{next(self._numbers)}", to_bytes(data))
+        # Of a large file the last block is taken, and then copied.
+        self.run(f"cat {file} >{word}; status=$?; rm -f {file}; exit $status")
 
     def order(self, line):
         """Has the guest's shell execute a line; does not wait."""
-        self._socket.sendall(line.encode() + b"\n")
+        data = to_bytes(line)
+        if b"\n" in data or b"\0" in data or len(data) > ORDER_BYTES:
+            raise ValueError(f"an order is one line of up to {ORDER_BYTES} bytes")
+        self._write(data + b"\n")
+
+    def _write(self, data):
+        if self._socket is None:
+            raise GuestError(f"{self.name} takes no orders: it is not booted, or closed")
+        try:
+            self._socket.sendall(data)
+        except OSError as error:
+            raise GuestError(f"{self.name} takes no orders ({error.strerror}); "
+                             f"{self.trouble()}") from error
+
+    def lines(self, name):
+        """All lines that came under a name, as bytes: a list that grows."""
+        self._read()
+        return self._lines.setdefault(name, [])
+
+    def _read(self):
+        """Reads results that are new; a line may begin before a move and end behind it."""
+        while True:
+            path = self.results_path + (f".{self._part}" if self._part else "")
+            try:
+                with open(path, "rb") as file:
+                    file.seek(self._offset)
+                    found = file.read()
+            except FileNotFoundError:
+                found = b""
+            self._offset += len(found)
+            *whole, self._rest = (self._rest + found).split(b"\n")
+            for line in whole:
+                word, _, rest = line.partition(b" ")
+                self._lines.setdefault(to_text(word), []).append(rest)
+            if self._part == self._moves:
+                return
+            self._part, self._offset = self._part + 1, 0
 
     def said(self, name):
         """All that came under a name (`as NAME command`): objects, or texts."""
-        found = []
-        for line in self.results().splitlines(keepends=True):
-            word, _, rest = line.rstrip("\r\n").partition(" ")
-            if word == name and rest and line.endswith("\n"):
-                found.append(json.loads(rest) if rest.startswith("{") else rest)
-        return found
+        texts = [line.decode("utf-8", "replace").rstrip("\r") for line in self.lines(name)]
+        return [json.loads(text) if text.startswith("{") else text
+                for text in texts if text]
 
     def wait_for(self, name, limit=20, count=1):
         """Until so much was said under a name; the last of it."""
@@ -219,7 +354,7 @@ class Guest(pair.Guest):
             if time.monotonic() > deadline or not self.running():
                 raise GuestError(f"{self.name}: {problem} in {limit} s; "
                                  f"{self.trouble()}")
-            time.sleep(0.02)
+            time.sleep(POLL)
 
     # ---- The card
 
