@@ -323,6 +323,39 @@ static void test_leader_closes(void **state)
     }
 }
 
+/* Misses that are not over have different numbers: a driver has a place for each. */
+static void test_numbers(void **state)
+{
+    Fix *f = *state;
+    const UnetmmParams *p = &f->h.core.params;
+    uint32_t most = p->endpoints * UNETMM_EP_MISSES +
+                    p->reliable * UNETMM_REL_MISSES;
+    g_autofree bool *seen = g_new0(bool, most);
+    FakeEp *eps[] = { &f->a, &f->b };
+    struct unetmm_fault m;
+    unsigned misses = 0;
+
+    for (unsigned i = 0; i < G_N_ELEMENTS(eps); i++) {
+        for (unsigned k = 0; k < UNETMM_MAX_HEADS; k++) {
+            fake_post(eps[i], PAGE(k), 4096, k);
+        }
+        fix_send(f, eps[i], UNETMM_MAX_HEADS, 100, 0);
+    }
+    while (fake_fault(&f->d, &m)) {
+        uint32_t number = m.fault_id & UNETMM_FAULT_NUMBER;
+
+        assert_int_equal(m.type, UNETMM_FAULT_MISS);
+        assert_true(number < most);
+        assert_false(seen[number]);
+        seen[number] = true;
+        misses++;
+        assert_int_equal(fake_reply(&f->d, &m, UNETMM_REPLY_DEFERRED, 0),
+                         UNETMM_CS_OK);
+    }
+    /* No fewer than the heads that are asked for ahead, and the sends. */
+    assert_true(misses >= G_N_ELEMENTS(eps) * (1 + p->pretranslate));
+}
+
 /* ---- Limits ---- */
 
 static void two_faults(UnetmmParams *p)
@@ -665,6 +698,7 @@ int main(void)
         fix_test(test_joined_in_one_run),
         fix_test(test_joined_error),
         cmocka_unit_test_teardown(test_leader_closes, fix_teardown),
+        fix_test(test_numbers),
         fix_test_with(test_max_faults, two_faults),
         fix_test(test_fault_ring_full),
         fix_test(test_fault_ring_wraps),

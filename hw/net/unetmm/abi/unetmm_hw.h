@@ -970,6 +970,15 @@ struct unetmm_fault {
 #define UNETMM_FAULT_F_DIRTY    0x04    /* EVICT: data was written through it */
 #define UNETMM_FAULT_F_ZERO     0x08    /* MISS: old contents may be dropped */
 
+/*
+ * The number of a miss, in the lower half of its fault_id.  Of two misses that
+ * are not over, each has its own: an endpoint has EP_MISSES of them, a reliable
+ * channel REL_MISSES, and all are below the sum for ENDPOINTS and RELIABLE.
+ */
+#define UNETMM_FAULT_NUMBER     0xffff
+#define UNETMM_EP_MISSES        17      /* its send, its heads */
+#define UNETMM_REL_MISSES       3
+
 /* ---- Notification ring -------------------------------------------------- */
 
 struct unetmm_notify {

@@ -424,7 +424,7 @@ bool unetmm_tlb_evicted(void *opaque, const UnetmmTlbEntry *entry)
 /* The miss that a reply names, or NULL if nobody waits for it. */
 static UnetmmMiss *reply_miss(UnetmmCore *core, uint16_t space, uint32_t id)
 {
-    uint32_t number = id & 0xffff;
+    uint32_t number = id & UNETMM_FAULT_NUMBER;
     UnetmmMiss *miss;
 
     if (number >= unetmm_misses(core)) {

@@ -15,9 +15,7 @@
 typedef struct UnetmmEventCounter UnetmmEventCounter;
 
 /* An endpoint's misses: its send, its heads.  Channels have their own. */
-#define UNETMM_EP_MISSES        (1 + UNETMM_MAX_HEADS)
-
-#define UNETMM_REL_MISSES       3
+static_assert(UNETMM_EP_MISSES == 1 + UNETMM_MAX_HEADS, "a miss for each head");
 
 typedef struct UnetmmSpace {
     bool live;
