@@ -18,6 +18,7 @@
 #include "stages/stages.h"
 #include "base/base.h"
 #include "param/param.h"
+#include "share/share.h"
 #include "trace/trace.h"
 
 #define UNETMM_TRIES		16	/* races with the notifier */
@@ -201,73 +202,125 @@ static int unetmm_resolve(struct unetmm_aspace *space,
 
 /* ---- A miss as a job ----------------------------------------------------------- */
 
-/* A place for one; there are as many as the card may have misses reported, ... */
-#define UNETMM_MOST_MISSES	1024
-/* ... and some for reports ahead of misses, forgotten if there is none. */
-#define UNETMM_AHEAD_MISSES	64
+static const struct unetmm_job_ops unetmm_missed_ops;
+
+/*
+ * PLACES
+ *
+ * A miss has a number on the card until it is over (UNETMM_FAULT_NUMBER), and there is a
+ * place for each number.  So a report always finds a place, whatever other misses wait for,
+ * and a user has as many places as the user's endpoints and channels have numbers.
+ *
+ *   free     the job is idle.
+ *   taken    the job belongs to the pager, and `miss` to the job.
+ *   taken, with `next_space`: the card has forgotten `miss` and reported `next`.  The job
+ *            is active: its worker begins with `next` when the job ends.
+ *
+ * A report for a place that is taken means that the card has forgotten the miss before:
+ * its job is dropped (unetmm_job_drop()), which waits for nothing.
+ *
+ * Reports ahead of a miss have no number.  They have UNETMM_HINTS places, of which a user
+ * has a share, and are forgotten if there is none.
+ *
+ * misses->lock guards the places.  The pager's lock is taken within, and nothing else.
+ */
+#define UNETMM_HINTS		64
 
 struct unetmm_missed {
-	struct unetmm_job job;		/* node: misses->free, while it is free */
+	struct unetmm_job job;		/* node: misses->hints, of a free hint */
 	struct unetmm_miss miss;
+	struct unetmm_miss next;
+	struct unetmm_aspace *next_space;	/* a reference; NULL: no next miss */
+	bool taken;
 	u32 page_ins;			/* that it has had */
 	bool rests;			/* LATER, and then to be paged in again */
 	u64 began_ns;
 	u64 page_ns;
 };
 
-static u32 unetmm_misses_most(const struct unetmm_dev *dev)
+static u32 unetmm_places(const struct unetmm_dev *dev)
 {
-	return clamp_t(u32, dev->hw.max_faults, 1, UNETMM_MOST_MISSES);
+	u64 most = (u64)dev->hw.endpoints * UNETMM_EP_MISSES +
+		   (u64)dev->hw.reliable * UNETMM_REL_MISSES;
+
+	return min_t(u64, most, UNETMM_FAULT_NUMBER + 1);
 }
 
 int unetmm_misses_init(struct unetmm_dev *dev)
 {
 	struct unetmm_misses *misses = dev->misses;
-	u32 i, n = unetmm_misses_most(dev) + UNETMM_AHEAD_MISSES;
+	u32 i;
 
 	spin_lock_init(&misses->lock);
-	INIT_LIST_HEAD(&misses->free);
-	misses->nfree = n;
-	misses->pool = kvcalloc(n, sizeof(*misses->pool), GFP_KERNEL);
-	for (i = 0; misses->pool && i < n; i++)
-		list_add_tail(&misses->pool[i].job.node, &misses->free);
-	return misses->pool ? 0 : -ENOMEM;
+	INIT_LIST_HEAD(&misses->hints);
+	misses->nhints = UNETMM_HINTS;
+	misses->nplaces = unetmm_places(dev);
+	misses->places = kvcalloc(misses->nplaces + UNETMM_HINTS,
+				  sizeof(*misses->places), GFP_KERNEL);
+	for (i = 0; misses->places && i < UNETMM_HINTS; i++)
+		list_add_tail(&misses->places[misses->nplaces + i].job.node,
+			      &misses->hints);
+	return misses->places ? 0 : -ENOMEM;
 }
 
 /* All spaces are closed, and their jobs with them. */
 void unetmm_misses_exit(struct unetmm_dev *dev)
 {
-	kvfree(dev->misses->pool);
-	dev->misses->pool = NULL;
+	kvfree(dev->misses->places);
+	dev->misses->places = NULL;
 }
 
-static struct unetmm_missed *unetmm_missed_get(struct unetmm_dev *dev,
-					       bool ahead)
-{
-	struct unetmm_misses *misses = dev->misses;
-	struct unetmm_missed *m = NULL;
-
-	spin_lock(&misses->lock);
-	if (misses->nfree > (ahead ? unetmm_misses_most(dev) : 0)) {
-		m = list_first_entry(&misses->free, struct unetmm_missed,
-				     job.node);
-		list_del(&m->job.node);
-		misses->nfree--;
-	}
-	spin_unlock(&misses->lock);
-	return m;
-}
-
-/* With its reference to the space. */
-static void unetmm_missed_put(struct unetmm_missed *m)
+static void unetmm_hint_put(struct unetmm_missed *m)
 {
 	struct unetmm_aspace *space = m->job.space;
 	struct unetmm_misses *misses = space->dev->misses;
 
 	spin_lock(&misses->lock);
-	list_add(&m->job.node, &misses->free);
-	misses->nfree++;
+	list_add(&m->job.node, &misses->hints);
+	misses->nhints++;
+	unetmm_user_turns(space)->hints--;
 	spin_unlock(&misses->lock);
+	unetmm_space_put(space);
+}
+
+/*
+ * The place is free: it is for the next miss, if there is one.  Returns a reference that the
+ * caller puts when it has released the lock, or NULL.
+ */
+static struct unetmm_aspace *unetmm_missed_next(struct unetmm_missed *m)
+{
+	struct unetmm_aspace *space = m->next_space;
+
+	m->taken = false;
+	m->next_space = NULL;
+	if (!space)
+		return NULL;
+	unetmm_job_init(&m->job, space, &unetmm_missed_ops);
+	m->miss = m->next;
+	m->page_ins = 0;
+	m->rests = false;
+	m->page_ns = 0;
+	/* False: the space is closed, and the card has dropped the miss with it. */
+	m->taken = unetmm_job_kick(&m->job);
+	return m->taken ? NULL : space;
+}
+
+static void unetmm_put_some(struct unetmm_aspace *space)
+{
+	if (space)
+		unetmm_space_put(space);
+}
+
+/* With its reference to the space. */
+static void unetmm_missed_put(struct unetmm_missed *m)
+{
+	struct unetmm_aspace *space = m->job.space, *closed;
+	struct unetmm_misses *misses = space->dev->misses;
+
+	spin_lock(&misses->lock);
+	closed = unetmm_missed_next(m);
+	spin_unlock(&misses->lock);
+	unetmm_put_some(closed);
 	unetmm_space_put(space);
 }
 
@@ -363,7 +416,7 @@ static enum unetmm_job_next unetmm_missed_serve(struct unetmm_job *job,
 		/* Of a segment whose miss may come later, if still absent then. */
 		if (ops->ahead)
 			ops->ahead(job->space, &m->miss, batch);
-		unetmm_missed_put(m);
+		unetmm_hint_put(m);
 		return UNETMM_JOB_DONE;
 	}
 	if (m->rests) {
@@ -378,7 +431,12 @@ static void unetmm_missed_cancel(struct unetmm_job *job)
 {
 	struct unetmm_missed *m = container_of(job, struct unetmm_missed, job);
 
-	if (!m->miss.ahead)
+	if (m->miss.ahead) {
+		unetmm_hint_put(m);
+		return;
+	}
+	/* The card waits for no answer to a miss that it has forgotten. */
+	if (!READ_ONCE(m->next_space))
 		unetmm_refuse(job->space, &m->miss, -EFAULT);
 	unetmm_missed_put(m);
 }
@@ -389,22 +447,61 @@ static const struct unetmm_job_ops unetmm_missed_ops = {
 	.once = true,
 };
 
-/* Takes over the reference to the space.  False: there is no place left. */
+/* Takes over the reference to the space.  False: the card has no such miss. */
 static bool unetmm_missed_add(struct unetmm_aspace *space,
 			      const struct unetmm_miss *miss)
 {
-	struct unetmm_missed *m = unetmm_missed_get(space->dev, miss->ahead);
+	u32 number = miss->fault_id & UNETMM_FAULT_NUMBER;
+	struct unetmm_misses *misses = space->dev->misses;
+	struct unetmm_aspace *forgotten, *ended = NULL, *closed = NULL;
+	struct unetmm_missed *m;
 
+	if (number >= misses->nplaces)
+		return false;
+	m = &misses->places[number];
+	spin_lock(&misses->lock);
+	forgotten = m->next_space;
+	m->next = *miss;
+	WRITE_ONCE(m->next_space, space);
+	if (m->taken && unetmm_job_drop(&m->job)) {
+		ended = m->job.space;
+		m->taken = false;
+	}
+	if (!m->taken)
+		closed = unetmm_missed_next(m);
+	spin_unlock(&misses->lock);
+	unetmm_put_some(forgotten);
+	unetmm_put_some(ended);
+	unetmm_put_some(closed);
+	return true;
+}
+
+/* Takes over the reference to the space.  False: the user's places are taken. */
+static bool unetmm_hint_add(struct unetmm_aspace *space,
+			    const struct unetmm_miss *miss)
+{
+	struct unetmm_misses *misses = space->dev->misses;
+	struct unetmm_turns *turns = unetmm_user_turns(space);
+	struct unetmm_missed *m = NULL;
+	u32 others;
+
+	spin_lock(&misses->lock);
+	others = UNETMM_HINTS - misses->nhints - turns->hints;
+	if (misses->nhints && (space->unlimited || turns->hints <
+			       unetmm_share(UNETMM_HINTS, others))) {
+		m = list_first_entry(&misses->hints, struct unetmm_missed,
+				     job.node);
+		list_del(&m->job.node);
+		misses->nhints--;
+		turns->hints++;
+	}
+	spin_unlock(&misses->lock);
 	if (!m)
 		return false;
 	unetmm_job_init(&m->job, space, &unetmm_missed_ops);
 	m->miss = *miss;
-	m->page_ins = 0;
-	m->rests = false;
-	m->page_ns = 0;
-	/* The space is closed: the card has dropped the miss with it. */
 	if (!unetmm_job_kick(&m->job))
-		unetmm_missed_put(m);
+		unetmm_hint_put(m);
 	return true;
 }
 
@@ -448,7 +545,7 @@ static void unetmm_ahead(struct unetmm_dev *dev, const struct unetmm_fault *rec)
 	miss.ahead = true;
 	miss.npages = clamp_t(u32, miss.npages, 1, unetmm_miss_most(space));
 	/* With no place left it is a miss later. */
-	if (!unetmm_missed_add(space, &miss))
+	if (!unetmm_hint_add(space, &miss))
 		unetmm_space_put(space);
 }
 
@@ -469,8 +566,7 @@ static void unetmm_miss(struct unetmm_dev *dev, const struct unetmm_fault *rec,
 	unetmm_stages_came(dev, rec, &miss);
 	if (unetmm_missed_add(space, &miss))
 		return;
-	/* More than the card has said that it has. */
-	unetmm_refuse(space, &miss, -EAGAIN);
+	unetmm_count(dev, faults_bad);
 	unetmm_space_put(space);
 }
 

@@ -80,10 +80,11 @@ struct unetmm_clock {
 /* dev->misses: the fault ring's records, and places for misses that are being served. */
 struct unetmm_missed;
 struct unetmm_misses {
-	spinlock_t lock;		/* the places */
-	struct unetmm_missed *pool;
-	struct list_head free;
-	u32 nfree;
+	spinlock_t lock;		/* the places; mm/fault.c */
+	struct unetmm_missed *places;	/* by number, then those of hints */
+	u32 nplaces;			/* numbers */
+	struct list_head hints;		/* free places for reports ahead */
+	u32 nhints;
 
 	/* the sort's: one worker at a time */
 	struct unetmm_fault recs[UNETMM_FETCH];

@@ -580,6 +580,20 @@ static enum unetmm_job_next unetmm_worker_call(struct unetmm_worker *w,
 	return next;
 }
 
+/* serve has returned.  A job that was dropped meanwhile does not go on. */
+static enum unetmm_job_next unetmm_worker_served(struct unetmm_pager *p,
+						 struct unetmm_job *job,
+						 enum unetmm_job_next next)
+	__must_hold(&p->lock)
+{
+	if (next == UNETMM_JOB_DONE || !job->dropped)
+		return next;
+	spin_unlock_irq(&p->lock);
+	job->ops->cancel(job);
+	spin_lock_irq(&p->lock);
+	return UNETMM_JOB_DONE;
+}
+
 static void unetmm_worker_serve(struct unetmm_worker *w, struct unetmm_job *job)
 	__must_hold(&w->pager->lock)
 {
@@ -600,6 +614,7 @@ static void unetmm_worker_serve(struct unetmm_worker *w, struct unetmm_job *job)
 	spin_unlock_irq(&p->lock);
 	next = unetmm_worker_call(w, job, gone);
 	spin_lock_irq(&p->lock);
+	next = unetmm_worker_served(p, job, next);
 	p->nactive--;
 	turns->active--;
 	lane->active = false;
@@ -1022,6 +1037,22 @@ bool unetmm_job_kick(struct unetmm_job *job)
 	}
 	spin_unlock_irqrestore(&p->lock, flags);
 	return open;
+}
+
+bool unetmm_job_drop(struct unetmm_job *job)
+{
+	struct unetmm_pager *p = job->space->dev->pager;
+	bool listed;
+
+	WARN_ON_ONCE(!job->ops->once);
+	spin_lock_irq(&p->lock);
+	listed = job->state != UNETMM_JOB_ACTIVE &&
+		 job->state != UNETMM_JOB_IDLE;
+	if (listed)
+		unetmm_job_unlist(p, job);
+	job->dropped = true;
+	spin_unlock_irq(&p->lock);
+	return listed;
 }
 
 void unetmm_job_disturb(struct unetmm_job *job)

@@ -158,6 +158,7 @@ struct unetmm_job {
 	enum unetmm_job_state state;
 	bool kicked;			/* while it was active */
 	bool stopped;			/* unetmm_job_cancel() waits for it */
+	bool dropped;			/* while it was active */
 	bool alone;			/* nothing else of its space was ready */
 	u64 before;			/* jobs that had been served then */
 	struct unetmm_worker *worker;	/* that sleeps for it */
@@ -179,6 +180,12 @@ bool unetmm_job_kick(struct unetmm_job *job);
  * is kicked again.  Waits for serve, and never for memory.  Not of jobs with ops->once.
  */
 void unetmm_job_cancel(struct unetmm_job *job);
+/*
+ * Of a job with ops->once: its result is wanted no more.  True: the job is idle and the
+ * caller's.  False: it is active, or about to be cancelled, and ends by DONE or cancel
+ * whatever serve returns.  Waits for nothing.
+ */
+bool unetmm_job_drop(struct unetmm_job *job);
 /* The page that the job waits for may be needed no more: serve is called to look. */
 void unetmm_job_disturb(struct unetmm_job *job);
 

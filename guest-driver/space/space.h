@@ -182,6 +182,7 @@ struct unetmm_turns {
 	u32 active;			/* workers in serve or cancel */
 	u32 most_active;		/* at one time */
 	u32 asleep;			/* workers, with and without a job */
+	u32 hints;			/* mm/fault.c; misses->lock */
 };
 
 enum unetmm_use {

@@ -5,9 +5,13 @@
  * its faults served in turn, and all of its messages arrive.
  */
 #include "card.h"
+#include "late.h"
 #include "pair.h"
 #include "process.h"
+#include "raw.h"
 #include "watch.h"
+
+#include <libunetmm/inline.h>
 
 #include <linux/capability.h>
 #include <linux/userfaultfd.h>
@@ -460,6 +464,126 @@ static void user_threads(void)
     pair_close(&p);
 }
 
+/* ---- Places for misses ------------------------------------------------------------------- */
+
+#define CROWDED         24u     /* endpoints of one process */
+#define BUFFERS         8u      /* that the card looks at ahead, of each */
+
+struct crowded {
+    struct raw raws[CROWDED];
+    struct late late;
+    int fd;
+};
+
+/* Each endpoint has buffers in memory that does not come. */
+static void crowded_open(struct crowded *c)
+{
+    struct unetmm_space space = {
+        .size = sizeof(space), .source = run.source,
+    };
+    unsigned i, k;
+
+    late_make(&c->late, CROWDED * BUFFERS);
+    c->fd = raw_open_file();
+    CHECK_RET(raw_ioctl(c->fd, UNETMM_IOC_SPACE, &space), 0);
+    for (i = 0; i < CROWDED; i++) {
+        raw_endpoint(&c->raws[i], c->fd);
+        for (k = 0; k < BUFFERS; k++) {
+            *raw_fqe(&c->raws[i], c->raws[i].fq_prod++) = (struct unetmm_fqe) {
+                .addr = (uintptr_t)c->late.at + (i * BUFFERS + k) * PAGE,
+                .len = PAGE, .cookie = k,
+            };
+        }
+        raw_submit(&c->raws[i]);
+    }
+    atomic_store(&state->space, space.id);
+}
+
+static void crowded_main(void *argument)
+{
+    static struct crowded c;
+
+    (void)argument;
+    drop_capability(CAP_SYS_RESOURCE);
+    crowded_open(&c);
+    EVENTUALLY(atomic_load(&state->stop));
+}
+
+static pid_t crowded_start(void (*body)(void *argument))
+{
+    pid_t pid;
+
+    state = shared_memory(sizeof(*state));
+    memset(state, 0, sizeof(*state));
+    pid = start_process(body, NULL);
+    EVENTUALLY(atomic_load(&state->space));
+    return pid;
+}
+
+/*
+ * However many misses of one process wait for memory, each has its place: another
+ * process's are served, and the card is not told to ask again.
+ */
+static void places(void)
+{
+    struct pair p;
+    uint64_t before;
+    pid_t pid;
+
+    pair_open(&p);
+    before = faults(&p);
+    pid = crowded_start(crowded_main);
+    EVENTUALLY(faults(&p) - before >= CROWDED * BUFFERS);
+    neighbour_goes_on(&p, rounds(20));
+    CHECK_EQ(turns_of(atomic_load(&state->space)).deferred, CROWDED * BUFFERS);
+    before = faults(&p);
+    idle_ns(500 * NS_PER_MS);
+    CHECK_EQ(faults(&p) - before, 0);
+    atomic_store(&state->stop, true);
+    end_process(pid);
+    pair_close(&p);
+}
+
+/* The endpoints are closed; the file is open, so the driver sleeps for their pages still. */
+static void closed_main(void *argument)
+{
+    static struct crowded c;
+    unsigned i;
+
+    (void)argument;
+    crowded_open(&c);
+    EVENTUALLY(turns_of(atomic_load(&state->space)).deferred ==
+               CROWDED * BUFFERS);
+    for (i = 0; i < CROWDED; i++) {
+        raw_close_endpoint(&c.raws[i]);
+    }
+    atomic_store(&state->answer, true);
+    EVENTUALLY(atomic_load(&state->stop));
+}
+
+/*
+ * Others get the numbers of misses that the card has forgotten, while the driver waits
+ * for their pages: these misses are served, and the old ones are no more.
+ */
+static void numbers_again(void)
+{
+    struct turns turns;
+    struct pair p;
+    pid_t pid;
+
+    pid = crowded_start(closed_main);
+    EVENTUALLY(atomic_load(&state->answer));
+    pair_open(&p);
+    neighbour_goes_on(&p, rounds(20));
+    pair_close(&p);
+    turns = turns_of(atomic_load(&state->space));
+    note("%u of %u misses are waited for still", turns.deferred,
+         CROWDED * BUFFERS);
+    CHECK(turns.deferred < CROWDED * BUFFERS);
+    atomic_store(&state->stop, true);
+    end_process(pid);
+}
+
 /* ---- Workers that are slow --------------------------------------------------------------- */
 
 #define POOL            8u      /* workers: as few as a card may have */
@@ -573,6 +697,8 @@ static const struct test tests[] = {
     { "page-ins", page_ins, TEST_ODP, 0 },
     { "killed-with-many", killed_with_many, TEST_ODP, 0 },
     { "user-threads", user_threads, TEST_ODP, 0 },
+    { "places", places, TEST_ODP, 0 },
+    { "numbers-again", numbers_again, TEST_ODP, 0 },
     { "workers", workers, TEST_TLB | TEST_NO_CARD, 60 },
 };
 

@@ -1186,7 +1186,8 @@ struct unetmm_flow_id {
 	X(shadow_put_off, "places left to a later walk: their memory kept changing") \
 	X(peers_answered, "listeners named to cards that asked for them") \
 	X(peers_limited, "questions for listeners not answered: the card has its limit") \
-	X(peers_dropped, "listeners not taken: not asked for, late, or no place left")
+	X(peers_dropped, "listeners not taken: not asked for, late, or no place left") \
+	X(faults_bad, "reports of misses that make no sense")
 
 #define UNETMM_DRIVER_COUNTER_ENUM_(name, help) UNETMM_D_##name,
 enum unetmm_driver_counter {
