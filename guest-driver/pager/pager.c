@@ -34,6 +34,7 @@
 
 #define UNETMM_LEAST_WORKERS	(2 * UNETMM_PAGER_SPARE)
 #define UNETMM_MOST_WORKERS	1024
+#define UNETMM_OWNER_PAUSE	HZ
 
 struct unetmm_worker {
 	struct list_head node;		/* pager->workers; not of a stray */
@@ -49,11 +50,15 @@ struct unetmm_worker {
 };
 
 struct unetmm_lane {
+	struct unetmm_aspace *space;
 	struct list_head ready;
+	struct list_head later;
 	struct list_head thirsty;
 	struct list_head asleep;
 	struct list_head node;		/* its user's turns->lanes */
+	struct list_head later_node;	/* pager->later */
 	struct list_head thirsty_node;	/* pager->thirsty */
+	struct list_head asleep_node;	/* pager->asleep, while workers sleep */
 	bool active;			/* a job of it is */
 	bool orphan;			/* there is no process to serve */
 	bool closed;			/* there will be no jobs */
@@ -66,8 +71,9 @@ struct unetmm_pager {
 	struct list_head workers;
 	struct list_head idle;		/* the last one first */
 	struct list_head turns;		/* of users */
+	struct list_head later;		/* lanes, as the next two */
 	struct list_head thirsty;
-	struct list_head later;		/* jobs */
+	struct list_head asleep;
 	u32 nworkers;
 	u32 nasleep;			/* of these */
 	u32 nbusy;			/* of these, neither idle nor asleep */
@@ -82,6 +88,7 @@ struct unetmm_pager {
 	struct delayed_work grow_work;
 	struct delayed_work later_work;
 	struct delayed_work watch_work;
+	struct delayed_work owner_work;
 };
 
 /* ---- pager->lock -------------------------------------------------------------- */
@@ -343,6 +350,19 @@ static void unetmm_job_unlist(struct unetmm_pager *p, struct unetmm_job *job)
 		unetmm_lane_unqueue(p, job->space);
 	if (list_empty(&lane->thirsty))
 		list_del_init(&lane->thirsty_node);
+	if (list_empty(&lane->later))
+		list_del_init(&lane->later_node);
+}
+
+static void unetmm_job_delay(struct unetmm_pager *p, struct unetmm_job *job)
+{
+	struct unetmm_lane *lane = job->space->lane;
+
+	job->state = UNETMM_JOB_DELAYED;
+	list_add_tail(&job->node, &lane->later);
+	if (list_empty(&lane->later_node))
+		list_add_tail(&lane->later_node, &p->later);
+	queue_delayed_work(unetmm_wq, &p->later_work, 1);
 }
 
 static void unetmm_job_thirst(struct unetmm_pager *p, struct unetmm_job *job)
@@ -372,9 +392,7 @@ static void unetmm_job_served(struct unetmm_pager *p, struct unetmm_job *job,
 		   !lane->closed) {
 		unetmm_job_thirst(p, job);
 	} else if (next == UNETMM_JOB_LATER) {
-		job->state = UNETMM_JOB_DELAYED;
-		list_add_tail(&job->node, &p->later);
-		queue_delayed_work(unetmm_wq, &p->later_work, 1);
+		unetmm_job_delay(p, job);
 	} else {
 		unetmm_job_ready(p, job, false);
 	}
@@ -512,6 +530,23 @@ static void unetmm_worker_wakes(struct unetmm_worker *w, int err, u64 ns)
 	unetmm_job_ready(w->pager, job, true);
 }
 
+/* One worker more sleeps for the space, or one less. */
+static void unetmm_lane_sleep(struct unetmm_pager *p,
+			      struct unetmm_aspace *space, bool sleeps)
+{
+	struct unetmm_lane *lane = space->lane;
+
+	lockdep_assert_held(&p->lock);
+	lane->stats.asleep += sleeps ? 1 : -1;
+	unetmm_user_turns(space)->asleep += sleeps ? 1 : -1;
+	if (!lane->stats.asleep) {
+		list_del_init(&lane->asleep_node);
+	} else if (list_empty(&lane->asleep_node)) {
+		list_add_tail(&lane->asleep_node, &p->asleep);
+		queue_delayed_work(unetmm_wq, &p->owner_work, UNETMM_OWNER_PAUSE);
+	}
+}
+
 static void unetmm_worker_sleep(struct unetmm_worker *w, struct unetmm_job *job)
 	__must_hold(&w->pager->lock)
 {
@@ -526,8 +561,7 @@ static void unetmm_worker_sleep(struct unetmm_worker *w, struct unetmm_job *job)
 	w->job = job;
 	w->asleep = true;
 	list_add(&job->node, &space->lane->asleep);
-	space->lane->stats.asleep++;
-	unetmm_user_turns(space)->asleep++;
+	unetmm_lane_sleep(p, space, true);
 	p->nasleep++;
 	unetmm_worker_here(w);
 	/* The job's space is not closed, so somebody has its file open. */
@@ -541,8 +575,7 @@ static void unetmm_worker_sleep(struct unetmm_worker *w, struct unetmm_job *job)
 	start = ktime_get_ns();
 	err = unetmm_worker_page_in(space, &want);
 	spin_lock_irq(&p->lock);
-	space->lane->stats.asleep--;
-	unetmm_user_turns(space)->asleep--;
+	unetmm_lane_sleep(p, space, false);
 	unetmm_worker_wakes(w, err, ktime_get_ns() - start);
 	/* A stray goes: its user may sleep for another job now. */
 	if (w->stray && unetmm_pager_waits(p))
@@ -777,14 +810,65 @@ static void unetmm_later_work(struct work_struct *work)
 {
 	struct unetmm_pager *p = container_of(to_delayed_work(work),
 					      struct unetmm_pager, later_work);
-	struct unetmm_job *job, *next;
+	struct unetmm_lane *lane, *next;
+	struct unetmm_job *job;
 
 	spin_lock_irq(&p->lock);
-	list_for_each_entry_safe(job, next, &p->later, node) {
-		list_del_init(&job->node);
-		unetmm_job_ready(p, job, false);
+	list_for_each_entry_safe(lane, next, &p->later, later_node) {
+		while ((job = list_first_entry_or_null(&lane->later,
+						       struct unetmm_job,
+						       node))) {
+			unetmm_job_unlist(p, job);
+			unetmm_job_ready(p, job, false);
+		}
 	}
 	unetmm_pager_call(p);
+	spin_unlock_irq(&p->lock);
+}
+
+/*
+ * A sleeping worker holds its process's memory.  A process that has ended, or executes
+ * another program, does not always say so: its descriptor may be closed, or stay open, and
+ * Linux tells nobody of an execve().  So the pager looks, once a second while workers
+ * sleep.  Returns a space without an owner, with a reference, or NULL.
+ */
+static struct unetmm_aspace *unetmm_pager_unowned(struct unetmm_pager *p,
+						  bool *more)
+{
+	struct unetmm_aspace *found = NULL;
+	struct unetmm_lane *lane;
+
+	*more = false;
+	spin_lock_irq(&p->lock);
+	list_for_each_entry(lane, &p->asleep, asleep_node) {
+		if (lane->orphan || lane->closed)
+			continue;
+		*more = true;
+		if (unetmm_space_owned(lane->space))
+			continue;
+		found = lane->space;
+		kref_get(&found->ref);
+		break;
+	}
+	spin_unlock_irq(&p->lock);
+	return found;
+}
+
+static void unetmm_owner_work(struct work_struct *work)
+{
+	struct unetmm_pager *p = container_of(to_delayed_work(work),
+					      struct unetmm_pager, owner_work);
+	struct unetmm_aspace *space;
+	bool more;
+
+	while ((space = unetmm_pager_unowned(p, &more))) {
+		unetmm_pager_orphan(space);
+		/* Not the last reference to the card, which has its pager. */
+		unetmm_space_put(space);
+	}
+	spin_lock_irq(&p->lock);
+	if (more && p->running)
+		queue_delayed_work(unetmm_wq, &p->owner_work, UNETMM_OWNER_PAUSE);
 	spin_unlock_irq(&p->lock);
 }
 
@@ -799,12 +883,14 @@ int unetmm_pager_alloc(struct unetmm_dev *dev)
 	INIT_LIST_HEAD(&p->workers);
 	INIT_LIST_HEAD(&p->idle);
 	INIT_LIST_HEAD(&p->turns);
-	INIT_LIST_HEAD(&p->thirsty);
 	INIT_LIST_HEAD(&p->later);
+	INIT_LIST_HEAD(&p->thirsty);
+	INIT_LIST_HEAD(&p->asleep);
 	init_waitqueue_head(&p->quiet);
 	INIT_DELAYED_WORK(&p->grow_work, unetmm_grow_work);
 	INIT_DELAYED_WORK(&p->later_work, unetmm_later_work);
 	INIT_DELAYED_WORK(&p->watch_work, unetmm_watch_work);
+	INIT_DELAYED_WORK(&p->owner_work, unetmm_owner_work);
 	dev->pager = p;
 	return 0;
 }
@@ -866,6 +952,7 @@ void unetmm_pager_stop(struct unetmm_dev *dev)
 	cancel_delayed_work_sync(&p->grow_work);
 	cancel_delayed_work_sync(&p->later_work);
 	cancel_delayed_work_sync(&p->watch_work);
+	cancel_delayed_work_sync(&p->owner_work);
 	while ((w = unetmm_pager_take(p))) {
 		kthread_stop(w->task);
 		unetmm_worker_free(w);
@@ -927,11 +1014,15 @@ int unetmm_lane_init(struct unetmm_aspace *space)
 
 	if (!lane)
 		return -ENOMEM;
+	lane->space = space;
 	INIT_LIST_HEAD(&lane->ready);
+	INIT_LIST_HEAD(&lane->later);
 	INIT_LIST_HEAD(&lane->thirsty);
 	INIT_LIST_HEAD(&lane->asleep);
 	INIT_LIST_HEAD(&lane->node);
+	INIT_LIST_HEAD(&lane->later_node);
 	INIT_LIST_HEAD(&lane->thirsty_node);
+	INIT_LIST_HEAD(&lane->asleep_node);
 	space->lane = lane;
 	return 0;
 }
@@ -947,7 +1038,6 @@ static struct unetmm_job *unetmm_job_of(struct unetmm_pager *p,
 					bool ready)
 {
 	struct unetmm_lane *lane = space->lane;
-	struct unetmm_job *job;
 
 	lockdep_assert_held(&p->lock);
 	if (ready && !list_empty(&lane->ready))
@@ -956,11 +1046,7 @@ static struct unetmm_job *unetmm_job_of(struct unetmm_pager *p,
 		return list_first_entry(&lane->thirsty, struct unetmm_job, node);
 	if (!list_empty(&lane->asleep))
 		return list_first_entry(&lane->asleep, struct unetmm_job, node);
-	list_for_each_entry(job, &p->later, node) {
-		if (job->space == space)
-			return job;
-	}
-	return NULL;
+	return list_first_entry_or_null(&lane->later, struct unetmm_job, node);
 }
 
 void unetmm_pager_orphan(struct unetmm_aspace *space)
@@ -968,14 +1054,18 @@ void unetmm_pager_orphan(struct unetmm_aspace *space)
 	struct unetmm_pager *p = space->dev->pager;
 	struct unetmm_job *job;
 
-	spin_lock_irq(&p->lock);
-	space->lane->orphan = true;
-	while ((job = unetmm_job_of(p, space, false))) {
-		unetmm_job_unlist(p, job);
-		unetmm_job_ready(p, job, false);
-	}
-	unetmm_pager_call(p);
-	spin_unlock_irq(&p->lock);
+	/* One at a time: there may be thousands, and interrupts are off. */
+	do {
+		spin_lock_irq(&p->lock);
+		space->lane->orphan = true;
+		job = unetmm_job_of(p, space, false);
+		if (job) {
+			unetmm_job_unlist(p, job);
+			unetmm_job_ready(p, job, false);
+			unetmm_pager_call(p);
+		}
+		spin_unlock_irq(&p->lock);
+	} while (job);
 }
 
 void unetmm_pager_close(struct unetmm_aspace *space)

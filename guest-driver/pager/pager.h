@@ -32,12 +32,12 @@
  * that it pages in, and references to the space, the process's memory and the module.
  * The end of a job takes the job from the worker, under the pager's lock, sends the
  * worker SIGKILL, and goes on at once; the worker finds that it has no job when its page
- * fault returns.
+ * fault returns.  While workers sleep the pager looks once a second whether the space's
+ * owner has this memory still (unetmm_space_owned()); if not, the space is orphaned.
  * Most faults end with the signal.  Some cannot be interrupted (a FUSE daemon has read
  * the request, or tmpfs waits for swap): that worker stays asleep, its space keeps one of
- * its sleepers, and the card and the process's end do not wait for it.  If the pool is
- * stopped meanwhile, the worker is a STRAY: it ends when its memory comes, and the
- * module cannot be unloaded before.
+ * its sleepers, and nobody waits for it.  If the pool is stopped meanwhile, the worker is a
+ * STRAY: it ends when its memory comes, and the module cannot be unloaded before.
  *
  * FAIRNESS AND LIMITS
  *
@@ -46,9 +46,8 @@
  *     leave, and always one, however long its serve functions take.
  *   - UNETMM_PAGER_SPARE workers of the pool never sleep for a process: misses that
  *     need no page-in are served whatever others do.
- *   - A space has at most `page_ins` sleepers (module's parameter, 16), and a user at
- *     most `user_threads`, never more than half of those that other users leave.  Spaces
- *     with more misses are thirsty, and are served in turn, too.
+ *   - A space has at most `page_ins` sleepers (module's parameter, 16), and a user at most
+ *     `user_threads`, and half of those that others leave.  Thirsty spaces have turns, too.
  *   - Workers are created when none is idle, up to `pager_workers` (128).  The last
  *     worker that is awake never sleeps, whether another can be created or not.
  *   - serve may wait for memory to be allocated, and for nothing else: pages that may
@@ -176,8 +175,8 @@ void unetmm_job_init(struct unetmm_job *job, struct unetmm_aspace *space,
  */
 bool unetmm_job_kick(struct unetmm_job *job);
 /*
- * The job is idle when this returns, and neither serve nor cancel is called until it
- * is kicked again.  Waits for serve, and never for memory.  Not of jobs with ops->once.
+ * When this returns the job is idle until it is kicked again.  Waits for serve, and never
+ * for memory.  Not of jobs with ops->once.
  */
 void unetmm_job_cancel(struct unetmm_job *job);
 /*
@@ -194,15 +193,9 @@ void unetmm_job_disturb(struct unetmm_job *job);
 /* With the space, before it is on the card; freed with its last reference. */
 int unetmm_lane_init(struct unetmm_aspace *space);
 void unetmm_lane_free(struct unetmm_aspace *space);
-/*
- * The owner exits or executes another program: all jobs of the space are cancelled by
- * workers, now and from now on.  Waits for nothing.
- */
+/* The owner has left its memory: workers cancel all jobs from now on.  Waits for nothing. */
 void unetmm_pager_orphan(struct unetmm_aspace *space);
-/*
- * Cancels all jobs of the space.  When this returns none is active, and none will be.
- * Waits for serve, and never for memory.
- */
+/* Cancels all jobs of the space, for ever.  Waits for serve, and never for memory. */
 void unetmm_pager_close(struct unetmm_aspace *space);
 
 /* The values that debugfs shows of a space. */

@@ -172,6 +172,8 @@ static inline void unetmm_space_lost(struct unetmm_aspace *space,
 
 /* space/space.c */
 struct unetmm_aspace *unetmm_space_lookup(struct unetmm_dev *dev, u32 id);
+/* Has a thread of the process that made the space still its memory?  No lock. */
+bool unetmm_space_owned(const struct unetmm_aspace *space);
 void unetmm_space_put(struct unetmm_aspace *space);
 
 /* space/limits.c */

@@ -5,6 +5,7 @@
  * Whatever state a process is killed in, its endpoints leave the card and its
  * pages are unpinned; others on the card do not notice.
  */
+#include "late.h"
 #include "link.h"
 #include "raw.h"
 #include "traffic.h"
@@ -12,10 +13,12 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/userfaultfd.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -399,6 +402,151 @@ static void exec_closes(void)
     end_process(start_process(exec_main, NULL));
 }
 
+/* ---- Memory that its owner has left ------------------------------------------------------ */
+
+/* An endpoint with two buffers: a page that is pinned, and one that never comes. */
+static void leave_buffers(struct raw *raw)
+{
+    uint8_t *at[2] = { pages(1), never(1) };
+    unsigned i;
+
+    raw_open(raw);
+    for (i = 0; i < 2; i++) {
+        *raw_fqe(raw, raw->fq_prod++) = (struct unetmm_fqe) {
+            .addr = (uintptr_t)at[i], .len = PAGE, .cookie = i,
+        };
+    }
+    raw_submit(raw);
+    atomic_store(ready, 1);
+    while (atomic_load(ready) == 1) {
+        breathe();
+    }
+}
+
+/* The queues stay mapped, and are the last to hold the file. */
+static void close_and_wait(void *argument)
+{
+    struct raw raw;
+
+    (void)argument;
+    leave_buffers(&raw);
+    close(raw.fd);
+    atomic_store(ready, 3);
+    pause();
+}
+
+/* The other program has the descriptor, and nothing of the memory. */
+static void execute_with_file(void *argument)
+{
+    struct raw raw;
+
+    (void)argument;
+    leave_buffers(&raw);
+    CHECK_SYS(fcntl(raw.fd, F_SETFD, 0));
+    atomic_store(ready, 3);
+    execl("/bin/sleep", "sleep", "1000", (char *)NULL);
+    FAIL("exec");
+}
+
+/* Waits until the driver wants the page that never comes. */
+static int await_sleep(pid_t pid)
+{
+    struct pollfd entry = { .events = POLLIN };
+
+    EVENTUALLY(atomic_load(ready) == 1);
+    entry.fd = take_watcher(pid);
+    CHECK_EQ(poll(&entry, 1, 10000 * (int)run.slow), 1);
+    return entry.fd;
+}
+
+/*
+ * While a thread of the driver sleeps for a page of the process, the process leaves its
+ * memory, and no close says so: the driver ends the sleep.  Without that nobody could
+ * free the memory before the watcher of the page does.
+ */
+static void left_memory(void (*body)(void *argument), bool dies)
+{
+    unsigned i, endpoints = live_endpoints();
+    struct unetmm_ctx *observer;
+    uint64_t pinned;
+    pid_t pid;
+    int fd;
+
+    ready = shared_memory(sizeof(*ready));
+    watcher = shared_memory(sizeof(*watcher));
+    CHECK_RET(unetmm_open(NULL, UNETMM_OBSERVE, &observer), 0);
+    pinned = driver_counter(observer, UNETMM_D_pinned_now);
+    for (i = 0; i < rounds(2); i++) {
+        atomic_store(ready, 0);
+        pid = start_process(body, NULL);
+        fd = await_sleep(pid);
+        EVENTUALLY(driver_counter(observer, UNETMM_D_pinned_now) > pinned);
+        atomic_store(ready, 2);
+        EVENTUALLY(atomic_load(ready) == 3);
+        if (dies) {
+            CHECK_SYS(kill(pid, SIGKILL));
+            await_process(pid);
+        }
+        EVENTUALLY(driver_counter(observer, UNETMM_D_pinned_now) == pinned);
+        if (!dies) {
+            CHECK_SYS(kill(pid, SIGKILL));
+            await_process(pid);
+        }
+        EVENTUALLY(live_endpoints() == endpoints);
+        close(fd);
+    }
+    CHECK_RET(unetmm_close(observer), 0);
+}
+
+static void left_closed(void)
+{
+    left_memory(close_and_wait, true);
+}
+
+static void left_by_exec(void)
+{
+    left_memory(execute_with_file, false);
+}
+
+static void *outlive_main(void *argument)
+{
+    struct unetmm_completion c;
+    struct late late;
+    struct link link;
+
+    /* The main thread has ended. */
+    CHECK_EQ(pthread_join(*(pthread_t *)argument, NULL), 0);
+    link_open(&link, NULL, NULL);
+    late_make(&late, 1);
+    send_pieces(link.tx, &(struct iovec) { late.at, PAGE }, 1, 1, 0);
+    CHECK_EQ(late_wanted(&late), 0);
+    /* Two looks of the driver at the owner. */
+    idle_ns(2500 * NS_PER_MS);
+    late_give(&late, 0, 1);
+    take(link.tx, UNETMM_CQE_SENT, &c);
+    CHECK_EQ(c.status, UNETMM_ST_OK);
+    late_unmap(&late);
+    link_close(&link);
+    exit(0);
+}
+
+static void leader_main(void *argument)
+{
+    static pthread_t self;
+    pthread_t thread;
+
+    (void)argument;
+    self = pthread_self();
+    CHECK_EQ(pthread_create(&thread, NULL, outlive_main, &self), 0);
+    pthread_exit(NULL);
+}
+
+/* A process whose first thread has ended has its memory still. */
+static void leader_ends(void)
+{
+    end_process(start_process(leader_main, NULL));
+}
+
 /* ---- Limits on pins ---------------------------------------------------------------------- */
 
 /*
@@ -554,6 +702,9 @@ static const struct test tests[] = {
     { "kill-create", kill_create, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
     { "kill-many", kill_many, TEST_ALL | TEST_SHADOW | TEST_ODP, 0 },
     { "exec-closes", exec_closes, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
+    { "left-closed", left_closed, TEST_TLB, 0 },
+    { "left-by-exec", left_by_exec, TEST_TLB, 0 },
+    { "leader-ends", leader_ends, TEST_TLB, 0 },
     { "limited-tlb", limited_tlb, TEST_MISS, 0 },
     { "limited-pinned", limited_pinned, TEST_PINNED, 0 },
     { "limited-utlb", limited_utlb, TEST_UTLB, 0 },
