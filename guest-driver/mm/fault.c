@@ -179,6 +179,8 @@ int unetmm_resolve_pins(struct unetmm_aspace *space,
 	for (tries = 0; tries < most; tries++) {
 		seq = unetmm_space_seq(space);
 		batch->zero = miss->zero;
+		/* A send goes on page by page, a buffer or packet needs its pages at once. */
+		batch->need = miss->write ? miss->npages : 1;
 		ret = unetmm_pin_batch(space, batch, miss->vaddr, miss->npages,
 				       miss->write);
 		if (ret <= 0)

@@ -20,6 +20,7 @@
 struct unetmm_pin {
 	struct rb_node node;	/* in space->pins, by vpn; space->lock */
 	struct list_head drop;
+	struct list_head age;	/* in space->aged; space->lock */
 	unsigned long vpn;
 	struct page *page;
 	dma_addr_t dma;

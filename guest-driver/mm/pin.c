@@ -35,6 +35,9 @@
 #include "base/base.h"
 #include "trace/trace.h"
 
+/* Pins given up while space->lock is held once: for each the card may have to end a DMA. */
+#define UNETMM_GIVE_CHUNK	16
+
 static struct kmem_cache *unetmm_pin_cache;
 
 int unetmm_pin_cache_init(void)
@@ -68,6 +71,7 @@ int unetmm_pin_make(struct unetmm_aspace *space, unsigned long vpn,
 	pin->write = write;
 	pin->rights = VM_READ | VM_WRITE;
 	INIT_LIST_HEAD(&pin->drop);
+	INIT_LIST_HEAD(&pin->age);
 	INIT_LIST_HEAD(&pin->again);
 	INIT_LIST_HEAD(&pin->uses);
 	pin->entry.vpn = vpn;
@@ -335,12 +339,76 @@ static long unetmm_pin_pages(struct unetmm_aspace *space,
 }
 
 /*
+ * Gives up to n pins of the space up, the oldest first, but for those of npages pages from
+ * vpn.  Pins that stay count as new.  False: there is none to give.
+ */
+static bool unetmm_pins_give(struct unetmm_aspace *space, unsigned long vpn,
+			     u32 npages, u32 n)
+{
+	unsigned long looks = READ_ONCE(space->npins);
+	struct unetmm_pin *pin;
+	bool any = false;
+	int i;
+
+	while (space->ops->give && n && looks) {
+		spin_lock(&space->lock);
+		for (i = 0; i < UNETMM_GIVE_CHUNK && n && looks; i++) {
+			pin = list_first_entry_or_null(&space->aged,
+						       struct unetmm_pin, age);
+			looks = pin ? looks - 1 : 0;
+			if (!pin)
+				break;
+			if (pin->vpn - vpn < npages ||
+			    !space->ops->give(space, pin)) {
+				list_move_tail(&pin->age, &space->aged);
+				continue;
+			}
+			unetmm_pin_drop(space, pin);
+			unetmm_count(space->dev, pins_given_up);
+			any = true;
+			n--;
+		}
+		spin_unlock(&space->lock);
+		cond_resched();
+	}
+	if (any)
+		queue_work(unetmm_drop_wq, &space->drop_work);
+	return any;
+}
+
+/*
+ * Charges up to npages pages, and batch->need at least.  Pins that only wait to be undone
+ * make room first, then older pins of the space.  Returns the number, 0: the limits do not
+ * allow so many.
+ */
+static u32 unetmm_pin_charge(struct unetmm_aspace *space,
+			     const struct unetmm_batch *batch, u32 npages)
+{
+	u32 need = clamp(batch->need, 1U, npages);
+	u32 charged = unetmm_charge_some(space, npages);
+	bool more = true;
+
+	while (charged < need && more) {
+		unetmm_pins_flush(space);
+		charged += unetmm_charge_some(space, need - charged);
+		more = charged < need &&
+		       unetmm_pins_give(space, batch->vaddr >> PAGE_SHIFT,
+					npages, need - charged);
+	}
+	if (charged >= need)
+		return charged;
+	unetmm_uncharge(space, charged);
+	unetmm_count(space->dev, pin_limited);
+	return 0;
+}
+
+/*
  * Pins the resident ones, and those that need no waiting, of npages pages from
  * vaddr: a prefix, at least one page.  Returns how many, with a pin for
  * each in the batch; 0: must be paged in first; -EFAULT: the process may not;
  * -EOPNOTSUPP: Linux does not lend it; -EINVAL: not memory for batch->zero;
- * -EDQUOT: a limit; -ENOMEM, -EINTR.  The caller has set batch->zero, and holds
- * mm_users, and no lock.
+ * -EDQUOT: a limit; -ENOMEM, -EINTR.  The caller has set batch->zero and batch->need,
+ * and holds mm_users, and no lock.
  */
 int unetmm_pin_batch(struct unetmm_aspace *space, struct unetmm_batch *batch,
 		     u64 vaddr, u32 npages, bool write)
@@ -351,16 +419,9 @@ int unetmm_pin_batch(struct unetmm_aspace *space, struct unetmm_batch *batch,
 	batch->vaddr = vaddr;
 	batch->write = write;
 	batch->count = 0;
-	charged = unetmm_charge_some(space, npages);
-	if (!charged) {
-		/* Pins that only wait to be undone should not count. */
-		unetmm_pins_flush(space);
-		charged = unetmm_charge_some(space, npages);
-	}
-	if (!charged) {
-		unetmm_count(space->dev, pin_limited);
+	charged = unetmm_pin_charge(space, batch, npages);
+	if (!charged)
 		return -EDQUOT;
-	}
 	got = unetmm_pin_pages(space, batch, charged);
 	unetmm_uncharge(space, charged - max(got, 0L));
 	return got > 0 ? unetmm_batch_fill(space, batch, got) : got;
@@ -402,6 +463,7 @@ void unetmm_pin_add(struct unetmm_aspace *space, struct unetmm_pin *pin)
 	}
 	rb_link_node(&pin->node, parent, link);
 	rb_insert_color(&pin->node, &space->pins);
+	list_add_tail(&pin->age, &space->aged);
 	space->npins++;
 }
 
@@ -411,6 +473,7 @@ void unetmm_pin_take(struct unetmm_aspace *space, struct unetmm_pin *pin)
 	if (space->ops->forget)
 		space->ops->forget(space, pin);
 	rb_erase(&pin->node, &space->pins);
+	list_del_init(&pin->age);
 	space->npins--;
 }
 

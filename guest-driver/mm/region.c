@@ -112,6 +112,7 @@ int unetmm_region_try(struct unetmm_file *file, struct unetmm_batch *batch,
 		goto unlock;
 	seq = unetmm_space_seq(space);
 	batch->zero = false;
+	batch->need = 0;
 	ret = unetmm_pin_batch(space, batch, vaddr, npages, write);
 	if (ret <= 0) {
 		ret = ret ? ret : -EAGAIN;

@@ -346,6 +346,7 @@ static struct unetmm_aspace *unetmm_space_alloc(struct unetmm_dev *dev,
 	mutex_init(&space->region_lock);
 	mutex_init(&space->zero_lock);
 	INIT_LIST_HEAD(&space->regions);
+	INIT_LIST_HEAD(&space->aged);
 	INIT_LIST_HEAD(&space->drop_list);
 	INIT_LIST_HEAD(&space->dirty_list);
 	INIT_LIST_HEAD(&space->again);

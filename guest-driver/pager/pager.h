@@ -83,6 +83,7 @@ struct unetmm_batch {
 	bool write;
 	bool zero;		/* only of memory that unetmm_zero_vma() allows */
 	bool mapped;		/* only pages that the process has mapped already */
+	u32 need;		/* pages that are pinned together, or none; 0: any */
 	bool huge;		/* a snapshot: in a larger page */
 	unsigned long asked;	/* source odp: the last page asked for */
 	u32 target;		/* a snapshot: the page that is wanted, */
@@ -190,7 +191,6 @@ void unetmm_job_disturb(struct unetmm_job *job);
 
 /* ---- Spaces ---------------------------------------------------------------- */
 
-/* With the space, before it is on the card; freed with its last reference. */
 int unetmm_lane_init(struct unetmm_aspace *space);
 void unetmm_lane_free(struct unetmm_aspace *space);
 /* The owner has left its memory: workers cancel all jobs from now on.  Waits for nothing. */

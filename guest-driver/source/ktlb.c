@@ -324,6 +324,7 @@ int unetmm_klist_fill(struct unetmm_aspace *space, struct unetmm_batch *batch,
 		if (ret)
 			return ret;
 		batch->zero = place.zero;
+		batch->need = 0;
 		ret = unetmm_pin_batch(space, batch,
 				       (u64)place.vpn << PAGE_SHIFT,
 				       place.left, place.write);

@@ -70,6 +70,11 @@ struct unetmm_source {
 	/* A pin leaves the tree.  space->lock. */
 	void (*forget)(struct unetmm_aspace *space, struct unetmm_pin *pin);
 	/*
+	 * At a limit: takes a pin from the card, for others of its process.
+	 * False: it is in use.  NULL: pins do not make room.  space->lock.
+	 */
+	bool (*give)(struct unetmm_aspace *space, struct unetmm_pin *pin);
+	/*
 	 * Fills miss->user, and clips the miss; false: nobody waits any more.
 	 * NULL: the card knows addresses of the process.
 	 */
@@ -114,6 +119,7 @@ struct unetmm_aspace {
 	bool live;			/* set once: the card may have some */
 	bool closing;			/* takes no more translations */
 	struct rb_root pins;
+	struct list_head aged;		/* the same, the oldest first */
 	unsigned long npins;
 	unsigned long inv_count;	/* invalidations in progress */
 	unsigned long inv_seq;		/* invalidations that have ended */

@@ -1187,7 +1187,8 @@ struct unetmm_flow_id {
 	X(peers_answered, "listeners named to cards that asked for them") \
 	X(peers_limited, "questions for listeners not answered: the card has its limit") \
 	X(peers_dropped, "listeners not taken: not asked for, late, or no place left") \
-	X(faults_bad, "reports of misses that make no sense")
+	X(faults_bad, "reports of misses that make no sense") \
+	X(pins_given_up, "pages unpinned at a limit for others of their process")
 
 #define UNETMM_DRIVER_COUNTER_ENUM_(name, help) UNETMM_D_##name,
 enum unetmm_driver_counter {
