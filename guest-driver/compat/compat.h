@@ -7,6 +7,7 @@
 
 #include <linux/eventfd.h>
 #include <linux/hugetlb.h>
+#include <linux/memremap.h>
 #include <linux/mm.h>
 #include <linux/version.h>
 #include <net/devlink.h>
@@ -76,6 +77,13 @@ static inline bool unetmm_gup_faults_always(struct vm_area_struct *vma)
 	return LINUX_VERSION_CODE < KERNEL_VERSION(6, 6, 0) &&
 	       is_vm_hugetlb_page(vma);
 }
+
+/* The kind of a page for which is_zone_device_page() holds.  6.15 has it in the folio. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 15, 0)
+#define unetmm_device_kind(page) (compound_head(page)->pgmap->type)
+#else
+#define unetmm_device_kind(page) (page_pgmap(page)->type)
+#endif
 
 /* 6.8 took the count away. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)

@@ -5,6 +5,7 @@
 #include <linux/dma-mapping.h>
 #include <linux/iommu.h>
 
+#include "compat/compat.h"
 #include "map/map.h"
 
 /*
@@ -57,12 +58,40 @@ static enum dma_data_direction unetmm_direction(bool write)
 	return write ? DMA_BIDIRECTIONAL : DMA_TO_DEVICE;
 }
 
-/* Sleeps not. */
+/*
+ * May the card have a page of a device's memory?  All pages that the card may reach come
+ * here, pinned ones and those of a snapshot.
+ *
+ *   fsdax    yes: its file system unmaps a page, and so calls the notifier, before it gives
+ *            the page to another file.  Linux pins none of these pages for long, so only
+ *            sources without pins get here with one.
+ *   devdax   yes: the page belongs to the mapping for as long as that exists.
+ *   private  no: the processor itself cannot reach the page.  A snapshot has none, and
+ *            a page fault brings the data back to ordinary memory.
+ *   coherent no: the page is the memory of another device, which may not answer the card.
+ *   p2pdma   no: a BAR of another device, with addresses of its own on the bus.
+ */
+static bool unetmm_may_reach(const struct page *page)
+{
+	if (!is_zone_device_page(page))
+		return true;
+	switch (unetmm_device_kind(page)) {
+	case MEMORY_DEVICE_FS_DAX:
+	case MEMORY_DEVICE_GENERIC:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* -EOPNOTSUPP: not this page; -ENOMEM.  Sleeps not. */
 int unetmm_map_page(struct unetmm_dev *dev, struct page *page,
 		    bool write, dma_addr_t *dma)
 {
 	struct device *d = &dev->pdev->dev;
 
+	if (!unetmm_may_reach(page))
+		return -EOPNOTSUPP;
 	*dma = dma_map_page_attrs(d, page, 0, PAGE_SIZE,
 				  unetmm_direction(write), UNETMM_DMA_ATTRS);
 	if (dma_mapping_error(d, *dma))

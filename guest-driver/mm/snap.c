@@ -17,7 +17,6 @@
 #include <linux/hmm.h>
 #include <linux/hugetlb.h>
 #include <linux/magic.h>
-#include <linux/memremap.h>
 #include <linux/mmu_notifier.h>
 #include <linux/userfaultfd_k.h>
 
@@ -94,17 +93,12 @@ static int unetmm_snap_read(struct unetmm_aspace *space,
 	return ret;
 }
 
-/* A page that HMM has found, as space->ops->enter wants it; 0: none of ours. */
+/* A page that HMM has found, as space->ops->enter wants it; 0: none. */
 static unsigned long unetmm_snap_page(unsigned long pfn)
 {
-	struct page *page;
-
 	if (!(pfn & HMM_PFN_VALID))
 		return 0;
-	page = hmm_pfn_to_page(pfn);
-	if (is_zone_device_page(page))
-		return 0;
-	return (unsigned long)page |
+	return (unsigned long)hmm_pfn_to_page(pfn) |
 	       (pfn & HMM_PFN_WRITE ? UNETMM_LEAF_WRITE : 0);
 }
 
@@ -162,9 +156,6 @@ static void unetmm_snap_pick(struct unetmm_aspace *space,
 
 	for (i = 0; i < npages; i++) {
 		mapped = unetmm_snap_page(batch->pfns[i]);
-		if (!mapped && batch->pfns[i] & HMM_PFN_VALID &&
-		    i == batch->target)
-			batch->target_err = -EOPNOTSUPP;
 		batch->pfns[i] = 0;
 		if (mapped &&
 		    !unetmm_snap_known(leaf, (vpn + i) &

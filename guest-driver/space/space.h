@@ -69,10 +69,7 @@ struct unetmm_source {
 		     unsigned long last, unsigned long npages);
 	/* A pin leaves the tree.  space->lock. */
 	void (*forget)(struct unetmm_aspace *space, struct unetmm_pin *pin);
-	/*
-	 * At a limit: takes a pin from the card, for others of its process.
-	 * False: it is in use.  NULL: pins do not make room.  space->lock.
-	 */
+	/* At a limit: takes a pin from the card; false: it is in use.  space->lock. */
 	bool (*give)(struct unetmm_aspace *space, struct unetmm_pin *pin);
 	/*
 	 * Fills miss->user, and clips the miss; false: nobody waits any more.

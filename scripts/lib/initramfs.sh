@@ -6,7 +6,7 @@
 
 # Debian's modules that a guest may load, with their dependencies.
 GUEST_MODULES=(e1000e igb virtio_pci virtio_net virtio_blk zram lzo-rle
-    crc32c_generic ext4 8021q fuse qemu_fw_cfg)
+    crc32c_generic ext4 nd_e820 nd_pmem 8021q fuse qemu_fw_cfg)
 
 # Programs of the host's packages.
 GUEST_TOOLS=(iperf3 sockperf ethtool devlink)

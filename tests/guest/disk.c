@@ -36,6 +36,23 @@ int new_file_on_ext4(void)
     return fd;
 }
 
+/* On memory that the boot has set aside (memmap=), as long as the file system lives. */
+int new_file_on_dax(void)
+{
+    int fd;
+
+    if (system("modprobe -q -a nd_e820 nd_pmem crc32c_generic ext4") ||
+        access("/dev/pmem0", F_OK) ||
+        system("mke2fs -b 4096 /dev/pmem0 2048 >/dev/null 2>&1")) {
+        return -1;
+    }
+    mkdir("/tmp/dax", 0700);
+    CHECK_SYS(mount("/dev/pmem0", "/tmp/dax", "ext4", 0, "dax"));
+    fd = new_file("/tmp/dax/file");
+    CHECK_SYS(umount2("/tmp/dax", MNT_DETACH));
+    return fd;
+}
+
 int new_memory_file(unsigned flags)
 {
     return CHECK_SYS((int)syscall(SYS_memfd_create, "test", flags));

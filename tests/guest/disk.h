@@ -11,6 +11,8 @@
 int new_file(const char *path);
 /* One on an ext4 file system of its own; -1: there is no disk, or no ext4. */
 int new_file_on_ext4(void);
+/* The same with DAX: its pages are those of persistent memory; -1: there is none. */
+int new_file_on_dax(void);
 /* A memfd. */
 int new_memory_file(unsigned flags);
 

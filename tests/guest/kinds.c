@@ -298,10 +298,9 @@ static uint8_t *make_rootfs(void)
                          PAGE));
 }
 
-static uint8_t *map_ext4(int protection, int flags)
+static uint8_t *map_file(int fd, int protection, int flags)
 {
     static uint8_t bytes[UNETMM_PAGE_BYTES];
-    int fd = new_file_on_ext4();
 
     if (fd < 0) {
         return NULL;
@@ -313,17 +312,22 @@ static uint8_t *map_ext4(int protection, int flags)
 
 static uint8_t *make_ext4(void)
 {
-    return map_ext4(PROT_READ | PROT_WRITE, MAP_SHARED);
+    return map_file(new_file_on_ext4(), PROT_READ | PROT_WRITE, MAP_SHARED);
 }
 
 static uint8_t *make_ext4private(void)
 {
-    return map_ext4(PROT_READ | PROT_WRITE, MAP_PRIVATE);
+    return map_file(new_file_on_ext4(), PROT_READ | PROT_WRITE, MAP_PRIVATE);
 }
 
 static uint8_t *make_ext4readonly(void)
 {
-    return map_ext4(PROT_READ, MAP_SHARED);
+    return map_file(new_file_on_ext4(), PROT_READ, MAP_SHARED);
+}
+
+static uint8_t *make_fsdax(void)
+{
+    return map_file(new_file_on_dax(), PROT_READ | PROT_WRITE, MAP_SHARED);
 }
 
 static uint8_t *make_beyond(void)
@@ -394,6 +398,7 @@ enum outcome {
     PROT = UNETMM_ST_PROTECTION,
     UNSUP = UNETMM_ST_UNSUPPORTED,
     OLD = 100,
+    DAX,
     ELSE,
 };
 
@@ -420,9 +425,19 @@ static bool since_6_5(void)
     return major > 6 || (major == 6 && minor >= 5);
 }
 
+static bool never_pins(void)
+{
+    return run.source == UNETMM_SOURCE_SHADOW ||
+           run.source == UNETMM_SOURCE_ODP;
+}
+
+/* Without pins, memory of any file can be used. */
 static enum outcome wanted(enum outcome cell)
 {
-    return cell != OLD ? cell : since_6_5() ? UNSUP : YES;
+    if (cell != OLD && cell != DAX) {
+        return cell;
+    }
+    return never_pins() || (cell == OLD && !since_6_5()) ? YES : UNSUP;
 }
 
 /* ---- One use ------------------------------------------------------------------------------ */
@@ -501,18 +516,6 @@ static unsigned compare(const char *use, enum outcome got, enum outcome cell)
     return 1;
 }
 
-static bool never_pins(void)
-{
-    return run.source == UNETMM_SOURCE_SHADOW ||
-           run.source == UNETMM_SOURCE_ODP;
-}
-
-/* Without pins, memory of any file can be used. */
-static enum outcome receive_cell(const struct kind *kind)
-{
-    return never_pins() && kind->receive == OLD ? YES : kind->receive;
-}
-
 /* ktlb does not say why. */
 static enum outcome zero_cell(const struct kind *kind)
 {
@@ -537,8 +540,7 @@ static void run_kind(const struct kind *kind)
                   -EINVAL);
     } else {
         wrong += compare("send", try_send(at), kind->send);
-        wrong += compare("receive", try_receive(at, 0),
-                         receive_cell(kind));
+        wrong += compare("receive", try_receive(at, 0), kind->receive);
     }
     if (run.source == UNETMM_SOURCE_UTLB) {
         CHECK_RET(unetmm_post_recv(link_.rx->ep, at, PAGE, 1, UNETMM_ZERO),

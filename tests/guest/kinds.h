@@ -13,7 +13,8 @@
  *   YES   works: the bytes are those of the mapping
  *   PROT  UNETMM_ST_PROTECTION; REGISTER: EFAULT
  *   UNSUP UNETMM_ST_UNSUPPORTED; REGISTER: EOPNOTSUPP
- *   OLD   YES before Linux 6.5, UNSUP since
+ *   OLD   YES before Linux 6.5, UNSUP since; with shadow and odp YES
+ *   DAX   UNSUP; with shadow and odp YES
  *
  * Where zero is not YES, source ktlb says EINVAL when it is posted.
  */
@@ -54,6 +55,8 @@
     KIND(ext4private, "file on ext4, private", YES, YES, YES, YES, UNSUP) \
     KIND(ext4readonly, "file on ext4, shared, read-only", \
          YES, PROT, YES, PROT, PROT) \
+    KIND(fsdax, "file on ext4 with DAX, shared", \
+         DAX, DAX, UNSUP, UNSUP, UNSUP) \
     KIND(beyond, "file, behind its end", PROT, PROT, PROT, PROT, UNSUP) \
     KIND(vdso, "vdso", YES, PROT, YES, PROT, PROT) \
     KIND(vvar, "vvar: VM_PFNMAP", UNSUP, PROT, UNSUP, PROT, PROT) \
