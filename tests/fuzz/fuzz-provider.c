@@ -15,6 +15,7 @@
 #include <assert.h>
 #include <endian.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -47,6 +48,8 @@ static int64_t now_ns;
 static bool neighbours_changed; /* the kernel's table, when time has passed */
 
 /* ---- The system's time passes when the provider sleeps ---- */
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *t);
 int __wrap_poll(struct pollfd *fds, nfds_t n, int ms);
@@ -797,6 +800,18 @@ static void close_program(void)
     for (unsigned i = 0; i < CARDS; i++) {
         assert(!cards[i].live);
     }
+}
+
+/* A library that libfabric needs catches signals that are libFuzzer's. */
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    static const int numbers[] = { SIGTERM, SIGINT, SIGSEGV, SIGBUS, SIGABRT, SIGILL,
+                                   SIGFPE };
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        signal(numbers[i], SIG_DFL);
+    }
+    return 0;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
