@@ -18,8 +18,8 @@ root_proxies() {
         sed 's/^/--aptopt=/' || true
 }
 
-# make_root RELEASE DIR: DIR/root.tar, by the mirrors of this machine.
-make_root() {
+# make_release_root RELEASE DIR: DIR/root.tar, by the mirrors of this machine.
+make_release_root() {
     local include options
     include=$(IFS=,; echo "${ROOT_PACKAGES[*]}")
     mapfile -t options < <(root_proxies)
@@ -31,6 +31,6 @@ make_root() {
 setup_root() {
     suite_ready "$1"
     product "root-$1" "making a fresh root of Debian $1" "$(root_dir "$1")" \
-        make_root "$1"
+        make_release_root "$1"
     echo "$(root_dir "$1")/root.tar"
 }

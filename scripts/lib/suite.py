@@ -206,6 +206,18 @@ def missing_spdx():
     return bad
 
 
+def defined_twice():
+    """Functions of scripts/lib/*.sh that another file there defines, too: all.sh reads
+    all of them, and the last one counts."""
+    places = collections.defaultdict(list)
+    for name in tracked("scripts/lib/*.sh"):
+        with open(os.path.join(REPO, name), encoding="utf-8") as file:
+            for function in re.findall(r"^(\w+)\(\)", file.read(), re.M):
+                places[function].append(name)
+    return [f"{function}(): {', '.join(names)}"
+            for function, names in sorted(places.items()) if len(names) > 1]
+
+
 def licences_missing():
     """Licences that a file names and LICENSES/ does not have."""
     used = set()
@@ -276,6 +288,9 @@ def stage_style(options):
     bad = missing_spdx()
     yield Result("every source file has an SPDX line", FAIL if bad else PASS,
                  0, "\n".join(bad), "grep -L SPDX-License-Identifier FILE")
+    bad = defined_twice()
+    yield Result("no function of scripts/lib is defined twice", FAIL if bad else PASS,
+                 0, "\n".join(bad), "grep -n '^NAME()' scripts/lib/*.sh")
     bad = licences_missing()
     yield Result("LICENSES has the text of each licence", FAIL if bad else
                  PASS, 0, "\n".join(bad), "grep -r SPDX-License-Identifier")
