@@ -290,9 +290,9 @@ static void goes_on(const struct pool *pool)
         \
         goes_on(&pool); \
     }
-POOL(spaces, 6, -EDQUOT, prepare_nothing, take_space)
+POOL(spaces, 4, -EDQUOT, prepare_nothing, take_space)
 POOL(endpoints, 6, -EDQUOT, prepare_space, take_endpoint)
-POOL(channels, 3, -ENOSPC, prepare_stations, take_channel)
+POOL(channels, 2, -ENOSPC, prepare_stations, take_channel)
 POOL(exports, 4, -EDQUOT, prepare_memory, take_export)
 POOL(windows, 6, -EDQUOT, prepare_import, take_window)
 POOL(flows, 6, -EDQUOT, prepare_frames, take_flow)
