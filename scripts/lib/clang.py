@@ -22,8 +22,10 @@ import sys
 import passed  # beside this file
 
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
-# Options that only gcc has, and those that name the compiler's other files
-DROPPED = re.compile(r"-ffixed-.*|-flive-range-shrinkage|-M.*|-o|-c")
+# Options for the code, of which older releases of clang lack some, and those that name
+# the compiler's other files
+DROPPED = re.compile(r"-ffixed-.*|-flive-range-shrinkage|-fzero-call-used-regs=.*|"
+                     r"-ftrivial-auto-var-init=.*|-M.*|-o|-c")
 WITH_VALUE = {"-o", "-MF", "-MQ", "-MT"}
 # Names of gcc's warnings are no fault of a file.
 OWN = ["-Werror", "-Wno-unknown-warning-option", "-fsyntax-only",
