@@ -845,7 +845,7 @@ STAGES = {
 }
 
 # Those that are run with --long, or when they are named
-STAGES_LONG = {"fabtests", "msan", "mutate", "package", "roots", "s390x",
+STAGES_LONG = {"commands", "fabtests", "msan", "mutate", "package", "roots", "s390x",
                "threads"}
 
 
