@@ -187,7 +187,7 @@ def functions_of(path):
 def is_function(name):
     """[PLACE/][ROOM/]FILE.c: FUNCTION()"""
     match = re.fullmatch(rf"(?:({'|'.join(PLACES)})/)?"
-                         r"((?:\w+/)?\w+\.c): (\w+)\(\)", name)
+                         r"((?:\w+/)*\w+\.c): (\w+)\(\)", name)
     if not match:
         return None
     return any(match[3] in functions_of(f"{place}/{match[2]}")
@@ -268,12 +268,13 @@ def check_options(page):
 def check_assertions(page="docs/security.rst"):
     """The card's assertions against the page's table."""
     listed = collections.Counter()
-    for name, count in re.findall(r"\* - ``(\w+/\w+\.c: \w+)\(\)``\n\s+- (\d+)",
+    for name, count in re.findall(r"\* - ``([\w/]+\.c: \w+)\(\)``\n\s+- (\d+)",
                                   read(page)):
         listed[name] = int(count)
     found = collections.Counter()
-    for path in sorted(glob.glob(os.path.join(REPO, "hw/net/unetmm/*/*.c"))):
-        name = "/".join(path.split("/")[-2:])
+    card = os.path.join(REPO, "hw/net/unetmm")
+    for path in sorted(glob.glob(os.path.join(card, "**/*.c"), recursive=True)):
+        name = os.path.relpath(path, card)
         inside = 0
         for function, text in functions_of(f"hw/net/unetmm/{name}").items():
             count = len(ASSERTION.findall(text))

@@ -10,7 +10,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "bounds.h"
-#include "rel/rel.h"
+#include "reliable/reliable.h"
 
 #define UNKNOWN     UINT64_MAX
 

@@ -12,7 +12,7 @@
 #endif
 #include "bounds.h"
 #include "fake_host.h"
-#include "rel/rel.h"
+#include "reliable/reliable.h"
 
 int unetmm_trace;
 

@@ -19,7 +19,7 @@
 #include "card/core.h"
 #include "ether/ether.h"
 #include "port/port.h"
-#include "rel/rel.h"
+#include "reliable/reliable.h"
 #include "ring/ring.h"
 #include "source/source.h"
 #include "abi/unetmm_le.h"

@@ -11,7 +11,7 @@ import tempfile
 HERE = os.path.dirname(os.path.realpath(__file__))
 LAYERS = os.path.join(HERE, "..", "..", "scripts", "layers")
 
-# Every arrow goes down: rel/ is above ep/, and ep/ above base/.
+# Every arrow goes down: reliable/ is above ep/, and ep/ above base/.
 CLEAN = {
     "base/base.h": "int unetmm_low(int a);\n"
                    "static inline int unetmm_low_twice(int a)\n"
@@ -24,10 +24,10 @@ CLEAN = {
                    "const int unetmm_middle_table[2] = { 1, 2 };\n"
                    "int unetmm_middle(int a)\n"
                    "{\n    return unetmm_low(a) + unetmm_low_twice(a);\n}\n",
-    "rel/rel.h": "int unetmm_high(int a);\n"
+    "reliable/reliable.h": "int unetmm_high(int a);\n"
                  "static inline int unetmm_high_twice(int a)\n"
                  "{\n    return 2 * unetmm_high(a);\n}\n",
-    "rel/high.c": '#include "../ep/ep.h"\n#include "rel.h"\n'
+    "reliable/high.c": '#include "../ep/ep.h"\n#include "reliable.h"\n'
                   "const int unetmm_high_table[1] = { 3 };\n"
                   "int unetmm_high(int a)\n"
                   "{\n    return unetmm_middle(a) + "
@@ -64,10 +64,17 @@ CASES = (
     ("the tag of an enumeration may be called like a function",
      {"base/other.c": BELOW % "(enum unetmm_high)a"}, []),
     ("a header includes one of a higher room",
-     {"ep/ep.h": '#include "../rel/rel.h"\n' + CLEAN["ep/ep.h"]},
+     {"ep/ep.h": '#include "../reliable/reliable.h"\n' + CLEAN["ep/ep.h"]},
      [("include", "ep/ep.h:1")]),
-    ("a room has two headers",
-     {"ep/more.h": "#define MORE 1\n"}, [("header", "ep/")]),
+    ("a room has two headers, one of its name",
+     {"ep/more.h": "#define MORE 1\n"}, []),
+    ("a room has two headers, none of its name",
+     {"card/one.h": "#define ONE 1\n", "card/two.h": "#define TWO 2\n"},
+     [("header", "card/")]),
+    ("a header of another room is included that has not its name",
+     {"base/more.h": "#define MORE 1\n",
+      "ep/other.c": '#include "../base/more.h"\n' + BELOW % "a"},
+     [("private", "ep/other.c:1")]),
     ("a header has 251 lines",
      {"ep/ep.h": CLEAN["ep/ep.h"] + "\n" * 249}, [("header", "ep/ep.h")]),
     ("a header has 250 lines",
@@ -128,13 +135,13 @@ def arrows():
         tree(base, CLEAN)
         status, output = layers(base, "--json")
         uses = json.loads(output)["uses"]
-        if status or uses != {"ep base": 2, "rel ep": 2}:
+        if status or uses != {"ep base": 2, "reliable ep": 2}:
             return f"the rooms use {uses}"
-        status, output = layers(base, "--calls", "rel", "ep")
+        status, output = layers(base, "--calls", "reliable", "ep")
         if status or output != (
-                "rel/high.c:6: unetmm_middle of ep/middle.c\n"
-                "rel/high.c:6: unetmm_middle_table of ep/middle.c\n"):
-            return f"rel/ uses of ep/: {output}"
+                "reliable/high.c:6: unetmm_middle of ep/middle.c\n"
+                "reliable/high.c:6: unetmm_middle_table of ep/middle.c\n"):
+            return f"reliable/ uses of ep/: {output}"
     return None
 
 

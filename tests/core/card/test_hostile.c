@@ -7,7 +7,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "peer.h"
-#include "rel/rel.h"
+#include "reliable/reliable.h"
 
 #define PAGE(n) (FIX_VA + (uint64_t)(n) * FAKE_PAGE)
 #define LAST    UNETMM_WIRE_F_LAST

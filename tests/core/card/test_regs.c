@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "fixture.h"
-#include "rel/rel.h"
+#include "reliable/reliable.h"
 
 #define NOP ((struct unetmm_cmd) { .opcode = UNETMM_CMD_NOP })
 

@@ -10,7 +10,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "peer.h"
-#include "rel/rel.h"
+#include "reliable/reliable.h"
 
 #define PAGE_NS     5000
 #define LAST        UNETMM_WIRE_F_LAST

@@ -5,7 +5,7 @@
  */
 #include "pair.h"
 #include "peer.h"
-#include "rel/rel.h"
+#include "reliable/reliable.h"
 
 #define ASK     UNETMM_WIRE_F_ASK
 #define LAST    UNETMM_WIRE_F_LAST

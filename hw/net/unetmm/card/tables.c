@@ -9,7 +9,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "../rel/rel.h"
+#include "../reliable/reliable.h"
 #include "core.h"
 
 extern const UnetmmModule unetmm_module_random;

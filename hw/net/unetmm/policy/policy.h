@@ -31,7 +31,8 @@ typedef enum UnetmmVerdict {
  *   redirect   a slot of the system buffer; ACK_NOT_READY if none can take it
  *   backup     is not allowed
  *
- * In each case packet/msg.c and packet/write.c ask the driver for the page.
+ * In each case reliable/op/send.c and reliable/op/write.c ask the driver for
+ * the page.
  * With a fixed source nobody is asked: the WRITE is rejected (WHY_MEMORY).
  */
 

@@ -6,7 +6,7 @@
  * again from where it stopped; only the state that a step needs is kept.
  *
  * A channel's packets and a raw endpoint's frames are gathered in the same way;
- * UnetmmTransferOps, which rel/ and ether/ fill, has the differences.
+ * UnetmmTransferOps, which reliable/ and ether/ fill, has the differences.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

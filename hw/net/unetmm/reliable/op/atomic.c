@@ -8,9 +8,9 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "../abi/unetmm_host.h"
-#include "packet.h"
-#include "../abi/unetmm_le.h"
+#include "../../abi/unetmm_host.h"
+#include "../packet.h"
+#include "../../abi/unetmm_le.h"
 
 #define ATOMIC_TRIES    64              /* against the processors */
 

@@ -8,8 +8,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#ifndef UNETMM_CONN_H
-#define UNETMM_CONN_H
+#ifndef UNETMM_CONNECTION_H
+#define UNETMM_CONNECTION_H
 
 #include "../aside/aside.h"
 #include "../port/port.h"
@@ -98,7 +98,7 @@ typedef enum UnetmmRelWant {
     UNETMM_REL_WANT_READ,       /* a page that it reads */
 } UnetmmRelWant;
 
-/* The last packet that asked for an acknowledgement; packet/along.c. */
+/* The last packet that asked for an acknowledgement; reliable/along.c. */
 typedef enum UnetmmRelQuestion {
     UNETMM_REL_NO_QUESTION,     /* a packet of ours has gone since */
     UNETMM_REL_ANSWERED,
@@ -130,7 +130,7 @@ typedef struct UnetmmRelRx {
     uint64_t spoilt;            /* bit: of `have`, never to be in its place */
     uint64_t wrong;             /* bit: nxt.., its key was wrong, and counted */
     uint8_t bad_keys;           /* ever; fewer than UNETMM_REL_BAD_KEYS */
-    UnetmmRelAsk guess;         /* where the last goes on; packet/keyed.c */
+    UnetmmRelAsk guess;         /* where the last goes on; reliable/keyed.c */
     bool landed;                /* a slot has been answered: go on */
     UnetmmQueued kept[UNETMM_REL_WINDOW];
     UnetmmRelEarly early[UNETMM_REL_WINDOW];
@@ -176,7 +176,7 @@ typedef struct UnetmmRelMissed {
 } UnetmmRelMissed;
 
 struct UnetmmRel {
-    UnetmmRel *next, *prev;     /* in the list of conn/list.c */
+    UnetmmRel *next, *prev;     /* in the list of reliable/awake.c */
     bool awake;                 /* it may have something to do */
     UnetmmRelState state;
     uint16_t number;            /* its place in core->rels */
@@ -228,7 +228,7 @@ static inline uint32_t unetmm_rel_packets(uint32_t len, uint32_t mtu)
     return len ? (len - 1) / mtu + 1 : 1;
 }
 
-/* conn/conn.c */
+/* reliable/connection.c */
 void unetmm_rel_header(UnetmmCore *core, const UnetmmRel *rel,
                        struct unetmm_frame *f, uint8_t opcode);
 uint32_t unetmm_rel_next_bit(const uint64_t *bits, uint32_t n, uint32_t limit);
@@ -240,11 +240,11 @@ void unetmm_rel_arm(UnetmmCore *core, UnetmmRel *rel);
 void unetmm_rel_due_at(UnetmmCore *core, const UnetmmRel *rel, int64_t when);
 void unetmm_rel_arm_at(UnetmmCore *core, UnetmmRel *rel, int64_t when);
 
-/* conn/list.c: the channels of an endpoint; a new one is awake */
+/* reliable/awake.c: the channels of an endpoint; a new one is awake */
 void unetmm_rel_join(UnetmmEp *ep, UnetmmRel *rel);
 void unetmm_rel_part(UnetmmEp *ep, UnetmmRel *rel);
 void unetmm_rel_last(UnetmmEp *ep, UnetmmRel *rel);
 void unetmm_rel_wake(UnetmmEp *ep, UnetmmRel *rel);
 void unetmm_rel_rest(UnetmmEp *ep, UnetmmRel *rel);
 
-#endif /* UNETMM_CONN_H */
+#endif /* UNETMM_CONNECTION_H */

@@ -8,7 +8,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "rel.h"
+#include "reliable.h"
 
 /* NULL: the channel takes no more now, or none ever. */
 static UnetmmRelMsg *unasked_new(UnetmmRel *rel, UnetmmRelUnasked unasked,

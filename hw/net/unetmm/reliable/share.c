@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "rel.h"
+#include "reliable.h"
 
 static UnetmmRel *rel_of(UnetmmShare *share)
 {

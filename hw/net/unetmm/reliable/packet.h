@@ -9,7 +9,7 @@
 #ifndef UNETMM_PACKET_H
 #define UNETMM_PACKET_H
 
-#include "../conn/conn.h"
+#include "connection.h"
 #include "../send/send.h"
 
 /* The result of a packet's turn. */
@@ -41,7 +41,7 @@ typedef struct UnetmmRelOp {
                    enum unetmm_counter why);
 } UnetmmRelOp;
 
-/* packet/ack.c */
+/* reliable/ack.c */
 void unetmm_rel_ack(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                     const struct unetmm_frame *f);
 /* The peer has all packets before `cum`, and those of the bits. */
@@ -50,7 +50,7 @@ void unetmm_rel_progress(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 void unetmm_rel_flush_acks(UnetmmCore *core);
 void unetmm_rel_ack_now(UnetmmCore *core, UnetmmRel *rel);
 
-/* packet/along.c */
+/* reliable/along.c */
 /* A packet that was taken asks: it is answered now, or with one of ours. */
 void unetmm_rel_asked(UnetmmCore *core, UnetmmRel *rel);
 /* The packet goes out now: with the acknowledgement, if it has room for it. */
@@ -59,7 +59,7 @@ void unetmm_rel_go_along(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 /* When a wait ends; INT64_MAX: never.  One that has ended is over. */
 int64_t unetmm_rel_along_due(UnetmmCore *core, UnetmmRel *rel, int64_t now);
 
-/* packet/answer.c */
+/* reliable/answer.c */
 extern const UnetmmRelOp unetmm_rel_op_answer;
 void unetmm_rel_owe_answer(UnetmmRel *rel, uint32_t psn, bool atomic,
                            const UnetmmTarget *target);
@@ -84,11 +84,11 @@ void unetmm_rel_answer_page(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 uint32_t unetmm_rel_ahead(const UnetmmCore *core, const UnetmmMiss *miss,
                           UnetmmAhead *ahead);
 
-/* packet/atomic.c */
+/* reliable/op/atomic.c */
 extern const UnetmmRelOp unetmm_rel_op_atomic;
 const UnetmmRelResult *unetmm_rel_result(const UnetmmRel *rel, uint32_t psn);
 
-/* packet/complete.c */
+/* reliable/complete.c */
 /* Writes the completions that are due, as far as there is room. */
 void unetmm_rel_complete(UnetmmCore *core, UnetmmEp *ep);
 /* UnetmmChannelOps.completes */
@@ -96,7 +96,7 @@ bool unetmm_rel_completes(UnetmmCore *core, UnetmmEp *ep);
 /* Has it nothing to do before one of its own events? */
 bool unetmm_rel_quiet(UnetmmRel *rel);
 
-/* packet/credit.c */
+/* reliable/credit.c */
 /* Puts the peer's credit into an acknowledgement. */
 void unetmm_rel_grant(const UnetmmRel *rel, struct unetmm_frame *f);
 /* Has the peer had a credit for the packet, which is not before its turn? */
@@ -115,7 +115,7 @@ void unetmm_rel_probe(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel);
 /* The peer has the packet that it expects, but not in its place. */
 void unetmm_rel_pending(UnetmmCore *core, UnetmmRel *rel);
 
-/* packet/end.c */
+/* reliable/end.c */
 /* Gives the connection a place in core->rels, and the misses of that place. */
 void unetmm_rel_attach(UnetmmCore *core, UnetmmRel *rel, uint16_t slot);
 void unetmm_rel_detach(UnetmmCore *core, UnetmmRel *rel);
@@ -134,22 +134,22 @@ void unetmm_rel_abort_tx(UnetmmCore *core, UnetmmEp *ep, const UnetmmRel *rel);
 void unetmm_rel_close(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel);
 void unetmm_rel_delete(UnetmmCore *core, UnetmmRel *rel);
 
-/* packet/keyed.c */
+/* reliable/keyed.c */
 /* TAKEN: the header is that of an import's packet now; or REJECTED, ENDED. */
 UnetmmRelTake unetmm_rel_keyed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                struct unetmm_frame *f);
 
-/* packet/msg.c */
+/* reliable/op/send.c */
 extern const UnetmmRelOp unetmm_rel_op_send;
 
-/* packet/read.c */
+/* reliable/op/read.c */
 extern const UnetmmRelOp unetmm_rel_op_read;
 /* A request that has been taken is answered again; `more` bytes follow it. */
 void unetmm_rel_read_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                            uint32_t psn, const UnetmmTarget *target,
                            uint64_t more);
 
-/* packet/rx.c */
+/* reliable/receive.c */
 void unetmm_rel_moved(UnetmmCore *core, UnetmmEp *ep);
 void unetmm_rel_receive(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
                         const struct unetmm_frame *f, const uint8_t *payload);
@@ -198,7 +198,7 @@ UnetmmXlat unetmm_rel_present(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 /* Goes on behind slots; refused peers hear when they can come again. */
 void unetmm_rel_look_again(UnetmmCore *core, UnetmmEp *ep);
 
-/* packet/save.c */
+/* reliable/save_packet.c */
 /* UnetmmSavedParts.packet */
 void unetmm_rel_save_packet(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
 /* May core->rx->header, one of its packets, go where core->rx has it go? */
@@ -210,10 +210,10 @@ void unetmm_rel_save_early(UnetmmStream *st, UnetmmRel *rel, uint32_t slot);
 /* Rejections, the WRITE that arrives, answers, results. */
 void unetmm_rel_save_one_sided(UnetmmStream *st, UnetmmRel *rel);
 
-/* packet/timer.c */
+/* reliable/timer.c */
 void unetmm_rel_timer(UnetmmCore *core, int64_t now);
 
-/* packet/tx.c */
+/* reliable/transmit.c */
 extern const UnetmmTransferOps unetmm_rel_packet;
 /* The channel whose turn it is to send a packet or an answer, or NULL. */
 UnetmmRel *unetmm_rel_first(const UnetmmEp *ep);
@@ -242,7 +242,7 @@ UnetmmPosted unetmm_rel_post(UnetmmCore *core, UnetmmEp *ep,
                              UnetmmChannel *channel, const UnetmmDescriptor *d,
                              const uint8_t *data);
 
-/* packet/write.c */
+/* reliable/op/write.c */
 extern const UnetmmRelOp unetmm_rel_op_write;
 /* Has the arriving WRITE at most UNETMM_MAX_MESSAGE bytes with this packet? */
 bool unetmm_rel_write_fits(const UnetmmRel *rel, const struct unetmm_frame *f);

@@ -9,8 +9,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "../abi/unetmm_host.h"
-#include "packet.h"
+#include "../../abi/unetmm_host.h"
+#include "../packet.h"
 
 /* ---- Where it goes ------------------------------------------------------ */
 

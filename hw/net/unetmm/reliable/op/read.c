@@ -7,8 +7,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "../abi/unetmm_host.h"
-#include "packet.h"
+#include "../../abi/unetmm_host.h"
+#include "../packet.h"
 
 /* Is all of it there, wherever that is?  `more` bytes are said to follow. */
 static UnetmmXlat read_present(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,

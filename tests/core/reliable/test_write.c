@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "peer.h"
-#include "rel/rel.h"
+#include "reliable/reliable.h"
 
 #define ASK     UNETMM_WIRE_F_ASK
 #define LAST    UNETMM_WIRE_F_LAST

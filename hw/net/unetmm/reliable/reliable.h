@@ -3,16 +3,16 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#ifndef UNETMM_REL_H
-#define UNETMM_REL_H
+#ifndef UNETMM_RELIABLE_H
+#define UNETMM_RELIABLE_H
 
-#include "../packet/packet.h"
+#include "packet.h"
 
-/* rel/rel.c */
+/* reliable/channel.c */
 extern const UnetmmChannelOps unetmm_channel_reliable;
 UnetmmRel *unetmm_rel_new(UnetmmCore *core, UnetmmEp *ep, uint16_t slot);
 
-/* rel/save.c */
+/* reliable/save.c */
 /* UnetmmSavedParts.connections and .connection */
 void unetmm_rels_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
 UnetmmRel *unetmm_rel_save_number(UnetmmStream *st, UnetmmCore *core,
@@ -22,11 +22,11 @@ uint32_t unetmm_rel_credits(const UnetmmRel *rel);
 void unetmm_rels_check(UnetmmStream *st, UnetmmCore *core);
 uint64_t unetmm_rels_save_limit(const UnetmmCore *core);
 
-/* rel/share.c */
+/* reliable/share.c */
 /* The system buffer's calls to its channels. */
 extern const UnetmmShareOps unetmm_rel_share;
 
-/* rel/unasked.c */
+/* reliable/unasked.c */
 UnetmmStores *unetmm_rel_stores(const UnetmmChannel *channel);
 bool unetmm_rel_update(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                        const UnetmmUpdate *u);
@@ -35,4 +35,4 @@ UnetmmPosted unetmm_rel_start(UnetmmCore *core, UnetmmEp *ep,
                               UnetmmChannel *channel, const UnetmmStart *start,
                               uint64_t addr);
 
-#endif /* UNETMM_REL_H */
+#endif /* UNETMM_RELIABLE_H */

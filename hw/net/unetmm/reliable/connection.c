@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "conn.h"
+#include "connection.h"
 
 /* The first from n on that is set; limit: none is. */
 uint32_t unetmm_rel_next_bit(const uint64_t *bits, uint32_t n, uint32_t limit)

@@ -10,7 +10,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "conn.h"
+#include "connection.h"
 
 /* Behind the last one that is awake. */
 static void list_insert(UnetmmEp *ep, UnetmmRel *rel)

@@ -8,8 +8,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "../abi/unetmm_host.h"
-#include "packet.h"
+#include "../../abi/unetmm_host.h"
+#include "../packet.h"
 
 /* Is it the packet that the message needs next? */
 static bool rel_fits(const UnetmmRel *rel, const struct unetmm_frame *f)
