@@ -285,7 +285,7 @@ void one_sided_done(struct one_sided *o, const struct event *event)
 }
 
 /* Takes one event when something has to wait.  False: session_room() */
-static bool make_room(struct one_sided *o, uint64_t since)
+static bool make_room(struct one_sided *o, uint64_t *since)
 {
     struct event event;
     bool room = session_room(o->s, &event, since);
@@ -298,9 +298,9 @@ static bool make_room(struct one_sided *o, uint64_t since)
 
 void one_sided_await_place(struct one_sided *o, uint32_t seq)
 {
-    uint64_t since = now_ns();
+    uint64_t since = 0;
 
-    while (o->outstanding[one_sided_place(o, seq)] && make_room(o, since)) {
+    while (o->outstanding[one_sided_place(o, seq)] && make_room(o, &since)) {
     }
 }
 
@@ -315,9 +315,9 @@ void one_sided_settle(struct one_sided *o)
 
 void one_sided_start(struct one_sided *o, uint32_t seq)
 {
-    uint64_t since = now_ns();
+    uint64_t since = 0;
 
-    while (!o->op->start(o, seq, false) && make_room(o, since)) {
+    while (!o->op->start(o, seq, false) && make_room(o, &since)) {
     }
 }
 

@@ -96,13 +96,13 @@ static bool assembly_add(struct assembly *a, uint32_t frame)
 static void prepare_message(struct session *s, const struct plan *plan,
                             bool reply, uint32_t seq)
 {
-    uint64_t since = now_ns();
+    uint64_t since = 0;
     struct event event;
     uint32_t frame;
 
     for (frame = 0; frame < plan->nframes; frame++) {
         while (!session_prepare(s, plan, reply, seq, frame)) {
-            if (!session_room(s, &event, since)) {
+            if (!session_room(s, &event, &since)) {
                 return;
             }
         }
@@ -112,14 +112,14 @@ static void prepare_message(struct session *s, const struct plan *plan,
 static void send_message(struct session *s, const struct plan *plan,
                          uint32_t seq)
 {
-    uint64_t since = now_ns();
+    uint64_t since = 0;
     struct event event;
     uint32_t frame;
 
     for (frame = 0; frame < plan->nframes; frame++) {
         while (!session_send(s, plan, seq, frame,
                              frame + 1 < plan->nframes)) {
-            if (!session_room(s, &event, since)) {
+            if (!session_room(s, &event, &since)) {
                 return;
             }
         }
@@ -206,10 +206,12 @@ static void exchange(struct session *s, const struct plan *plan,
         struct event event;
 
         session_event(s, &event, (int64_t)ASK_NS);
-        now = now_ns();
         if (event.type == EVENT_FRAME) {
             on_answer(s, plan, &event, a, turn, result);
-        } else if (now - turn->sent_ns > s->opt->timeout_ns) {
+            continue;
+        }
+        now = now_ns();
+        if (now - turn->sent_ns > s->opt->timeout_ns) {
             fail("the peer has stopped answering, after %zu messages of "
                  "%u bytes", result->nsamples, plan->size);
         } else if (is_told(&event, plan, turn)) {

@@ -441,13 +441,16 @@ void session_release(struct session *s, struct event *event)
     }
 }
 
-bool session_room(struct session *s, struct event *event, uint64_t since_ns)
+bool session_room(struct session *s, struct event *event, uint64_t *since_ns)
 {
+    if (!*since_ns) {
+        *since_ns = now_ns();
+    }
     session_event(s, event, (int64_t)ROOM_NS);
     if (event->type == EVENT_FRAME) {
         session_release(s, event);
     }
-    if (now_ns() - since_ns <= s->opt->timeout_ns) {
+    if (now_ns() - *since_ns <= s->opt->timeout_ns) {
         return !s->gone;
     }
     if (!s->opt->listen) {

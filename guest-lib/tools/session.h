@@ -141,10 +141,12 @@ void session_silent(const struct session *s);
  */
 void session_event(struct session *s, struct event *event, int64_t timeout_ns);
 /*
- * Takes an event where something has waited for room since then.  False: it has waited
- * for too long; a listener is done with this peer, a client ends with a sentence.
+ * Takes an event where something waits for room.  The first call of a wait sets
+ * `since_ns`, which is 0 before: a send that finds room does not look at the clock, a
+ * part of each latency.  False: the wait has taken too long; a listener is done with
+ * this peer, a client ends with a sentence.
  */
-bool session_room(struct session *s, struct event *event, uint64_t since_ns);
+bool session_room(struct session *s, struct event *event, uint64_t *since_ns);
 void session_release(struct session *s, struct event *event);
 
 void session_control(struct session *s, const struct control *control);
