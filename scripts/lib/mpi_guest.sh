@@ -28,7 +28,7 @@ DIOD_PACKAGES=(diod liblua5.1-0 libwrap0 libmunge2 libcap2 libncurses6 libtinfo6
 MPI_LEAVE_OUT=(mca_*ucx* mca_*psm* mca_btl_openib mca_*slurm* mca_*jsm* mca_*flux*
     mca_*gridengine* mca_memheap_* mca_spml_* mca_sshmem_* mca_scoll_*)
 
-MPI_PROGRAMS=(pingpong collective onesided sort)
+MPI_PROGRAMS=(pingpong collective onesided sort truncate)
 
 MPI_LIB=usr/lib/x86_64-linux-gnu
 LOADER=ld-linux-x86-64.so.2
@@ -131,7 +131,8 @@ mpi_launcher() {
 # mpi_openmpi DEBS ROOT
 mpi_openmpi() {
     local debs=$1 root=$2 help
-    install -m 755 "$debs"/usr/bin/{ompi_info,hpcc,dbclient,fi_info} "$root/usr/bin/"
+    install -m 755 "$debs"/usr/bin/{ompi_info,hpcc,dbclient,fi_info,fi_pingpong} \
+        "$root/usr/bin/"
     mpi_launcher "$debs" "$root"
     mpi_plugins "$debs" "$root"
     for help in "$debs"/usr/share/{openmpi,prte} "$debs/$MPI_LIB/pmix2/share/pmix"; do
