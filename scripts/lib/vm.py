@@ -403,11 +403,12 @@ def serial_port(name, path, log=None):
     """The next serial port; without a path it is the terminal and the monitor."""
     if not log:
         return ["-serial", file_value(path) if path else "mon:stdio"]
-    if path:
-        kind, _, value = file_value(path).partition(":")
-        kind = {"unix": "socket", "file": "file"}[kind] + f",path={value}"
-    else:
+    if not path:
         kind = "stdio,mux=on,signal=off"
+    elif path.startswith("unix:"):
+        kind = "socket,path=" + file_value(path).removeprefix("unix:")
+    else:
+        kind = "file,path=" + path.replace(",", ",,")
     return ["-chardev", f"{kind},id={name},logfile={log}",
             "-serial", f"chardev:{name}",
             *([] if path else ["-mon", f"chardev={name}"])]
@@ -417,7 +418,8 @@ def file_value(path):
     """A -serial value for a file or, given as unix:PATH, a socket."""
     if path.startswith("unix:"):
         return f"{path.replace(',', ',,')},server=on,wait=off"
-    return f"file:{path.replace(',', ',,')}"
+    # QEMU takes the rest as it stands.
+    return f"file:{path}"
 
 
 def kernel_words(options):
