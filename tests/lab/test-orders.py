@@ -9,10 +9,12 @@ import pty
 import queue
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
+import tty
 import unittest
 
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(
@@ -61,10 +63,14 @@ class Terminal:
 
 
 class Guest(lab.Guest):
-    """A lab.Guest whose guest is a busybox shell of the host."""
+    """A lab.Guest whose guest is a busybox shell of the host.
 
-    def __init__(self, directory):
+    way  "serial", or "virtio": terminals and files stand for the ports
+    """
+
+    def __init__(self, directory, way):
         super().__init__("a", directory)
+        self._way = way
         self._process = self._master = None
         self.folder = os.path.join(directory, "guest")
         os.mkdir(self.folder)
@@ -76,18 +82,40 @@ class Guest(lab.Guest):
     def start(self):
         self._master, slave = pty.openpty()
         run = os.path.join(self.folder, "run")
+        tty.setraw(slave)
+        system = os.path.join(self.folder, "system")
+        if self._way == "virtio":
+            self._make_ports(system, os.ttyname(slave))
         with open(run, "w", encoding="utf-8") as file:
             file.write("#!/bin/busybox sh\n" + lab.BEGIN.replace(
                 "/dev/ttyS2", os.ttyname(slave)).replace(
+                "/dev/${", system + "/${").replace("/sys/", system + "/").replace(
                 "/run ", run + " ").replace(lab.FOLDER, lab_folder(self)))
         os.chmod(run, 0o755)
+        open(self._output, "wb").close()    # pylint: disable=R1732
         with open(self.results_path, "wb") as results:
             self._process = subprocess.Popen(  # pylint: disable=R1732
                 [run], stdin=subprocess.DEVNULL, stdout=results, stderr=results,
                 cwd=self.folder, env=self._environment)
         self._slave = slave
 
-    def _connect(self):
+    def _make_ports(self, system, orders):
+        """A driver with a device, and the ports of it and of another device."""
+        os.makedirs(os.path.join(system, "bus/virtio/drivers/virtio_console/virtio0"))
+        for port, name, target in (("vport0p0", None, None),
+                                   ("vport0p1", "org.qemu.guest_agent.0", "/dev/null"),
+                                   ("vport0p2", "unetmm.orders", orders),
+                                   ("vport1p1", "unetmm.output", self._output)):
+            directory = os.path.join(system, "class/virtio-ports", port)
+            os.makedirs(directory)
+            if name:
+                with open(os.path.join(directory, "name"), "w", encoding="ascii") as file:
+                    file.write(name + "\n")
+                os.symlink(target, os.path.join(system, port))
+
+    def _connect(self, way):
+        assert way == self._way, way
+        self._block = lab.BLOCKS[way]
         self._socket = Terminal(self._master)
 
     def trouble(self):
@@ -102,17 +130,25 @@ class Guest(lab.Guest):
             self._process = None
 
 
+def read_bytes(path):
+    """A file of the host."""
+    with open(path, "rb") as file:
+        return file.read()
+
+
 def lab_folder(guest):
     """In place of the folder in a guest."""
     return os.path.join(guest.folder, "lab")
 
 
 class Orders(unittest.TestCase):
-    """Commands, their output, and files."""
+    """Commands, their output, and files; by serial ports."""
+
+    WAY = "serial"
 
     def setUp(self):
         self._directory = tempfile.TemporaryDirectory(prefix="unetmm-orders-")
-        self.guest = Guest(self._directory.name)
+        self.guest = Guest(self._directory.name, self.WAY)
         before, lab.FOLDER = lab.FOLDER, lab_folder(self.guest)
         self.addCleanup(setattr, lab, "FOLDER", before)
         # start() replaces the folder that BEGIN was made with.
@@ -150,7 +186,8 @@ class Orders(unittest.TestCase):
         self.assertEqual(os.fsencode(self.guest.run("cat data")), data)
 
     def test_commands_of_all_sizes(self):
-        for size in (0, 1, 4000, lab.BLOCK - 1, lab.BLOCK, lab.BLOCK + 1, 100000, 1 << 20):
+        block = self.guest._block
+        for size in (0, 1, 4000, block - 1, block, block + 1, 100000, 1 << 20):
             text = "x" * size
             self.assertEqual(self.guest.run(f": {text}\necho {size}"), f"{size}\n")
 
@@ -193,11 +230,11 @@ class Orders(unittest.TestCase):
         for odd in ODD:
             self.guest.put(odd, odd)
             self.require_file(odd, odd.encode("utf-8", "surrogateescape"))
-        self.assertEqual(sorted(os.listdir(self.guest.folder)),
-                         sorted([*ODD, "lab", "run"]))
+        self.assertEqual(set(os.listdir(self.guest.folder)) - {"system"},
+                         {*ODD, "lab", "run"})
 
     def test_files_of_all_sizes(self):
-        for size in (0, 1, lab.BLOCK, 2 * lab.BLOCK, 300001):
+        for size in (0, 1, self.guest._block, 2 * self.guest._block, 300001):
             data = (ALL_BYTES * (size // 256 + 1))[:size]
             for given in (data, bytearray(data), memoryview(data)):
                 self.guest.put("file", given)
@@ -225,7 +262,7 @@ class Orders(unittest.TestCase):
         pid = self.path("pid")
         self.guest.order("sleep 1000 & echo $! >pid; wait")
         with self.assertRaises(lab.GuestError):
-            self.guest._send("name", b"x" * (3 * lab.BLOCK), timeout=0.2)
+            self.guest._send("name", b"x" * (3 * self.guest._block), timeout=0.2)
         # The shell may wait for the rest: no order is taken for it.
         with self.assertRaises(lab.GuestError):
             self.guest.run("true")
@@ -252,7 +289,21 @@ class Orders(unittest.TestCase):
         with open(self.guest.results_path + ".1", "wb") as file:
             file.write(b" of it\nword two\n")
         self.assertEqual(self.guest.said("word"), ["half of it", "two"])
-        self.guest._moves = 0
+
+    def test_output_of_the_end(self):
+        job = self.guest.launch("echo printed")
+        path = self.guest._output if self.WAY == "virtio" else self.guest.results_path
+        self.guest.until(lambda: f"\n{job.name} ".encode() in read_bytes(path), 20,
+                         "nothing is printed")
+        self.guest.close()
+        shutil.rmtree(self._directory.name)
+        self.assertTrue("printed\n".startswith(job.output) and job.output)
+
+
+class OrdersByPorts(Orders):
+    """The same by virtio ports."""
+
+    WAY = "virtio"
 
 
 class Names(unittest.TestCase):
@@ -278,8 +329,12 @@ class Names(unittest.TestCase):
                 path = os.path.join(folder, odd)
                 os.mkdir(path)
                 guest = lab.Guest("a", path)
-                orders = [word for word in guest._options.extra if "orders" in word]
-                self.assertEqual(orders, [vm.file_value("unix:" + guest._orders)])
+                extra = guest._options.extra
+                orders = guest._orders["serial"]
+                self.assertIn(vm.file_value("unix:" + orders), extra)
+                chardevs = [word for word in extra if word.startswith(("socket", "file"))]
+                for word, name in zip(chardevs, ("a.virtio", "a.output")):
+                    self.assertIn(f"path={path.replace(',', ',,')}/{name},", word)
                 shell = cluster.shell_arguments(os.path.join(path, "x.shell"))[1]
                 self.assertIn("path=" + path.replace(",", ",,") + "/x.shell,", shell)
 

@@ -38,59 +38,91 @@ import vm  # noqa: E402  (beside it)
 
 GuestError = pair.GuestError
 
-# The serial port that orders come by has room for so many bytes while nobody reads it.
-BLOCK = 16384
-CHUNK = 24576           # bytes of output in a line, at most
+# Bytes that the guest acknowledges at once.  A serial port has room for so many while
+# nobody reads it; a virtio port stops its writer.
+BLOCKS = {"serial": 16384, "virtio": 1 << 18}
+CHUNK = 24000           # bytes of output in a line, which a virtio port takes as one piece
 FOLDER = "/tmp/.lab"    # of the guest: scripts of commands, and files on their way
 ORDER_BYTES = 4095      # of a line
 POLL = 0.01             # seconds
+SEND_SECONDS = 60       # for a block that the guest does not read
 SOCKET_BYTES = 107
 
 # The guest's shell executes the host's orders, line by line.
 #
-# `as NAME command`: its lines, each behind the name.  `take FILE BYTES`: the bytes that
-# follow, in blocks; each block is acknowledged, so that the serial port is never full.
+# Orders come by descriptor 4 and output of jobs goes to descriptor 5: two virtio ports, or
+# serial ports in a kernel without a driver for those.
+#
+# `as NAME command`: its lines, each behind the name, on the standard output.  `take FILE
+# BYTES BLOCK`: the bytes that follow, in blocks, each of which is acknowledged.
 # `job NAME FILE WORD`: output of that script in base64, a line for all that was there, each
 # behind the name; in the end a dot, the word and the exit status.  An order other than
 # `take` is executed by a shell of its own, whose children are not the reader's: busybox's
 # `read` begins anew when a child ends, and forgets the beginning of the line.
+#
+# A virtio port has an end of file while the host is not connected, as after a move; a write
+# to it waits for the host.  Names of ports come some time after the driver.
 BEGIN = """
 as() { name=$1; shift; "$@" 2>&1 | while read -r line; do echo "$name $line"; done; }
 lines() {
     while bytes=$(dd bs=%(chunk)d count=1 2>/dev/null | base64 -w 0) && [ -n "$bytes" ]; do
-        echo "$1 $bytes"
+        echo "$1 $bytes" >&5
     done
 }
 job() {
-    { sh "$2" 2>&1 </dev/null; echo ".$3 $?"; rm -f "$2"; } | lines "$1"
+    { sh "$2" 2>&1 </dev/null 5>&-; echo ".$3 $?"; rm -f "$2"; } | lines "$1"
 }
 take() {
     left=$2
     : >"$1"
     while [ "$left" -gt 0 ]; do
-        dd bs=%(block)d count=$((left < %(block)d ? left : %(block)d)) \\
+        dd bs="$3" count=$((left < $3 ? left : $3)) \\
             iflag=fullblock,count_bytes <&4 2>/dev/null >>"$1"
-        left=$((left - %(block)d))
-        echo "taken $1"
+        left=$((left - $3))
+        echo "taken $1" >&5
     done
+}
+find_ports() {
+    orders='' output=''
+    for port in /sys/class/virtio-ports/*; do
+        name=
+        [ ! -e "$port/name" ] || read -r name <"$port/name"
+        case $name in
+            unetmm.orders) orders=/dev/${port##*/} ;;
+            unetmm.output) output=/dev/${port##*/} ;;
+        esac
+    done
+    [ -e "$orders" ] && [ -e "$output" ]
+}
+open_ports() {
+    for driven in /sys/bus/virtio/drivers/virtio_console/virtio*; do
+        [ -e "$driven" ] || continue
+        until find_ports; do sleep 0.01; done
+        exec 4<>"$orders" 5>"$output"
+        echo guest virtio
+        return
+    done
+    stty -F /dev/ttyS2 raw -echo
+    exec 4<>/dev/ttyS2 5>&1
+    echo guest serial
 }
 if [ $# -gt 0 ]; then
     eval "$1"
     exit
 fi
 mkdir -p %(folder)s
-stty -F /dev/ttyS2 raw -echo
-exec 4</dev/ttyS2
-echo guest ready
-while read -r line <&4; do
-    case $line in
-        end) exit 0 ;;
-        "take "*) eval "$line" ;;
-        *) /run "$line" 4<&- ;;
-    esac
+open_ports
+while echo connected >&4; do
+    while read -r line <&4; do
+        case $line in
+            end) exit 0 ;;
+            "take "*) eval "$line" ;;
+            *) /run "$line" 4<&- ;;
+        esac
+    done
 done
 exit 1
-""" % {"block": BLOCK, "chunk": CHUNK, "folder": FOLDER}
+""" % {"chunk": CHUNK, "folder": FOLDER}
 
 
 def to_bytes(text):
@@ -176,6 +208,39 @@ def shorten(command):
     return command if len(command) <= 500 else f"{command[:500]}..."
 
 
+class LineReader:
+    """Reads a file that grows, by whole lines."""
+
+    def __init__(self):
+        self._offset, self._rest = 0, b""
+
+    def read(self, path):
+        """The lines that are new."""
+        try:
+            with open(path, "rb") as file:
+                file.seek(self._offset)
+                found = file.read()
+        except FileNotFoundError:
+            return []
+        self._offset += len(found)
+        *lines, self._rest = (self._rest + found).split(b"\n")
+        return lines
+
+    def next_file(self):
+        """Another file goes on where this one ends, perhaps within a line."""
+        self._offset = 0
+
+
+def port_arguments(orders, output):
+    """QEMU's arguments for two virtio ports: a socket's path, and a file's."""
+    orders, output = (path.replace(",", ",,") for path in (orders, output))
+    return ["-device", "virtio-serial-pci,id=lab",
+            "-chardev", f"socket,id=lab-orders,path={orders},server=on,wait=off",
+            "-chardev", f"file,id=lab-output,path={output},append=on",
+            "-device", "virtserialport,bus=lab.0,chardev=lab-orders,name=unetmm.orders",
+            "-device", "virtserialport,bus=lab.0,chardev=lab-output,name=unetmm.output"]
+
+
 def knobs(seed=None, **rates):
     """The card's properties for Guest.faults(): {name: value}."""
     found = {} if seed is None else {"x-seed": seed}
@@ -194,30 +259,43 @@ class Guest(pair.Guest):
     """
 
     def __init__(self, name, directory, begin="", options=()):
-        self._orders = os.path.join(directory, f"{name}.orders")
+        self._orders = {way: os.path.join(directory, f"{name}.{way}") for way in BLOCKS}
+        self._output = os.path.join(directory, f"{name}.output")
         options = list(options)
         if "--" not in options:
             options.append("--")
-        if len(os.fsencode(self._orders)) > SOCKET_BYTES:
-            raise ValueError(f"{self._orders}: a socket's path has up to {SOCKET_BYTES} "
-                             "bytes; name a shorter directory")
+        for path in self._orders.values():
+            if len(os.fsencode(path)) > SOCKET_BYTES:
+                raise ValueError(f"{path}: a socket's path has up to {SOCKET_BYTES} "
+                                 "bytes; name a shorter directory")
         super().__init__(name, directory, f"#!/bin/sh\n{begin}{BEGIN}", [
-            *options, "-serial", vm.file_value(f"unix:{self._orders}")])
+            *options, "-serial", vm.file_value(f"unix:{self._orders['serial']}"),
+            *port_arguments(self._orders["virtio"], self._output)])
         self._socket = None
+        self._block = None
         self._numbers = itertools.count(1)
-        self._lines = {}        # name: the lines of the results behind it
-        self._part, self._offset, self._rest = 0, 0, b""
+        self._lines = {}        # name: the lines of the results and the output behind it
+        self._part = 0          # of the results
+        self._read_results, self._read_output = LineReader(), LineReader()
 
     # ---- Its life
 
+    def start(self):
+        """Starts QEMU; returns at once."""
+        # QEMU appends, also behind a move.
+        with open(self._output, "wb"):
+            pass
+        super().start()
+
     def boot(self, timeout=120):
         """After start(): waits until the guest executes orders."""
-        self.wait_for("guest", timeout)
-        self._connect()
+        self._connect(self.wait_for("guest", timeout))
 
-    def _connect(self):
+    def _connect(self, way):
+        self._block = BLOCKS[way]
         self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.connect(self._orders)
+        self._socket.settimeout(SEND_SECONDS)
+        self._socket.connect(self._orders[way])
 
     def move(self, seconds=60):
         """As pair.Guest.move(); jobs and orders go on behind it."""
@@ -229,7 +307,7 @@ class Guest(pair.Guest):
         super().move(seconds)
         # The other end of the socket was in the QEMU that has ended.
         self._close_orders()
-        self._connect()
+        self._connect(self.said("guest")[0])
 
     def end(self, timeout=30):
         """Has the guest power off."""
@@ -241,6 +319,8 @@ class Guest(pair.Guest):
         """Ends it at any time."""
         self._close_orders()
         self.kill()
+        # The files may be removed next.
+        self._read()
 
     def _close_orders(self):
         if self._socket:
@@ -273,10 +353,10 @@ class Guest(pair.Guest):
         A block is sent when the guest has taken the block before.
         """
         file = f"{FOLDER}/{name}"
-        self.order(f"take {file} {len(data)}")
-        for at in range(0, len(data), BLOCK):
-            self._await_block(file, at // BLOCK, timeout)
-            self._write(data[at:at + BLOCK])
+        self.order(f"take {file} {len(data)} {self._block}")
+        for at in range(0, len(data), self._block):
+            self._await_block(file, at // self._block, timeout)
+            self._write(data[at:at + self._block])
         return file
 
     def _await_block(self, file, number, timeout):
@@ -308,7 +388,9 @@ class Guest(pair.Guest):
         try:
             self._socket.sendall(data)
         except OSError as error:
-            raise GuestError(f"{self.name} takes no orders ({error.strerror}); "
+            # A part of the bytes may have been sent.
+            self._close_orders()
+            raise GuestError(f"{self.name} takes no orders ({error}); "
                              f"{self.trouble()}") from error
 
     def lines(self, name):
@@ -317,23 +399,20 @@ class Guest(pair.Guest):
         return self._lines.setdefault(name, [])
 
     def _read(self):
-        """Reads results that are new; a line may begin before a move and end behind it."""
+        """Reads the lines that are new; moves add files to the results."""
+        self._keep(self._read_output.read(self._output))
         while True:
             path = self.results_path + (f".{self._part}" if self._part else "")
-            try:
-                with open(path, "rb") as file:
-                    file.seek(self._offset)
-                    found = file.read()
-            except FileNotFoundError:
-                found = b""
-            self._offset += len(found)
-            *whole, self._rest = (self._rest + found).split(b"\n")
-            for line in whole:
-                word, _, rest = line.partition(b" ")
-                self._lines.setdefault(to_text(word), []).append(rest)
+            self._keep(self._read_results.read(path))
             if self._part == self._moves:
                 return
-            self._part, self._offset = self._part + 1, 0
+            self._part += 1
+            self._read_results.next_file()
+
+    def _keep(self, lines):
+        for line in lines:
+            word, _, rest = line.partition(b" ")
+            self._lines.setdefault(to_text(word), []).append(rest)
 
     def said(self, name):
         """All that came under a name (`as NAME command`): objects, or texts."""
