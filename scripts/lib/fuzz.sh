@@ -5,7 +5,8 @@
 # sanitizers, in a build directory in the cache that belongs to this checkout.
 
 # The longest one first: scripts/test runs them side by side.
-FUZZ_TARGETS=(streams rings misses frames commands registers unplug slots provider)
+FUZZ_TARGETS=(streams whole rings misses frames commands registers unplug slots provider
+    params)
 
 fuzz_targets() { printf '%s\n' "${FUZZ_TARGETS[@]}"; }
 

@@ -132,6 +132,9 @@ static void fuzz_make(FuzzCard *c, uint8_t kind)
     UnetmmParams p;
 
     fuzz_params(&p, kind);
+    if (fuzz_target.params) {
+        fuzz_target.params(&p);
+    }
     if (c->h.made) {
         fake_driver_free(&c->d);
         fake_host_again(&c->h, &p);
@@ -141,7 +144,9 @@ static void fuzz_make(FuzzCard *c, uint8_t kind)
     memset(c->ep, 0, sizeof(c->ep));
     fake_driver_init(&c->d, &c->h);
     fake_driver_start(&c->d);
-    fuzz_open_all(c, kind);
+    if (!fuzz_target.bare) {
+        fuzz_open_all(c, kind);
+    }
     c->lenient = c->h.lenient = false;
     c->d.watch = true;
     if (fuzz_target.start) {

@@ -43,6 +43,8 @@ typedef struct FuzzCard {
 /* One file fills one. */
 typedef struct FuzzTarget {
     bool lenient;
+    bool bare;                          /* no spaces and endpoints but its own */
+    void (*params)(UnetmmParams *p);    /* changes them; may be NULL */
     void (*start)(FuzzCard *c);         /* after the card; may be NULL */
     void (*op)(FuzzCard *c, FuzzIn *in);
     void (*end)(FuzzCard *c);           /* after the input; may be NULL */

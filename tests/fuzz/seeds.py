@@ -819,9 +819,245 @@ def provider():
         connected + program(9, 0, 5) * 3 + program(9, 0, 3) + program(5) + look)
 
 
+# ---- fuzz-whole.c -----------------------------------------------------------
+
+# Endpoints of fuzz_scene.c: of each source and policy, then raw ones
+PINNED, REDIRECT, KTLB, UTLB, SHADOW_RNR, ODP_RNR, TLB_RNR, ODP_REDIRECT, BACKUP = \
+    range(1, 10)
+KERNEL, ETHERNET, ETHERNET_BACKUP = range(10, 13)
+TO_PAIR, TO_PEER, TO_LOCAL, TO_WIRE = range(4)
+# Of post_operation()
+W_SEND, W_WRITE, W_READ, W_ADD, W_SWAP, W_FENCE = range(6)
+W_INLINE, W_QUIET, W_NOTIFY, W_COUNT, W_KEYED, W_IMM, W_MORE = (
+    1 << n for n in range(7))
+# Opcodes of the wire
+DATAGRAM, _, SEND, ACK, P_WRITE, P_READ, P_ATOMIC, ANSWER, VOID = range(1, 10)
+ASK, LAST = 4, 2
+
+
+def whole_post(ep, op, to, at=0, n=3000, flags=0, how=0):
+    keyed = 0x20 | op
+    body = bytes([0, ep, keyed, to | how, flags])
+    if op not in (W_SEND, W_FENCE) and how & 8:
+        body += u16(256)
+    if op in (W_ADD, W_SWAP, W_FENCE):
+        return body
+    if flags & W_INLINE:
+        return body + bytes([n % 33])
+    return body + vaddr(at) + u16(n)
+
+
+def whole_buffers(ep, page=0, kind=3, size=5):
+    return bytes([0, ep, 0, kind << 6 | size << 3 | page])
+
+
+def whole_peer(ep, opcode, how=0, flags=0, size=0, where=0):
+    body = bytes([4, ep - 1 | (opcode - 1) << 4, how, flags])
+    if opcode == DATAGRAM:
+        return body + u16(size)
+    if opcode in (SEND, P_WRITE, ANSWER) and not flags & 0x10:
+        body += bytes([size // 3])
+    if opcode in (P_WRITE, P_READ, P_ATOMIC):
+        body += bytes([where])
+    return body
+
+
+def whole_answers(how=0x4f):
+    return bytes([7, 0, how])
+
+
+def whole_move(ep, what, place=0):
+    """BEGIN, GO, BACK, END are 0 to 3."""
+    return bytes([7, 6, ep - 1 | what << 4, place])
+
+
+def whole_arm(kind, n, *rest):
+    return bytes([7, 8, kind << 5 | n, *rest])
+
+
+def whole_object(kind, ep, ends, *rest):
+    return bytes([7, 10, kind << 5 | ends << 4 | ep - 1, *rest])
+
+
+def whole_pages(space, page, how=0):
+    return bytes([7, 12, space - 1 | how, page])
+
+
+def whole_refuse(after, n=1):
+    return bytes([12 | n - 1 << 4, after])
+
+
+def whole_time(ns):
+    return b"\x0f" + u16(ns)
+
+
+def whole_frame(ep, how, n, content=b""):
+    return bytes([0, ep, 0x20, how]) + u16(n) + content.ljust(
+        64 if how & 0x80 else 0, b"\0")
+
+
+def whole_ethernet(how, n, content=b""):
+    return bytes([11, how, n]) + content.ljust(26, b"\x01")
+
+
+def whole_between(ep, go_on):
+    """A process's operations to its neighbour, which has buffers."""
+    other = ((ep - 1) ^ 1) + 1
+    yield b"".join(whole_buffers(other, page) for page in (0, 2, 4))
+    for op in (W_SEND, W_WRITE, W_READ, W_ADD, W_SWAP, W_FENCE):
+        yield whole_post(ep, op, TO_PAIR) + go_on
+    yield whole_post(ep, W_SEND, TO_PAIR, 100, 20, W_INLINE | W_IMM) + go_on
+    yield whole_post(ep, W_WRITE, TO_PAIR, 100, 2500, W_NOTIFY) + go_on
+    yield whole_post(ep, W_WRITE, TO_PAIR, 0, 100, W_COUNT, 0x10) + go_on
+    yield whole_post(ep, W_WRITE, TO_PAIR, 0, 100, W_IMM | W_MORE, 0x20) + go_on
+    yield whole_post(ep, W_READ, TO_PAIR, 0, 2500, W_KEYED, 8) + go_on
+    yield bytes([0, other, 8]) + bytes([0, ep, 8]) + go_on
+
+
+def whole_station(ep, go_on):
+    """A peer's packets of each kind, and its answers."""
+    yield b"".join(whole_buffers(ep, page) for page in (0, 3, 6))
+    yield whole_peer(ep, SEND, flags=LAST | ASK, size=300) + go_on
+    yield whole_peer(ep, SEND, 0xa8, ASK | 0x10) + b"\x00" + go_on
+    yield whole_peer(ep, SEND, flags=ASK | 0x10) * 2 + go_on
+    yield whole_peer(ep, P_WRITE, flags=LAST | ASK, size=600, where=5) + go_on
+    yield whole_peer(ep, P_WRITE, flags=LAST | ASK, size=60, where=0x81) + go_on
+    yield whole_peer(ep, P_WRITE, flags=LAST | ASK, size=60, where=0x82) + go_on
+    yield whole_peer(ep, P_WRITE, flags=LAST | ASK, size=60, where=3) + go_on
+    yield whole_peer(ep, P_WRITE, flags=ASK | 0x10, where=9) * 2 + go_on
+    yield whole_peer(ep, P_READ, 100, ASK, where=4) * 2 + go_on
+    yield whole_peer(ep, P_ATOMIC, 0, ASK | 1, where=8) + go_on
+    yield whole_peer(ep, P_ATOMIC, 0, ASK, where=0x88) + go_on
+    yield whole_peer(ep, VOID, flags=ASK) + go_on
+    for op in (W_SEND, W_READ, W_ADD, W_WRITE):
+        yield whole_post(ep, op, TO_PEER, 0, 2000) + go_on
+        yield whole_peer(ep, ANSWER, flags=0x10) + whole_peer(ep, ANSWER, 1, 0x10)
+        yield whole_peer(ep, ANSWER, 0x20, 0, 8) + whole_peer(ep, ACK, 1)
+        yield whole_peer(ep, ACK, 0x48) + whole_peer(ep, ACK, 4) + go_on
+    yield whole_post(ep, W_WRITE, TO_PEER) + b"".join(
+        whole_peer(ep, ACK, kind << 3) + go_on for kind in (1, 4, 3, 2))
+
+
+def whole_ethernet_seeds():
+    """Raw endpoints: frames out, in, to groups, with offloads."""
+    ip = bytes([8, 2, 0x45, 0, 0, 60, 0, 0, 0, 0, 64, 17, 0, 0]) + bytes(8)
+    ip6 = bytes([0x86, 1, 0x60, 0, 0, 0, 0, 40, 6, 64]) + bytes(16)
+    buffers = b"".join(whole_buffers(ep, page) for ep in (11, 12)
+                       for page in (0, 3)) + whole_answers()
+    for ep in (KERNEL, ETHERNET, ETHERNET_BACKUP):
+        yield f"out-{ep}", buffers + b"".join(
+            whole_frame(ep, how, n) + whole_time(9000) + whole_answers() +
+            whole_time(20000) for how, n in (
+                (12, 100), (0x1b, 1500), (3, 0), (0x23, 900), (0x6b, 5000),
+                (0x2b, 300), (0x40, 60), (0x8b, 50)))
+    for how in (0x0b, 0x0c, 0x2b, 0x4c, 0x50, 0x8b, 3):
+        yield f"in-{how}", (
+            buffers + whole_arm(4, 1, 2) + whole_arm(5, 2, 1) + whole_arm(4, 3, 3) +
+            whole_arm(4, 4, 4) + b"".join(
+                whole_ethernet(how, n, content) + whole_answers() +
+                whole_time(2000) + whole_answers()
+                for n, content in ((60, ip), (200, ip), (90, ip6), (20, b""))) +
+            whole_arm(4, 0x11) + whole_ethernet(how, 90, ip))
+
+
+def whole_moves(ep, go_on):
+    """Parts of a region move while a peer writes, reads and adds there."""
+    writes = b"".join(
+        whole_peer(ep, P_WRITE, flags=LAST | ASK, size=n, where=at)
+        for at, n in ((5, 600), (0, 300), (25, 765))) + go_on
+    reads = whole_peer(ep, P_READ, 255, ASK, where=20) + go_on
+    adds = whole_peer(ep, P_ATOMIC, 0, ASK | 1, where=20) + go_on
+    yield writes + whole_move(ep, 0, 0x81) + writes + reads + adds
+    yield whole_move(ep, 1, 1) + writes + reads + adds
+    yield whole_move(ep, 0, 0xff) + whole_move(ep, 0, 5) + whole_move(ep, 0, 0x0c)
+    yield writes + reads + whole_move(ep, 2, 1) + writes + whole_move(ep, 3, 1)
+    yield whole_move(ep, 0, 0x11) + whole_move(ep, 1, 1) + writes
+    yield whole_object(3, ep - 1 if ep > 1 else 9, 1) + writes
+
+
+def whole():
+    """Programs for fuzz-whole.c."""
+    go_on = whole_answers() + whole_time(300) + whole_answers()
+    late = whole_time(60000)
+    for ep in range(1, 9):
+        yield f"between-{ep}", "roomy", b"".join(whole_between(ep, go_on)) + late
+        yield f"between-moved-{ep}", "slow", b"".join(
+            whole_between(ep, go_on + b"\x0d"))
+        yield f"station-{ep}", "roomy", b"".join(whole_station(ep, go_on)) + late
+        yield f"station-moved-{ep}", "slow", b"".join(
+            whole_station(ep, b"\x0d" + go_on))
+        yield f"region-{ep}", "slow" if ep & 1 else "roomy", b"".join(
+            whole_moves(ep, go_on))
+        yield f"later-{ep}", "slow-cramped", b"".join(
+            whole_station(ep, whole_answers(0x51) + whole_time(900) +
+                          whole_answers(0x0f)))
+    for name, content in whole_ethernet_seeds():
+        yield "ethernet-" + name, "slow" if "1" in name else "roomy", content
+    datagrams = b"".join(
+        whole_buffers(ep, page) for ep in (1, 3, 4, 9) for page in (0, 2)) + (
+            b"".join(whole_peer(ep, DATAGRAM, size=n) + go_on
+                     for ep in (1, 3, 4, 9) for n in (10, 1500, 5000)))
+    backup = whole_arm(2, 8, 6) + datagrams + whole_pages(6, 0) + (
+        whole_peer(9, DATAGRAM, size=200) * 4 + whole_answers(0x43) + b"\x0d" +
+        whole_buffers(9) * 4 + whole_answers(0x4f) + whole_pages(6, 2, 0x10) +
+        whole_peer(9, DATAGRAM, size=900) * 8 + whole_answers(0x51) * 2)
+    yield "backup", "roomy", backup
+    yield "backup-slow", "slow-cramped", backup
+    yield "datagrams", "roomy", datagrams + b"".join(
+        whole_post(ep, W_SEND, to, 100, n) + go_on
+        for ep in (1, 3, 4, 9) for to in (TO_LOCAL, TO_WIRE) for n in (20, 5000))
+    yield "counters", "roomy", b"".join(
+        whole_arm(0, n, n, 1) for n in range(8)) + b"".join(
+            whole_peer(ep, P_WRITE, flags=LAST | ASK, size=9, where=2) + go_on
+            for ep in (2, 4, 7)) * 3 + b"\x0d"
+    yield "pages-go", "slow", b"".join(
+        b"".join(whole_station(ep, whole_pages(space, page, how) + go_on))[:300]
+        for ep, space, page, how in ((5, 5, 0, 0x40), (6, 6, 1, 0x90), (4, 4, 2, 0xc0),
+                                     (2, 2, 0, 0)))
+    for after in (0, 2, 5, 9, 14):
+        yield f"refused-{after}", "roomy", b"".join(
+            whole_refuse(after + ep) + b"".join(
+                whole_station(ep, go_on + whole_refuse(after)))[:250]
+            for ep in (1, 2, 6))
+        yield f"refused-between-{after}", "slow", b"".join(
+            b"".join(whole_between(ep, go_on + whole_refuse(after + ep)))[:250]
+            for ep in (2, 5, 8))
+    yield "objects", "roomy", b"".join(
+        whole_object(kind, ep, ends, 0x21, 0, 1) + whole_post(ep, W_SEND, TO_PAIR) +
+        go_on for kind in range(8) for ep in (1, 2, 8) for ends in (1, 0))
+    stores = b"".join(bytes([10, page | size << 4, word]) for page in range(4)
+                      for size, word in ((0, 1), (3, 2), (3, 3)))
+    starts = b"".join(bytes([10, 0x80 | page, 1]) + u16(n) for page in (0, 2)
+                      for n in (8, 3000))
+    yield "stores", "roomy", (stores + starts + go_on) * 2 + b"\x0d" + late
+    yield "long", "slow", b"".join(
+        bytes([0, ep, 0x10, how]) + bytes([200] * (how & 15) + [50]) + go_on
+        for ep in (1, 3, 6) for how in (0x04, 0x4f, 0x87, 0xcf))
+    yield "control", "roomy", b"".join(
+        bytes([0, 0, 0x20, n, to]) + go_on for n in (0, 32) for to in (0, 1))
+    for name, ep in (("rnr", ODP_RNR), ("redirect", REDIRECT), ("utlb", UTLB)):
+        yield "changed-" + name, "slow", b"".join(
+            b"".join(whole_station(ep, go_on))[:150 + 40 * n] +
+            b"\x8d\x01" + stream_last(1 + 7 * n, n) for n in range(6))
+
+
+# ---- fuzz-params.c ----------------------------------------------------------
+
+
+def params():
+    """Programs for fuzz-params.c: one number at each of its limits."""
+    for number in range(29):
+        yield f"number-{number}", "roomy", b"".join(
+            bytes([1, number, value]) + b"\x02\x05\x01\x09\x40\xff\x7f"
+            for value in range(25))
+    yield "none", "roomy", b"\x00" * 8
+    yield "cut", "roomy", b"".join(b"\x00\x00" + u16(n) for n in range(0, 300, 20))
+
+
 TARGETS = {"rings": rings, "frames": frames, "commands": commands,
            "registers": registers, "slots": slots, "streams": streams,
-           "misses": misses, "unplug": unplug, "provider": provider}
+           "misses": misses, "unplug": unplug, "provider": provider,
+           "whole": whole, "params": params}
 
 
 def files():
