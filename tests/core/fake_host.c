@@ -501,12 +501,12 @@ static void check_no_rel(const UnetmmCore *core, uint32_t number)
 /* A channel that is over sends nothing, and waits for no packet. */
 static void check_over(const UnetmmRel *rel)
 {
-    const UnetmmRelTx *tx = rel ? &rel->tx : NULL;
+    const UnetmmSendWindow *tx = rel ? &rel->tx : NULL;
 
     if (!rel || rel->state == UNETMM_REL_OPEN) {
         return;
     }
-    assert_int_equal(tx->msg_next, tx->msg_end);
+    assert_int_equal(rel->msgs.next, rel->msgs.end);
     assert_false(tx->lost || tx->pending || tx->unplaced || tx->voids);
     assert_false(tx->paused || tx->again || tx->rewinding);
     assert_int_equal(tx->deadline_ns, INT64_MAX);

@@ -288,7 +288,7 @@ static void voids_follow(Fix *f, UnetmmCore *c, UnetmmRel *rel)
 
 LIE(all_gathered, t->done = t->desc.len)
 LIE(message_wraps,
-    unetmm_rel_msg(rel, rel->tx.msg_first)->segs[0].addr = -50ull)
+    unetmm_rel_msg(rel, rel->msgs.first)->segs[0].addr = -50ull)
 
 static void test_sends(void **state)
 {

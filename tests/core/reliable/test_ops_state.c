@@ -139,7 +139,7 @@ static void scene(Fix *f)
 
 static UnetmmRelMsg *msg(UnetmmRel *rel, uint32_t n)
 {
-    return unetmm_rel_msg(rel, rel->tx.msg_first + n);
+    return unetmm_rel_msg(rel, rel->msgs.first + n);
 }
 
 static UnetmmRelEarly *early(UnetmmRel *rel, uint32_t n)

@@ -1336,7 +1336,7 @@ static void test_saved_beyond(void **state)
     send_bytes(f, 3 * MTU, 1);
     f->h.spoilt = true;
     m = unetmm_rel_msg(f->h.core.eps[1].rels,
-                       f->h.core.eps[1].rels->tx.msg_first);
+                       f->h.core.eps[1].rels->msgs.first);
     assert_true(m->started);
     assert_int_equal(m->sent, MTU);
     for (unsigned i = 0; i < G_N_ELEMENTS(lies); i++) {

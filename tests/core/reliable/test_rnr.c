@@ -169,7 +169,7 @@ static void test_time(void **state)
 static void test_fails_paused(void **state)
 {
     Fix *f = *state;
-    const UnetmmRelTx *tx;
+    const UnetmmSendWindow *tx;
 
     open_as(f, usual);
     fake_insert(f->s1, PEER_PAGE(0), 1, NULL);

@@ -12,7 +12,6 @@
 #include "../abi/unetmm_host.h"
 #include "packet.h"
 
-#define UNETMM_REL_OVERTAKEN    3       /* later ones arrived: it is lost */
 #define UNETMM_REL_MAX_BACKOFF  7       /* a wait doubles so often */
 
 /* ---- Sent --------------------------------------------------------------- */
@@ -62,7 +61,7 @@ static void ack_fill(UnetmmCore *core, UnetmmRel *rel, struct unetmm_frame *f)
     unetmm_rel_grant(rel, f);
     if (rel->tx.probe) {
         f->flags |= UNETMM_WIRE_F_ASK;
-        rel->tx.probe = false;
+        unetmm_sendwin_probed(&rel->tx);
     }
     if (rel->state == UNETMM_REL_FAILED) {
         f->imm = UNETMM_ACK_FAILED;
@@ -129,7 +128,8 @@ void unetmm_rel_flush_acks(UnetmmCore *core)
 /* ---- Received ----------------------------------------------------------- */
 
 /* Does it speak of packets that were sent, and only of these? */
-static bool ack_possible(const UnetmmRelTx *tx, const struct unetmm_frame *f)
+static bool ack_possible(const UnetmmSendWindow *tx,
+                         const struct unetmm_frame *f)
 {
     uint32_t taken = f->psn - tx->cum;
     uint32_t beyond = tx->nxt - f->psn;     /* sent and not taken */
@@ -141,93 +141,16 @@ static bool ack_possible(const UnetmmRelTx *tx, const struct unetmm_frame *f)
     return beyond > 1 ? f->remote < 1ull << (beyond - 1) : !f->remote;
 }
 
-/* The peer has the packet.  False: it had said so before. */
-static bool ack_one(UnetmmRelTx *tx, uint32_t psn)
-{
-    uint32_t stamp = tx->stamps[psn % UNETMM_REL_WINDOW];
-    uint64_t bit = unetmm_rel_bit(psn);
-
-    if (tx->acked & bit) {
-        return false;
-    }
-    if ((int32_t)(stamp - tx->acked_stamp) > 0) {
-        tx->acked_stamp = stamp;
-    }
-    tx->acked |= bit;
-    tx->lost &= ~bit;
-    return true;
-}
-
-/* Over are those that the peer has taken, if no answer is missing. */
-static void ack_step_on(UnetmmRelTx *tx)
-{
-    while (tx->una != tx->cum && !(tx->pending & unetmm_rel_bit(tx->una))) {
-        uint64_t over = ~unetmm_rel_bit(tx->una);
-
-        tx->acked &= over;
-        tx->lost &= over;
-        tx->voids &= over;
-        tx->una++;
-    }
-}
-
-/* Takes over its news.  True: there is some. */
-static bool ack_news(UnetmmRelTx *tx, uint32_t cum, uint64_t bits)
-{
-    bool news = cum != tx->cum;
-
-    for (; tx->cum != cum; tx->cum++) {
-        ack_one(tx, tx->cum);
-    }
-    for (uint32_t i = 0; bits >> i && i < UNETMM_REL_WINDOW - 1; i++) {
-        if (bits >> i & 1) {
-            news |= ack_one(tx, cum + 1 + i);
-        }
-    }
-    /* The peer expects it, contrary to earlier acknowledgements. */
-    tx->aside = false;
-    if (tx->cum != tx->nxt) {
-        tx->acked &= ~unetmm_rel_bit(tx->cum);
-    }
-    return news;
-}
-
-/*
- * A packet after which enough others were sent that arrived is lost: some, as
- * frames may overtake each other a little; but one, when all before it were
- * probably lost, by a silence or a refusal, or a fault took its time.  Of a
- * request that the peer has the answer is lost, if enough others have theirs.
- */
-static void ack_find_lost(UnetmmRelTx *tx)
-{
-    int32_t enough = tx->retries || tx->refusals || tx->again ? 1 :
-                     UNETMM_REL_OVERTAKEN;
-
-    for (uint32_t psn = tx->una; psn != tx->nxt; psn++) {
-        uint64_t bit = unetmm_rel_bit(psn);
-        uint32_t stamp = tx->acked & bit ? tx->answered_stamp :
-                         tx->acked_stamp;
-        int32_t later = stamp - tx->stamps[psn % UNETMM_REL_WINDOW];
-
-        if ((!(tx->acked & bit) || (tx->pending & bit & ~tx->unplaced)) &&
-            later >= enough) {
-            tx->lost |= bit;
-        }
-    }
-}
-
-/* Sends all of whose packets have been taken. */
+/* Ends all sends of which each packet is over. */
 static void ack_end_sends(UnetmmRel *rel)
 {
-    UnetmmRelTx *tx = &rel->tx;
-
-    for (uint32_t i = tx->msg_first; i != tx->msg_next; i++) {
+    for (uint32_t i = rel->msgs.first; i != rel->msgs.next; i++) {
         UnetmmRelMsg *m = unetmm_rel_msg(rel, i);
 
         if (m->ended) {
             continue;
         }
-        if ((int32_t)(tx->una - m->first_psn -
+        if ((int32_t)(rel->tx.una - m->first_psn -
                       unetmm_rel_packets(m->len, rel->mtu)) < 0) {
             return;
         }
@@ -249,23 +172,20 @@ static void ack_abort_tx(UnetmmCore *core, UnetmmEp *ep, const UnetmmRel *rel)
 static void ack_not_ready(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                           uint32_t us)
 {
-    UnetmmRelTx *tx = &rel->tx;
+    uint32_t refusals = rel->tx.refusals;
 
-    /* Of the same pause, or of packets not on their way: no news. */
-    if (tx->paused || tx->una == tx->nxt ||
-        (tx->refusals && (tx->lost & unetmm_rel_bit(tx->una)))) {
+    if (!unetmm_sendwin_can_refuse(&rel->tx)) {
         return;
     }
-    if (rel->not_ready_retries && tx->refusals >= rel->not_ready_retries) {
+    if (rel->not_ready_retries && refusals >= rel->not_ready_retries) {
         unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_NOT_READY,
                         UNETMM_WHY_CHANNEL);
         return;
     }
-    /* None at all would have both ask and refuse at one moment for ever. */
+    /* A pause of 0 would have both sides ask and refuse at one moment. */
     us = MAX(1, MIN(us, UNETMM_REL_MAX_TIMEOUT_US)) <<
-         (rel->plain_rnr ? 0 : MIN(tx->refusals, UNETMM_REL_MAX_BACKOFF));
-    tx->refusals++;
-    tx->paused = true;
+         (rel->plain_rnr ? 0 : MIN(refusals, UNETMM_REL_MAX_BACKOFF));
+    unetmm_sendwin_refused(&rel->tx);
     unetmm_rel_arm_at(core, rel, core->ops->now_ns(core->host) +
                       MIN(us, UNETMM_REL_MAX_TIMEOUT_US) * 1000ll);
 }
@@ -273,11 +193,8 @@ static void ack_not_ready(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 /* The peer takes packets again: its pauses and refusals are over. */
 static void ack_ready(UnetmmCore *core, UnetmmRel *rel)
 {
-    UnetmmRelTx *tx = &rel->tx;
-
-    if (tx->paused) {
-        tx->paused = false;
-        tx->lost |= unetmm_rel_bit(tx->una);
+    if (rel->tx.paused) {
+        unetmm_sendwin_resumed(&rel->tx);
         unetmm_rel_arm(core, rel);
     }
 }
@@ -285,24 +202,14 @@ static void ack_ready(UnetmmCore *core, UnetmmRel *rel)
 void unetmm_rel_progress(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                          uint32_t cum, uint64_t bits, bool news)
 {
-    UnetmmRelTx *tx = &rel->tx;
-    uint32_t una = tx->una;
+    const UnetmmSendWindow *tx = &rel->tx;
 
-    if (!ack_news(tx, cum, bits) && !news) {
+    if (!unetmm_sendwin_acked(&rel->tx, cum, bits, news)) {
         return;
-    }
-    ack_step_on(tx);
-    ack_find_lost(tx);
-    tx->retries = 0;
-    if (tx->una != una) {
-        tx->refusals = 0;
-        tx->again = false;
-        tx->paused = false;
     }
     ack_end_sends(rel);
     ack_abort_tx(core, ep, rel);
     if (tx->una == tx->nxt) {
-        tx->deadline_ns = INT64_MAX;
         unetmm_rel_starve(core, ep, rel);
     } else if (!tx->paused) {
         unetmm_rel_arm(core, rel);
@@ -320,11 +227,11 @@ static const uint8_t reject_status[] = {
 /* Only a one-sided message on its way can be rejected. */
 static bool ack_may_reject(UnetmmRel *rel, const struct unetmm_frame *f)
 {
-    const UnetmmRelTx *tx = &rel->tx;
+    const UnetmmSendWindow *tx = &rel->tx;
     uint64_t bit = unetmm_rel_bit(f->psn);
 
     return f->offset < G_N_ELEMENTS(reject_status) &&
-           reject_status[f->offset] && unetmm_rel_flying(tx, f->psn) &&
+           reject_status[f->offset] && unetmm_sendwin_flies(tx, f->psn) &&
            ((tx->voids & bit) ||
             unetmm_rel_one_sided(unetmm_rel_msg_of(rel, f->psn)));
 }
@@ -333,7 +240,7 @@ static bool ack_may_reject(UnetmmRel *rel, const struct unetmm_frame *f)
 static void ack_rejected(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                          const struct unetmm_frame *f)
 {
-    UnetmmRelTx *tx = &rel->tx;
+    const UnetmmSendWindow *tx = &rel->tx;
     uint64_t bit = unetmm_rel_bit(f->psn);
 
     /* A request may be rejected after it was taken; nothing else may. */
@@ -347,18 +254,16 @@ static void ack_rejected(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         trace_unetmm_rel_rejected(ep->id, rel->channel, f->psn, f->offset);
         unetmm_rel_end_message(core, ep, rel, m, reject_status[f->offset]);
     }
-    if (unetmm_rel_flying(tx, f->psn) && f->psn == tx->cum) {
-        tx->acked &= ~bit;
-        tx->lost |= bit;
-    }
+    unetmm_sendwin_rejected(&rel->tx, f->psn);
 }
 
 /* Is it older than what has been heard already? */
-static bool ack_overtaken(const UnetmmRelTx *tx, const struct unetmm_frame *f)
+static bool ack_overtaken(const UnetmmSendWindow *tx,
+                          const struct unetmm_frame *f)
 {
     return f->imm == UNETMM_ACK_REJECTED ?
-           tx->una - f->psn - 1 < UNETMM_REL_WINDOW :
-           tx->cum - f->psn - 1 < UNETMM_REL_WINDOW;
+           unetmm_rel_before(f->psn, tx->una) :
+           unetmm_rel_before(f->psn, tx->cum);
 }
 
 static bool ack_believable(UnetmmRel *rel, const struct unetmm_frame *f)
@@ -373,14 +278,14 @@ static bool ack_believable(UnetmmRel *rel, const struct unetmm_frame *f)
         return f->imm <= UNETMM_ACK_FAILED && ack_possible(&rel->tx, f);
     }
     return ack_may_reject(rel, f) &&
-           (rel->tx.cum - f->psn - 1 < UNETMM_REL_WINDOW ||
+           (unetmm_rel_before(f->psn, rel->tx.cum) ||
             ack_possible(&rel->tx, f));
 }
 
 void unetmm_rel_ack(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                     const struct unetmm_frame *f)
 {
-    UnetmmRelTx *tx = &rel->tx;
+    const UnetmmSendWindow *tx = &rel->tx;
 
     if (rel->state != UNETMM_REL_OPEN) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_failed);
@@ -399,7 +304,7 @@ void unetmm_rel_ack(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         unetmm_rel_owe_ack(core, rel);
     }
     unetmm_rel_credit(ep, rel, f);
-    if (!(tx->cum - f->psn - 1 < UNETMM_REL_WINDOW)) {
+    if (!unetmm_rel_before(f->psn, tx->cum)) {
         unetmm_rel_progress(core, ep, rel, f->psn, f->remote, false);
     }
     if (f->imm == UNETMM_ACK_REJECTED) {
@@ -409,7 +314,8 @@ void unetmm_rel_ack(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         unetmm_count(core, ep, UNETMM_C_rel_nacks, 1);
         ack_not_ready(core, ep, rel, f->offset);
     } else if (f->imm == UNETMM_ACK_PENDING) {
-        unetmm_rel_pending(core, rel);
+        unetmm_sendwin_set_aside(&rel->tx);
+        unetmm_rel_arm(core, rel);
     } else if (f->imm == UNETMM_ACK_FAILED) {
         unetmm_rel_fail(core, ep, rel, NULL,
                         f->offset == UNETMM_WHY_BUFFER ?

@@ -230,7 +230,7 @@ uint32_t unetmm_rel_ahead(const UnetmmCore *core, const UnetmmMiss *miss,
     uint32_t at, i, len;
 
     /* The READ may have ended since. */
-    if (!unetmm_rel_answer_open(rel, psn)) {
+    if (!unetmm_sendwin_pends(&rel->tx, psn)) {
         return 0;
     }
     m = unetmm_rel_msg_of(rel, psn);
@@ -280,28 +280,11 @@ bool unetmm_rel_answer_aim(UnetmmRel *rel, const struct unetmm_frame *f,
     return true;
 }
 
-/* Requests whose answers had no place, or came behind one, go again. */
-static void answer_ask_again(UnetmmRelTx *tx)
-{
-    tx->again |= tx->unplaced != 0;
-    tx->lost |= tx->unplaced;
-    tx->unplaced = 0;
-}
-
-void unetmm_rel_rewind_check(UnetmmRel *rel)
-{
-    if (rel->tx.rewinding &&
-        !unetmm_rel_answer_open(rel, rel->tx.rewind_psn)) {
-        rel->tx.rewinding = false;
-        answer_ask_again(&rel->tx);
-    }
-}
-
 /* The peer has taken the request, and all before it. */
 static void answer_heard(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                          uint32_t psn, bool over)
 {
-    UnetmmRelTx *tx = &rel->tx;
+    const UnetmmSendWindow *tx = &rel->tx;
     bool later = psn - tx->una >= tx->cum - tx->una;
 
     unetmm_rel_progress(core, ep, rel, later ? psn + 1 : tx->cum, 0, over);
@@ -312,21 +295,7 @@ static void answer_heard(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 static void answer_accept(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                           const struct unetmm_frame *f)
 {
-    UnetmmRelTx *tx = &rel->tx;
-    uint64_t over = ~unetmm_rel_bit(f->psn);
-    uint32_t stamp = tx->stamps[f->psn % UNETMM_REL_WINDOW];
-
-    tx->pending &= over;
-    tx->unplaced &= over;
-    tx->lost &= over;
-    if ((int32_t)(stamp - tx->answered_stamp) > 0) {
-        tx->answered_stamp = stamp;
-    }
-    /* It may have been acknowledged long ago, and have gone again since. */
-    if ((int32_t)(stamp - tx->acked_stamp) > 0) {
-        tx->acked_stamp = stamp;
-    }
-    unetmm_rel_rewind_check(rel);
+    unetmm_sendwin_answered(&rel->tx, f->psn);
     unetmm_count(core, ep, UNETMM_C_rel_answers, 1);
     trace_unetmm_rel_answer(ep->id, rel->channel, f->psn, f->len);
     answer_heard(core, ep, rel, f->psn, true);
@@ -337,11 +306,7 @@ static void answer_unplaced(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                             const struct unetmm_frame *f,
                             enum unetmm_counter why)
 {
-    UnetmmRelTx *tx = &rel->tx;
-
-    tx->unplaced |= unetmm_rel_bit(f->psn);
-    tx->lost &= ~unetmm_rel_bit(f->psn);
-    tx->retries = 0;
+    unetmm_sendwin_unplaced(&rel->tx, f->psn);
     unetmm_rel_arm(core, rel);
     unetmm_recv_drop(core, ep, why);
     answer_heard(core, ep, rel, f->psn, false);
@@ -351,21 +316,15 @@ static void answer_unplaced(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 static void answer_rewind(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                           uint32_t psn)
 {
-    UnetmmRelTx *tx = &rel->tx;
-
-    if (!rel->rewinds) {
-        return;
-    }
-    unetmm_count(core, ep, UNETMM_C_rel_rewinds, !tx->rewinding);
-    if (!tx->rewinding || tx->rewind_psn - psn < UNETMM_REL_WINDOW) {
-        tx->rewinding = true;
-        tx->rewind_psn = psn;
+    if (rel->rewinds) {
+        unetmm_count(core, ep, UNETMM_C_rel_rewinds,
+                     unetmm_sendwin_rewind(&rel->tx, psn));
     }
 }
 
-static bool answer_out_of_turn(const UnetmmRelTx *tx, uint32_t psn)
+static bool answer_out_of_turn(const UnetmmSendWindow *tx, uint32_t psn)
 {
-    return tx->rewinding && psn - tx->rewind_psn - 1 < UNETMM_REL_WINDOW;
+    return tx->rewinding && unetmm_rel_before(tx->rewind_psn, psn);
 }
 
 static void answer_end(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
@@ -380,7 +339,7 @@ static void answer_lost(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                         uint32_t psn, enum unetmm_counter why)
 {
     unetmm_recv_drop(core, ep, why);
-    rel->tx.lost |= unetmm_rel_bit(psn);
+    unetmm_sendwin_lost(&rel->tx, psn);
 }
 
 static void answer_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
@@ -426,12 +385,6 @@ static void answer_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     }
 }
 
-bool unetmm_rel_answer_open(const UnetmmRel *rel, uint32_t psn)
-{
-    return unetmm_rel_flying(&rel->tx, psn) &&
-           (rel->tx.pending & unetmm_rel_bit(psn));
-}
-
 void unetmm_rel_answered(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                          const struct unetmm_frame *f, const uint8_t *payload)
 {
@@ -441,7 +394,7 @@ void unetmm_rel_answered(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_failed);
         return;
     }
-    if (!unetmm_rel_answer_open(rel, f->psn) ||
+    if (!unetmm_sendwin_pends(&rel->tx, f->psn) ||
         !unetmm_rel_answer_aim(rel, f, place)) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_answer);
         return;
@@ -457,7 +410,7 @@ static void answer_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                           const struct unetmm_frame *f, bool landed,
                           enum unetmm_counter why)
 {
-    if (!unetmm_rel_answer_open(rel, f->psn)) {
+    if (!unetmm_sendwin_pends(&rel->tx, f->psn)) {
         /* It has ended meanwhile; its completion waited for this. */
         return;
     }
@@ -477,29 +430,15 @@ const UnetmmRelOp unetmm_rel_op_answer = {
 
 /* ---- Pages for them ----------------------------------------------------- */
 
-/* Everything from there on, whether its answer has come or is on its way. */
-static void answer_go_back(UnetmmRel *rel)
-{
-    UnetmmRelTx *tx = &rel->tx;
-
-    for (uint32_t psn = tx->rewind_psn; unetmm_rel_flying(tx, psn); psn++) {
-        tx->unplaced |= tx->pending & unetmm_rel_bit(psn);
-    }
-}
-
 void unetmm_rel_answer_page(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                             uint8_t status)
 {
     uint32_t psn = rel->missed[UNETMM_REL_FAULT_ANSWER].psn;
 
-    if (status != UNETMM_ST_OK && unetmm_rel_answer_open(rel, psn)) {
+    if (status != UNETMM_ST_OK && unetmm_sendwin_pends(&rel->tx, psn)) {
         answer_end(core, ep, rel, psn, status);
     }
-    if (rel->state != UNETMM_REL_OPEN) {
-        return;
+    if (rel->state == UNETMM_REL_OPEN) {
+        unetmm_sendwin_place_came(&rel->tx);
     }
-    if (rel->tx.rewinding) {
-        answer_go_back(rel);
-    }
-    answer_ask_again(&rel->tx);
 }

@@ -30,7 +30,7 @@ UnetmmRel *unetmm_rel_new(UnetmmCore *core, UnetmmEp *ep, uint16_t slot)
     ep->rel_ops = &unetmm_channel_reliable;
     rel->ep = rel->share.ep = ep->id;
     rel->share.ops = &unetmm_rel_share;
-    rel->tx.deadline_ns = INT64_MAX;
+    unetmm_sendwin_wait(&rel->tx, INT64_MAX);
     rel->stores = (UnetmmStores) { .rel = rel, .ep = ep->id,
                                    .due_ns = INT64_MAX };
     unetmm_rel_attach(core, rel, slot);
@@ -70,8 +70,7 @@ static uint8_t rel_set(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
     rel->share.credits = cmd->recv_credits;
     rel->rewinds = cmd->flags & UNETMM_CHANNEL_F_REWIND;
     rel->plain_rnr = cmd->flags & UNETMM_CHANNEL_F_PLAIN_RNR;
-    rel->tx.limited = cmd->send_credits;
-    rel->tx.limit = cmd->send_psn + cmd->send_credits;
+    unetmm_sendwin_begin(&rel->tx, cmd->send_psn, cmd->send_credits);
     rel->channel = rel->share.channel = cmd->channel;
     rel->peer_ep = cmd->peer_ep;
     rel->peer_channel = cmd->peer_channel;
@@ -81,8 +80,6 @@ static uint8_t rel_set(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
     rel->not_ready_retries = cmd->not_ready_retries;
     rel->timeout_us = cmd->timeout_us ?: UNETMM_REL_TIMEOUT_US;
     rel->not_ready_us = cmd->not_ready_us ?: UNETMM_REL_NOT_READY_US;
-    rel->tx.una = rel->tx.cum = rel->tx.nxt = cmd->send_psn;
-    rel->tx.asked = cmd->send_psn - 1;
     rel->rx.nxt = cmd->recv_psn;
     rel->rx.along = UNETMM_REL_ALONG_FIRST;
     channel->rel = rel;
@@ -102,7 +99,7 @@ static void rel_clear(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel)
 static void rel_stop(UnetmmCore *core, UnetmmEp *ep)
 {
     for (UnetmmRel *rel = ep->rels; rel; rel = rel->next) {
-        rel->tx.deadline_ns = INT64_MAX;
+        unetmm_sendwin_wait(&rel->tx, INT64_MAX);
         unetmm_rel_drop_kept(core, rel);
         unetmm_rel_no_ack(core, rel);
         rel->rx.question = UNETMM_REL_NO_QUESTION;

@@ -24,8 +24,8 @@ static bool rel_send_moving(const UnetmmCore *core, const UnetmmEp *ep,
 static bool rel_send_due(const UnetmmCore *core, const UnetmmEp *ep,
                          UnetmmRel *rel)
 {
-    return rel->tx.msg_first != rel->tx.msg_end &&
-           unetmm_rel_msg(rel, rel->tx.msg_first)->ended &&
+    return rel->msgs.first != rel->msgs.end &&
+           unetmm_rel_msg(rel, rel->msgs.first)->ended &&
            !rel_send_moving(core, ep, rel);
 }
 
@@ -38,7 +38,7 @@ static bool rel_over(const UnetmmCore *core, const UnetmmEp *ep,
                      const UnetmmRel *rel)
 {
     return rel->state == UNETMM_REL_CLOSED &&
-           rel->tx.msg_first == rel->tx.msg_end && !rel->rx.giving_back &&
+           rel->msgs.first == rel->msgs.end && !rel->rx.giving_back &&
            ep->tx.rel != rel && core->rx->of != rel && !rel->share.used;
 }
 
@@ -93,7 +93,7 @@ static void unasked_said(UnetmmCore *core, UnetmmEp *ep, const UnetmmRelMsg *m)
 
 static bool rel_complete_send(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
 {
-    UnetmmRelMsg *m = unetmm_rel_msg(rel, rel->tx.msg_first);
+    UnetmmRelMsg *m = unetmm_rel_msg(rel, rel->msgs.first);
     struct unetmm_cqe cqe = {
         .opcode = UNETMM_CQE_SENT, .status = m->status, .cookie = m->cookie,
         .channel = rel->channel, .len = m->len,
@@ -114,7 +114,7 @@ static bool rel_complete_send(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
     }
     unetmm_count(core, ep, good ? UNETMM_C_sends_done : UNETMM_C_sends_failed,
                  1);
-    rel->tx.msg_first++;
+    rel->msgs.first++;
     ep->sq_waits = false;
     return true;
 }
@@ -171,12 +171,11 @@ void unetmm_rel_complete(UnetmmCore *core, UnetmmEp *ep)
 
 bool unetmm_rel_quiet(UnetmmRel *rel)
 {
-    const UnetmmRelTx *tx = &rel->tx;
     const UnetmmRelRx *rx = &rel->rx;
 
     return rel->state != UNETMM_REL_CLOSED &&
-           (tx->msg_first == tx->msg_end ||
-            !unetmm_rel_msg(rel, tx->msg_first)->ended) &&
+           (rel->msgs.first == rel->msgs.end ||
+            !unetmm_rel_msg(rel, rel->msgs.first)->ended) &&
            !rx->giving_back && !rx->landed &&
            rx->refused == UNETMM_REL_WANT_NOTHING &&
            !unetmm_rel_can_send(rel) && !unetmm_rel_can_answer(rel);

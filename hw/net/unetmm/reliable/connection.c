@@ -24,7 +24,7 @@ void unetmm_rel_due_at(UnetmmCore *core, const UnetmmRel *rel, int64_t when)
 
 void unetmm_rel_arm_at(UnetmmCore *core, UnetmmRel *rel, int64_t when)
 {
-    rel->tx.deadline_ns = when;
+    unetmm_sendwin_wait(&rel->tx, when);
     unetmm_rel_due_at(core, rel, when);
 }
 

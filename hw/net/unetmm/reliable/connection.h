@@ -1,11 +1,6 @@
 /*
  * unetmm: reliable channels: the state of one connection
  *
- * Packet numbers run freely over 32 bits.  Of two numbers of one window the
- * difference is looked at, never the order; a number from the peer is checked
- * against its possible range before it is used.  Slots and bits
- * of a packet are those of its number modulo UNETMM_REL_WINDOW.
- *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #ifndef UNETMM_CONNECTION_H
@@ -14,6 +9,7 @@
 #include "../aside/aside.h"
 #include "../port/port.h"
 #include "../store/store.h"
+#include "send_window.h"
 
 #define UNETMM_REL_MSGS         64      /* sends not completed, of a channel */
 #define UNETMM_REL_ALONG_NS     50000   /* an acknowledgement waits, at most */
@@ -55,38 +51,13 @@ typedef struct UnetmmRelMsg {
     };
 } UnetmmRelMsg;
 
-/* The sending side. */
-typedef struct UnetmmRelTx {
-    uint32_t una;               /* the oldest packet that is not over */
-    uint32_t cum;               /* the peer has taken all before it */
-    uint32_t nxt;               /* the next one that was never sent */
-    uint32_t asked;             /* the last one that asked for an answer */
-    uint32_t stamp;             /* transmissions so far ... */
-    uint32_t acked_stamp;       /* ... of the latest one acknowledged */
-    uint32_t answered_stamp;    /* ... of the latest request answered */
-    uint64_t acked;             /* bit: una..nxt, the peer has it */
-    uint64_t lost;              /* bit: to be sent again */
-    uint64_t pending;           /* bit: a request without its answer */
-    uint64_t unplaced;          /* bit: that came, and had no place */
-    uint64_t voids;             /* bit: only its number is sent any more */
-    uint32_t stamps[UNETMM_REL_WINDOW];     /* of the last transmission */
-    uint8_t msg[UNETMM_REL_WINDOW];         /* slot of its message */
-    /* Free-running; all between first and next are sent, but not completed. */
-    uint32_t msg_first, msg_next, msg_end;
-    UnetmmRelMsg msgs[UNETMM_REL_MSGS];
-    uint32_t retries;           /* timeouts since the last progress */
-    uint32_t refusals;          /* not ready, since the last progress */
-    bool again;                 /* requests went again since then */
-    bool rewinding;             /* no answer behind ... */
-    uint32_t rewind_psn;        /* ... this one's is taken */
-    bool paused;                /* not before deadline_ns */
-    bool limited;               /* new packets only up to ... */
-    uint32_t limit;             /* ... this number, without it */
-    bool starves;               /* it waits for that credit */
-    bool probe;                 /* the peer is asked for its state */
-    bool aside;                 /* the peer has cum, but not in its place */
-    int64_t deadline_ns;        /* INT64_MAX: nothing is waited for */
-} UnetmmRelTx;
+/* The sends of a channel; their numbers run freely. */
+typedef struct UnetmmRelMsgs {
+    /* All between first and next are sent, but not completed. */
+    uint32_t first, next, end;
+    uint8_t of[UNETMM_REL_WINDOW];      /* a packet's: its place in msg[] */
+    UnetmmRelMsg msg[UNETMM_REL_MSGS];
+} UnetmmRelMsgs;
 
 /* The thing that a refused packet waits for. */
 typedef enum UnetmmRelWant {
@@ -191,27 +162,17 @@ struct UnetmmRel {
     uint32_t timeout_us;
     uint32_t not_ready_us;      /* the peer is to wait, at first */
     UnetmmShare share;          /* of the system buffer */
-    UnetmmRelTx tx;
+    UnetmmSendWindow tx;
+    UnetmmRelMsgs msgs;
     UnetmmRelRx rx;
     UnetmmStores stores;
     UnetmmMiss *misses;         /* one for each UnetmmRelFault */
     UnetmmRelMissed missed[UNETMM_REL_MISSES];
 };
 
-static inline uint64_t unetmm_rel_bit(uint32_t psn)
-{
-    return 1ull << psn % UNETMM_REL_WINDOW;
-}
-
 static inline UnetmmRelMsg *unetmm_rel_msg(UnetmmRel *rel, uint32_t index)
 {
-    return &rel->tx.msgs[index % UNETMM_REL_MSGS];
-}
-
-/* Is the packet on its way? */
-static inline bool unetmm_rel_flying(const UnetmmRelTx *tx, uint32_t psn)
-{
-    return psn - tx->una < tx->nxt - tx->una;
+    return &rel->msgs.msg[index % UNETMM_REL_MSGS];
 }
 
 /* A packet's part of a region; its length depends on the opcode. */

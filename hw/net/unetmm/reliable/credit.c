@@ -33,27 +33,20 @@ bool unetmm_rel_granted(const UnetmmRel *rel, uint32_t psn)
 
 /* ---- Used --------------------------------------------------------------- */
 
-bool unetmm_rel_out_of_credits(const UnetmmRelTx *tx)
+bool unetmm_rel_starved(const UnetmmRel *rel)
 {
-    return tx->limited && (int32_t)(tx->limit - tx->nxt) <= 0;
-}
-
-bool unetmm_rel_starved(const UnetmmRelTx *tx)
-{
-    return unetmm_rel_out_of_credits(tx) && tx->msg_next != tx->msg_end;
+    return unetmm_sendwin_no_credit(&rel->tx) &&
+           rel->msgs.next != rel->msgs.end;
 }
 
 void unetmm_rel_starve(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
 {
-    UnetmmRelTx *tx = &rel->tx;
+    bool starved = unetmm_rel_starved(rel);
 
-    if (!unetmm_rel_starved(tx)) {
-        tx->starves = false;
-        return;
+    if (unetmm_sendwin_starve(&rel->tx, starved)) {
+        unetmm_count(core, ep, UNETMM_C_credit_waits, 1);
     }
-    unetmm_count(core, ep, UNETMM_C_credit_waits, !tx->starves);
-    tx->starves = true;
-    if (tx->deadline_ns == INT64_MAX) {
+    if (starved && rel->tx.deadline_ns == INT64_MAX) {
         unetmm_rel_arm(core, rel);
     }
 }
@@ -68,47 +61,8 @@ bool unetmm_rel_limit_ok(const struct unetmm_frame *f)
 void unetmm_rel_credit(const UnetmmEp *ep, UnetmmRel *rel,
                        const struct unetmm_frame *f)
 {
-    UnetmmRelTx *tx = &rel->tx;
-
-    if (!tx->limited || !(f->flags & UNETMM_WIRE_F_CREDIT) ||
-        (int32_t)(f->handle - tx->limit) <= 0) {
-        return;
+    if (f->flags & UNETMM_WIRE_F_CREDIT &&
+        unetmm_sendwin_credit(&rel->tx, f->handle)) {
+        trace_unetmm_rel_credit(ep->id, rel->channel, f->handle);
     }
-    tx->limit = f->handle;
-    trace_unetmm_rel_credit(ep->id, rel->channel, tx->limit);
-    if (tx->starves) {
-        tx->starves = false;
-        tx->retries = 0;
-        if (tx->una == tx->nxt) {
-            tx->deadline_ns = INT64_MAX;
-        }
-    }
-}
-
-/* ---- Asked for ---------------------------------------------------------- */
-
-bool unetmm_rel_probes(const UnetmmRelTx *tx)
-{
-    return tx->una == tx->nxt ? unetmm_rel_starved(tx) :
-           (tx->acked & unetmm_rel_bit(tx->una)) &&
-           !(tx->pending & unetmm_rel_bit(tx->una));
-}
-
-void unetmm_rel_probe(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
-{
-    rel->tx.probe = true;
-    unetmm_count(core, ep, UNETMM_C_credit_probes, 1);
-    unetmm_rel_owe_ack(core, rel);
-}
-
-void unetmm_rel_pending(UnetmmCore *core, UnetmmRel *rel)
-{
-    UnetmmRelTx *tx = &rel->tx;
-
-    tx->aside = true;
-    tx->acked |= unetmm_rel_bit(tx->cum);
-    tx->lost &= ~unetmm_rel_bit(tx->cum);
-    tx->paused = false;
-    tx->retries = tx->refusals = 0;
-    unetmm_rel_arm(core, rel);
 }

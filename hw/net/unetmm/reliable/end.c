@@ -46,9 +46,7 @@ void unetmm_rel_abort_tx(UnetmmCore *core, UnetmmEp *ep, const UnetmmRel *rel)
 static void rel_end_sends(UnetmmRel *rel, const UnetmmRelMsg *blame,
                           uint8_t status, uint8_t others)
 {
-    UnetmmRelTx *tx = &rel->tx;
-
-    for (uint32_t i = tx->msg_first; i != tx->msg_end; i++) {
+    for (uint32_t i = rel->msgs.first; i != rel->msgs.end; i++) {
         UnetmmRelMsg *m = unetmm_rel_msg(rel, i);
 
         if (m->ended) {
@@ -58,10 +56,8 @@ static void rel_end_sends(UnetmmRel *rel, const UnetmmRelMsg *blame,
         m->ended = true;
         m->status = m == blame ? status : others;
     }
-    tx->msg_next = tx->msg_end;
-    tx->lost = tx->pending = tx->unplaced = tx->voids = 0;
-    tx->paused = tx->again = tx->rewinding = false;
-    tx->deadline_ns = INT64_MAX;
+    rel->msgs.next = rel->msgs.end;
+    unetmm_sendwin_end(&rel->tx);
 }
 
 /* Common to the end of a channel in error and by a clear. */

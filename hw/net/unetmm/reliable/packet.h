@@ -70,13 +70,9 @@ void unetmm_rel_load_answer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                             UnetmmTransfer *t);
 void unetmm_rel_answered(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                          const struct unetmm_frame *f, const uint8_t *payload);
-/* Does the request wait for its answer? */
-bool unetmm_rel_answer_open(const UnetmmRel *rel, uint32_t psn);
 /* Where the answer goes.  False: it is not as long as was asked. */
 bool unetmm_rel_answer_aim(UnetmmRel *rel, const struct unetmm_frame *f,
                            UnetmmPlacement *place);
-/* Some requests have ended: is what others wait behind among them? */
-void unetmm_rel_rewind_check(UnetmmRel *rel);
 /* A page for an answer is there, or (status) never will be. */
 void unetmm_rel_answer_page(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                             uint8_t status);
@@ -101,19 +97,13 @@ bool unetmm_rel_quiet(UnetmmRel *rel);
 void unetmm_rel_grant(const UnetmmRel *rel, struct unetmm_frame *f);
 /* Has the peer had a credit for the packet, which is not before its turn? */
 bool unetmm_rel_granted(const UnetmmRel *rel, uint32_t psn);
-bool unetmm_rel_out_of_credits(const UnetmmRelTx *tx);
 /* Is there something to send, for which there is no credit? */
-bool unetmm_rel_starved(const UnetmmRelTx *tx);
+bool unetmm_rel_starved(const UnetmmRel *rel);
 /* Something was posted, or is over: from when on is it out of credits? */
 void unetmm_rel_starve(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel);
 bool unetmm_rel_limit_ok(const struct unetmm_frame *f);
 void unetmm_rel_credit(const UnetmmEp *ep, UnetmmRel *rel,
                        const struct unetmm_frame *f);
-/* The channel's time has ended: is there nothing to be sent again? */
-bool unetmm_rel_probes(const UnetmmRelTx *tx);
-void unetmm_rel_probe(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel);
-/* The peer has the packet that it expects, but not in its place. */
-void unetmm_rel_pending(UnetmmCore *core, UnetmmRel *rel);
 
 /* reliable/end.c */
 /* Gives the connection a place in core->rels, and the misses of that place. */

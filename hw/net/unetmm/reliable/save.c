@@ -106,9 +106,8 @@ static void msg_save(UnetmmStream *st, UnetmmRelMsg *m)
 static bool msg_sent_ok(const UnetmmRel *rel, const UnetmmRelMsg *m,
                         uint32_t index)
 {
-    const UnetmmRelTx *tx = &rel->tx;
-    uint32_t before = index - tx->msg_first;
-    uint32_t next = tx->msg_next - tx->msg_first;
+    uint32_t before = index - rel->msgs.first;
+    uint32_t next = rel->msgs.next - rel->msgs.first;
 
     if (before < next) {
         return m->ended || (m->started && m->sent == m->len);
@@ -121,7 +120,7 @@ static bool msg_sent_ok(const UnetmmRel *rel, const UnetmmRelMsg *m,
 }
 
 /* From `psn` on to `end` all are void.  False: one is not, or there is none. */
-static bool msgs_gap(const UnetmmRelTx *tx, uint32_t psn, uint32_t end)
+static bool msgs_gap(const UnetmmSendWindow *tx, uint32_t psn, uint32_t end)
 {
     if (end - psn > tx->nxt - psn) {
         return false;
@@ -135,9 +134,11 @@ static bool msgs_gap(const UnetmmRelTx *tx, uint32_t psn, uint32_t end)
 }
 
 /* The packets of one message, those that are on their way; *psn goes on. */
-static bool msg_tiles(UnetmmRelTx *tx, const UnetmmRelMsg *m, uint32_t index,
+static bool msg_tiles(UnetmmRel *rel, const UnetmmRelMsg *m, uint32_t index,
                       uint32_t end, uint32_t *psn)
 {
+    const UnetmmSendWindow *tx = &rel->tx;
+
     for (; *psn != end; (*psn)++) {
         uint64_t bit = unetmm_rel_bit(*psn);
 
@@ -145,7 +146,7 @@ static bool msg_tiles(UnetmmRelTx *tx, const UnetmmRelMsg *m, uint32_t index,
             ((tx->pending & bit) && !unetmm_rel_request(m))) {
             return false;
         }
-        tx->msg[*psn % UNETMM_REL_WINDOW] = index % UNETMM_REL_MSGS;
+        rel->msgs.of[*psn % UNETMM_REL_WINDOW] = index % UNETMM_REL_MSGS;
     }
     return true;
 }
@@ -156,10 +157,10 @@ static bool msg_tiles(UnetmmRelTx *tx, const UnetmmRelMsg *m, uint32_t index,
  */
 static bool msgs_tile(UnetmmRel *rel)
 {
-    UnetmmRelTx *tx = &rel->tx;
+    const UnetmmSendWindow *tx = &rel->tx;
     uint32_t psn = tx->una;
 
-    for (uint32_t i = tx->msg_first; i != tx->msg_end; i++) {
+    for (uint32_t i = rel->msgs.first; i != rel->msgs.end; i++) {
         const UnetmmRelMsg *m = unetmm_rel_msg(rel, i);
         uint32_t n = unetmm_rel_packets(m->sent, rel->mtu);
 
@@ -174,7 +175,7 @@ static bool msgs_tile(UnetmmRel *rel)
             }
             psn = m->first_psn;
         }
-        if (!msg_tiles(tx, m, i, m->first_psn + n, &psn)) {
+        if (!msg_tiles(rel, m, i, m->first_psn + n, &psn)) {
             return false;
         }
         /* Where its next packet begins follows from that one's number. */
@@ -187,9 +188,7 @@ static bool msgs_tile(UnetmmRel *rel)
 
 static void msgs_check(UnetmmStream *st, UnetmmRel *rel)
 {
-    UnetmmRelTx *tx = &rel->tx;
-
-    for (uint32_t i = tx->msg_first; i != tx->msg_end && !st->wrong; i++) {
+    for (uint32_t i = rel->msgs.first; i != rel->msgs.end && !st->wrong; i++) {
         UnetmmRelMsg *m = unetmm_rel_msg(rel, i);
 
         if (rel->state == UNETMM_REL_OPEN ? !msg_sent_ok(rel, m, i) :
@@ -204,19 +203,18 @@ static void msgs_check(UnetmmStream *st, UnetmmRel *rel)
 
 static void msgs_save(UnetmmStream *st, UnetmmRel *rel)
 {
-    UnetmmRelTx *tx = &rel->tx;
-    uint32_t used = tx->msg_end - tx->msg_first;
-    uint32_t next = tx->msg_next - tx->msg_first;
+    uint32_t used = rel->msgs.end - rel->msgs.first;
+    uint32_t next = rel->msgs.next - rel->msgs.first;
 
     used = unetmm_stream_choice(st, used, UNETMM_REL_MSGS + 1, "msgs");
     next = unetmm_stream_choice(st, next, used + 1, "msgs_begun");
     if (unetmm_stream_reads(st)) {
-        tx->msg_end = used;
-        tx->msg_next = next;
+        rel->msgs.end = used;
+        rel->msgs.next = next;
     }
     for (uint32_t i = 0; i < used && !st->wrong; i++) {
         unetmm_stream_enter(st, "msg", i);
-        msg_save(st, unetmm_rel_msg(rel, tx->msg_first + i));
+        msg_save(st, unetmm_rel_msg(rel, rel->msgs.first + i));
         unetmm_stream_leave(st);
     }
     if (unetmm_stream_reads(st) && !st->wrong) {
@@ -226,100 +224,22 @@ static void msgs_save(UnetmmStream *st, UnetmmRel *rel)
 
 /* ---- Sending ------------------------------------------------------------ */
 
-static uint64_t window_bits(uint32_t first, uint32_t end)
-{
-    uint64_t bits = 0;
-
-    for (; first != end; first++) {
-        bits |= unetmm_rel_bit(first);
-    }
-    return bits;
-}
-
-/* The bits of packets on their way do not contradict each other. */
-static bool tx_bits_ok(const UnetmmRel *rel)
-{
-    const UnetmmRelTx *tx = &rel->tx;
-    uint64_t window = window_bits(tx->una, tx->nxt);
-    uint64_t taken = window_bits(tx->una, tx->cum);
-
-    if (rel->state != UNETMM_REL_OPEN) {
-        return !tx->pending && !tx->unplaced && !tx->voids;
-    }
-    if (tx->cum != tx->nxt &&
-        tx->aside != !!(tx->acked & unetmm_rel_bit(tx->cum))) {
-        return false;
-    }
-    return !((tx->acked | tx->lost | tx->pending | tx->voids) & ~window) &&
-           !(tx->acked & tx->lost & ~tx->pending) && !(taken & ~tx->acked) &&
-           !(tx->pending & tx->voids) && !(tx->unplaced & ~tx->pending) &&
-           (tx->una == tx->cum || (tx->pending & unetmm_rel_bit(tx->una)));
-}
-
 static void deadline_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
 {
-    UnetmmRelTx *tx = &rel->tx;
-    int64_t now = core->ops->now_ns(core->host);
-    int64_t when = tx->deadline_ns;
-    bool armed = when != INT64_MAX;
+    const UnetmmSendWindow *tx = &rel->tx;
+    bool open = rel->state == UNETMM_REL_OPEN, armed;
+    int64_t when;
 
-    unetmm_stream_bool(st, &armed, "armed");
-    unetmm_stream_bool(st, &tx->paused, "paused");
-    if (armed) {
-        unetmm_stream_time(st, &when, now, UNETMM_REL_MAX_TIMEOUT_US * 1000ull,
-                           "when");
-        if (unetmm_stream_reads(st)) {
-            unetmm_rel_arm_at(core, rel, when);
-        }
+    unetmm_sendwin_save_deadline(st, &rel->tx, core->ops->now_ns(core->host),
+                                 &armed, &when);
+    if (armed && unetmm_stream_reads(st)) {
+        unetmm_rel_arm_at(core, rel, when);
     }
-    if ((rel->state != UNETMM_REL_OPEN && (armed || tx->paused)) ||
+    if ((!open && (armed || tx->paused)) ||
         (tx->paused && tx->una == tx->nxt) ||
-        (rel->state == UNETMM_REL_OPEN && !armed && tx->una != tx->nxt &&
-         !core->eps[rel->ep].error)) {
+        (open && !armed && tx->una != tx->nxt && !core->eps[rel->ep].error)) {
         unetmm_stream_refuse(st, "a channel waits for ever, or for nothing");
     }
-}
-
-static void tx_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
-{
-    UnetmmRelTx *tx = &rel->tx;
-    uint32_t flying = tx->nxt - tx->una;
-    uint32_t taken = tx->cum - tx->una;
-
-    unetmm_stream_u32(st, &tx->una, "una");
-    flying = unetmm_stream_choice(st, flying, UNETMM_REL_WINDOW + 1, "flying");
-    tx->nxt = tx->una + flying;
-    taken = unetmm_stream_choice(st, taken, flying + 1, "taken");
-    tx->cum = tx->una + taken;
-    unetmm_stream_u32(st, &tx->asked, "asked");
-    unetmm_stream_u32(st, &tx->stamp, "stamp");
-    unetmm_stream_u32(st, &tx->acked_stamp, "acked_stamp");
-    unetmm_stream_u64(st, &tx->acked, "acked");
-    unetmm_stream_u64(st, &tx->lost, "lost");
-    unetmm_stream_u32(st, &tx->answered_stamp, "answered_stamp");
-    unetmm_stream_u64(st, &tx->pending, "pending");
-    unetmm_stream_u64(st, &tx->unplaced, "unplaced");
-    unetmm_stream_u64(st, &tx->voids, "voids");
-    for (uint32_t psn = tx->una; psn != tx->nxt; psn++) {
-        unetmm_stream_enter(st, "stamps", psn - tx->una);
-        unetmm_stream_u32(st, &tx->stamps[psn % UNETMM_REL_WINDOW], NULL);
-        unetmm_stream_leave(st);
-    }
-    tx->retries = unetmm_stream_choice(st, tx->retries, 256, "retries");
-    unetmm_stream_u32(st, &tx->refusals, "refusals");
-    unetmm_stream_bool(st, &tx->again, "again");
-    unetmm_stream_bool(st, &tx->rewinding, "rewinding");
-    unetmm_stream_u32(st, &tx->rewind_psn, "rewind_psn");
-    unetmm_stream_bool(st, &tx->limited, "limited");
-    unetmm_stream_u32(st, &tx->limit, "limit");
-    unetmm_stream_bool(st, &tx->starves, "starves");
-    unetmm_stream_bool(st, &tx->probe, "probe");
-    unetmm_stream_bool(st, &tx->aside, "aside");
-    if (!tx_bits_ok(rel)) {
-        unetmm_stream_refuse(st, "a packet is on its way and is not");
-    }
-    msgs_save(st, rel);
-    deadline_save(st, core, rel);
 }
 
 /* ---- Receiving ---------------------------------------------------------- */
@@ -639,7 +559,9 @@ static void rel_numbers_save(UnetmmStream *st, UnetmmCore *core,
         unetmm_rel_owe_ack(core, rel);
     }
     unetmm_stream_enter(st, "tx", UNETMM_STREAM_ONE);
-    tx_save(st, core, rel);
+    unetmm_sendwin_save(st, &rel->tx, rel->state == UNETMM_REL_OPEN);
+    msgs_save(st, rel);
+    deadline_save(st, core, rel);
     unetmm_stream_leave(st);
     unetmm_stream_enter(st, "rx", UNETMM_STREAM_ONE);
     rx_save(st, core, rel);

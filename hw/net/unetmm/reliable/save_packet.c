@@ -165,7 +165,7 @@ static bool landing_answer_ok(UnetmmCore *core, UnetmmRel *rel)
     const UnetmmPlacement *was = &core->rx->place;
     UnetmmPlacement *now = core->place;
 
-    return !unetmm_rel_answer_open(rel, core->rx->header.psn) ||
+    return !unetmm_sendwin_pends(&rel->tx, core->rx->header.psn) ||
            (unetmm_rel_answer_aim(rel, &core->rx->header, now) &&
             unetmm_recv_same_pieces(now, was));
 }
@@ -246,7 +246,7 @@ static bool packet_ok(const UnetmmTransfer *tx)
     if (tx->needless || !unetmm_rel_wanted(rel, tx->psn)) {
         return true;
     }
-    return (tx->psn != rel->tx.nxt || rel->tx.msg_next != rel->tx.msg_end) &&
+    return (tx->psn != rel->tx.nxt || rel->msgs.next != rel->msgs.end) &&
            tx->desc.len == unetmm_rel_packet_len(rel, tx->psn);
 }
 

@@ -18,45 +18,32 @@
 #include "../abi/unetmm_host.h"
 #include "packet.h"
 
-/*
- * The oldest packet may be a request that the peer has, and whose answer waits
- * for a page of ours: then the one that it does not have is another.
- */
-static uint64_t rel_unheard(const UnetmmRelTx *tx)
-{
-    return tx->cum != tx->nxt ? unetmm_rel_bit(tx->cum) & ~tx->acked : 0;
-}
-
 static void rel_expired(UnetmmCore *core, UnetmmRel *rel)
 {
     UnetmmEp *ep = &core->eps[rel->ep];
-    UnetmmRelTx *tx = &rel->tx;
-    uint64_t oldest = unetmm_rel_bit(tx->una);
+    const UnetmmSendWindow *tx = &rel->tx;
 
-    if (tx->una == tx->nxt && !unetmm_rel_starved(tx)) {
-        tx->deadline_ns = INT64_MAX;
+    if (tx->una == tx->nxt && !unetmm_rel_starved(rel)) {
+        unetmm_sendwin_wait(&rel->tx, INT64_MAX);
         return;
     }
     if (tx->paused) {
-        tx->paused = false;
-        tx->lost |= oldest;
+        unetmm_sendwin_resumed(&rel->tx);
         trace_unetmm_rel_resumed(ep->id, rel->channel, tx->una);
-    } else if (!(tx->lost & oldest)) {
+    } else if (!(tx->lost & unetmm_rel_bit(tx->una))) {
         if (tx->retries >= rel->retries) {
             unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_TIMEOUT,
                             UNETMM_WHY_CHANNEL);
             return;
         }
-        tx->retries++;
-        if (unetmm_rel_probes(tx)) {
-            unetmm_rel_probe(core, ep, rel);
-        } else {
-            tx->lost |= oldest | rel_unheard(tx);
+        if (unetmm_sendwin_timed_out(&rel->tx)) {
+            unetmm_count(core, ep, UNETMM_C_credit_probes, 1);
+            unetmm_rel_owe_ack(core, rel);
         }
         unetmm_count(core, ep, UNETMM_C_rel_timeouts, 1);
         trace_unetmm_rel_timeout(ep->id, rel->channel, tx->una, tx->retries);
     }
-    /* Else: it has not been sent again yet, so there is nothing to miss. */
+    /* Else packet una has not been sent again yet: nothing can be missed. */
     unetmm_rel_arm(core, rel);
     unetmm_rel_wake(ep, rel);
     unetmm_engine_queue(core, ep);

@@ -140,19 +140,18 @@ UnetmmPosted unetmm_rel_post(UnetmmCore *core, UnetmmEp *ep,
                              const uint8_t *data)
 {
     UnetmmRel *rel = channel->rel;
-    UnetmmRelTx *tx = &rel->tx;
     UnetmmRelMsg *m;
 
     if (rel->state != UNETMM_REL_OPEN) {
         /* In order, also then. */
-        return tx->msg_first == tx->msg_end ? UNETMM_POST_FAILED :
+        return rel->msgs.first == rel->msgs.end ? UNETMM_POST_FAILED :
                UNETMM_POST_FULL;
     }
     if (!unetmm_window_flush(core, ep, &rel->stores) ||
-        tx->msg_end - tx->msg_first == UNETMM_REL_MSGS) {
+        rel->msgs.end - rel->msgs.first == UNETMM_REL_MSGS) {
         return UNETMM_POST_FULL;
     }
-    m = unetmm_rel_msg(rel, tx->msg_end++);
+    m = unetmm_rel_msg(rel, rel->msgs.end++);
     memset(m, 0, sizeof(*m));
     m->op = d->opcode;
     m->cookie = d->cookie;
@@ -180,12 +179,13 @@ UnetmmPosted unetmm_rel_post(UnetmmCore *core, UnetmmEp *ep,
  */
 static bool rel_atomics_full(const UnetmmRel *rel)
 {
-    const UnetmmRelTx *tx = &rel->tx;
+    const UnetmmSendWindow *tx = &rel->tx;
     uint32_t n = 0;
 
     for (uint32_t psn = tx->una; tx->pending && psn != tx->nxt; psn++) {
         uint64_t bit = unetmm_rel_bit(psn);
-        const UnetmmRelMsg *m = &tx->msgs[tx->msg[psn % UNETMM_REL_WINDOW]];
+        uint8_t of = rel->msgs.of[psn % UNETMM_REL_WINDOW];
+        const UnetmmRelMsg *m = &rel->msgs.msg[of];
 
         if (!(tx->voids & bit) && m->operands && (n || tx->pending & bit)) {
             n++;
@@ -196,11 +196,11 @@ static bool rel_atomics_full(const UnetmmRel *rel)
 
 static bool rel_window_open(const UnetmmRel *rel)
 {
-    const UnetmmRelTx *tx = &rel->tx;
+    const UnetmmSendWindow *tx = &rel->tx;
 
-    return tx->nxt - tx->una < UNETMM_REL_WINDOW &&
-           tx->msg_next != tx->msg_end && !unetmm_rel_out_of_credits(tx) &&
-           (!tx->msgs[tx->msg_next % UNETMM_REL_MSGS].operands ||
+    return unetmm_sendwin_room(tx) && rel->msgs.next != rel->msgs.end &&
+           !unetmm_sendwin_no_credit(tx) &&
+           (!rel->msgs.msg[rel->msgs.next % UNETMM_REL_MSGS].operands ||
             !rel_atomics_full(rel));
 }
 
@@ -211,7 +211,7 @@ static bool rel_window_open(const UnetmmRel *rel)
  */
 bool unetmm_rel_can_send(const UnetmmRel *rel)
 {
-    const UnetmmRelTx *tx = &rel->tx;
+    const UnetmmSendWindow *tx = &rel->tx;
 
     if (rel->state != UNETMM_REL_OPEN || tx->paused) {
         return false;
@@ -222,24 +222,13 @@ bool unetmm_rel_can_send(const UnetmmRel *rel)
     return tx->lost || rel_window_open(rel);
 }
 
-/* The oldest lost packet, or else the next new one. */
-static uint32_t rel_pick(const UnetmmRelTx *tx)
-{
-    uint32_t psn = tx->una;
-
-    while (psn != tx->nxt && !(tx->lost & unetmm_rel_bit(psn))) {
-        psn++;
-    }
-    return psn;
-}
-
 /* The message of a packet that was sent, or is the next to be. */
 UnetmmRelMsg *unetmm_rel_msg_of(UnetmmRel *rel, uint32_t psn)
 {
     if (psn == rel->tx.nxt) {
-        return unetmm_rel_msg(rel, rel->tx.msg_next);
+        return unetmm_rel_msg(rel, rel->msgs.next);
     }
-    return unetmm_rel_msg(rel, rel->tx.msg[psn % UNETMM_REL_WINDOW]);
+    return unetmm_rel_msg(rel, rel->msgs.of[psn % UNETMM_REL_WINDOW]);
 }
 
 static uint32_t rel_offset_of(const UnetmmRel *rel, const UnetmmRelMsg *m,
@@ -257,18 +246,12 @@ uint32_t unetmm_rel_packet_bytes(UnetmmRel *rel, uint32_t psn,
     return MIN(rel->mtu, m->len - *offset);
 }
 
-/* Is it one that goes out as VOID? */
-static bool rel_void(const UnetmmRelTx *tx, uint32_t psn)
-{
-    return psn != tx->nxt && (tx->voids & unetmm_rel_bit(psn));
-}
-
 uint32_t unetmm_rel_packet_len(UnetmmRel *rel, uint32_t psn)
 {
     const UnetmmRelMsg *m;
     uint32_t at;
 
-    if (rel_void(&rel->tx, psn)) {
+    if (unetmm_sendwin_is_void(&rel->tx, psn)) {
         return 0;
     }
     m = unetmm_rel_msg_of(rel, psn);
@@ -332,7 +315,7 @@ bool unetmm_rel_next(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t)
         !(rel->rx.answered && unetmm_rel_can_send(rel))) {
         unetmm_rel_load_answer(core, ep, rel, t);
     } else {
-        rel_load(core, rel, rel_pick(&rel->tx), t);
+        rel_load(core, rel, unetmm_sendwin_pick(&rel->tx), t);
         rel->rx.answered = false;
     }
     /* The others are before it the next time. */
@@ -343,41 +326,32 @@ bool unetmm_rel_next(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t)
 /* Does the peer still need it?  It may have been acknowledged since. */
 bool unetmm_rel_wanted(const UnetmmRel *rel, uint32_t psn)
 {
-    const UnetmmRelTx *tx = &rel->tx;
-    uint64_t bit = unetmm_rel_bit(psn);
-
     return rel->state == UNETMM_REL_OPEN &&
-           (psn == tx->nxt ||
-            (unetmm_rel_flying(tx, psn) &&
-             (!(tx->acked & bit) || (tx->pending & bit))));
+           unetmm_sendwin_needs(&rel->tx, psn);
 }
 
-/* A packet goes out for the first time: its number is given. */
-static void rel_first_time(UnetmmRel *rel, UnetmmRelMsg *m)
+/* A packet goes out for the first time: the message goes on by it. */
+static void rel_first_time(UnetmmRel *rel, UnetmmRelMsg *m, uint32_t psn)
 {
-    UnetmmRelTx *tx = &rel->tx;
-    uint64_t bit = unetmm_rel_bit(tx->nxt);
     uint32_t at;
 
-    m->sent += unetmm_rel_packet_bytes(rel, tx->nxt, &at);
+    m->sent += unetmm_rel_packet_bytes(rel, psn, &at);
     if (!m->started) {
         m->started = true;
-        m->first_psn = tx->nxt;
+        m->first_psn = psn;
     }
-    tx->msg[tx->nxt % UNETMM_REL_WINDOW] = tx->msg_next % UNETMM_REL_MSGS;
-    tx->acked &= ~bit;
-    tx->pending &= ~bit;
-    tx->pending |= kinds[m->op].request ? bit : 0;
-    tx->nxt++;
+    rel->msgs.of[psn % UNETMM_REL_WINDOW] = rel->msgs.next % UNETMM_REL_MSGS;
     if (m->sent == m->len) {
-        tx->msg_next++;
+        rel->msgs.next++;
     }
 }
 
 /* An answer is asked for when none would come unasked soon. */
-static bool rel_should_ask(const UnetmmEp *ep, const UnetmmRelTx *tx,
+static bool rel_should_ask(const UnetmmEp *ep, const UnetmmRel *rel,
                            uint32_t psn, bool again)
 {
+    const UnetmmSendWindow *tx = &rel->tx;
+
     if (!again && tx->limited && psn + 1 == tx->limit) {
         return true;
     }
@@ -386,7 +360,7 @@ static bool rel_should_ask(const UnetmmEp *ep, const UnetmmRelTx *tx,
     }
     return again || tx->nxt - tx->una == UNETMM_REL_WINDOW ||
            psn - tx->asked >= UNETMM_REL_ASK_EVERY ||
-           (tx->msg_next == tx->msg_end && ep->sq_prod == ep->sq_cons);
+           (rel->msgs.next == rel->msgs.end && ep->sq_prod == ep->sq_cons);
 }
 
 /* m NULL: the packet is void. */
@@ -407,9 +381,9 @@ static void rel_packet_header(UnetmmCore *core, UnetmmEp *ep,
         bytes = unetmm_rel_packet_bytes(rel, t->psn, &at);
         kinds[m->op].fill(m, f, at, bytes);
     }
-    if (rel_should_ask(ep, &rel->tx, t->psn, again)) {
+    if (rel_should_ask(ep, rel, t->psn, again)) {
         f->flags |= UNETMM_WIRE_F_ASK;
-        rel->tx.asked = t->psn;
+        unetmm_sendwin_asks(&rel->tx, t->psn);
     }
     unetmm_rel_go_along(core, ep, rel, f);
 }
@@ -419,18 +393,15 @@ static void rel_account(UnetmmCore *core, UnetmmEp *ep,
                         const UnetmmTransfer *t)
 {
     UnetmmRel *rel = t->rel;
-    UnetmmRelTx *tx = &rel->tx;
-    bool again = t->psn != tx->nxt;
-    bool empty = rel_void(tx, t->psn);
+    bool again = t->psn != rel->tx.nxt;
+    bool empty = unetmm_sendwin_is_void(&rel->tx, t->psn);
     UnetmmRelMsg *m = empty ? NULL : unetmm_rel_msg_of(rel, t->psn);
 
     if (!again) {
-        rel_first_time(rel, m);
+        rel_first_time(rel, m, t->psn);
     }
-    tx->stamps[t->psn % UNETMM_REL_WINDOW] = ++tx->stamp;
-    tx->lost &= ~unetmm_rel_bit(t->psn);
-    tx->unplaced &= ~unetmm_rel_bit(t->psn);
-    if (tx->deadline_ns == INT64_MAX) {
+    unetmm_sendwin_sent(&rel->tx, t->psn, !empty && kinds[m->op].request);
+    if (rel->tx.deadline_ns == INT64_MAX) {
         unetmm_rel_arm(core, rel);
     }
     rel_packet_header(core, ep, t, m, again);
@@ -491,7 +462,8 @@ static void rel_complete(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t)
     UnetmmRelMsg *m;
 
     unetmm_rel_let_go(core, t);
-    if (over || !unetmm_rel_wanted(rel, psn) || rel_void(&rel->tx, psn)) {
+    if (over || !unetmm_rel_wanted(rel, psn) ||
+        unetmm_sendwin_is_void(&rel->tx, psn)) {
         return;
     }
     m = unetmm_rel_msg_of(rel, psn);
@@ -499,7 +471,7 @@ static void rel_complete(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t)
         /* The peer has seen nothing of it: only this send fails. */
         m->ended = true;
         m->status = status;
-        rel->tx.msg_next++;
+        rel->msgs.next++;
         return;
     }
     if (kinds[m->op].one_sided) {
@@ -521,9 +493,9 @@ static void rel_abort_message(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                               const UnetmmRelMsg *m)
 {
     if (ep->tx.rel == rel && !ep->tx.answer &&
-        (ep->tx.psn == rel->tx.nxt || unetmm_rel_flying(&rel->tx,
-                                                        ep->tx.psn)) &&
-        !rel_void(&rel->tx, ep->tx.psn) &&
+        (ep->tx.psn == rel->tx.nxt ||
+         unetmm_sendwin_flies(&rel->tx, ep->tx.psn)) &&
+        !unetmm_sendwin_is_void(&rel->tx, ep->tx.psn) &&
         unetmm_rel_msg_of(rel, ep->tx.psn) == m) {
         unetmm_rel_abort_tx(core, ep, rel);
     }
@@ -532,26 +504,21 @@ static void rel_abort_message(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 void unetmm_rel_end_message(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                             UnetmmRelMsg *m, uint8_t status)
 {
-    UnetmmRelTx *tx = &rel->tx;
+    const UnetmmSendWindow *tx = &rel->tx;
 
     rel_abort_message(core, ep, rel, m);
     for (uint32_t psn = tx->una; psn != tx->nxt; psn++) {
-        uint64_t bit = unetmm_rel_bit(psn);
-
-        if (!(tx->voids & bit) && unetmm_rel_msg_of(rel, psn) == m) {
-            tx->voids |= bit;
-            tx->pending &= ~bit;
-            tx->unplaced &= ~bit;
-            /* At once: the peer waits for each of them. */
-            tx->lost = (tx->lost & ~bit) | (tx->acked & bit ? 0 : bit);
+        if (!unetmm_sendwin_is_void(tx, psn) &&
+            unetmm_rel_msg_of(rel, psn) == m) {
+            unetmm_sendwin_void(&rel->tx, psn);
         }
     }
-    unetmm_rel_rewind_check(rel);
+    unetmm_sendwin_rewound(&rel->tx);
     m->ended = true;
     m->status = status;
-    if (tx->msg_next != tx->msg_end &&
-        unetmm_rel_msg(rel, tx->msg_next) == m) {
-        tx->msg_next++;
+    if (rel->msgs.next != rel->msgs.end &&
+        unetmm_rel_msg(rel, rel->msgs.next) == m) {
+        rel->msgs.next++;
     }
     unetmm_rel_progress(core, ep, rel, tx->cum, 0, true);
 }

@@ -14,14 +14,13 @@
 static UnetmmRelMsg *unasked_new(UnetmmRel *rel, UnetmmRelUnasked unasked,
                                  uint16_t import)
 {
-    UnetmmRelTx *tx = &rel->tx;
     UnetmmRelMsg *m;
 
     if (rel->state != UNETMM_REL_OPEN ||
-        tx->msg_end - tx->msg_first == UNETMM_REL_MSGS) {
+        rel->msgs.end - rel->msgs.first == UNETMM_REL_MSGS) {
         return NULL;
     }
-    m = unetmm_rel_msg(rel, tx->msg_end++);
+    m = unetmm_rel_msg(rel, rel->msgs.end++);
     memset(m, 0, sizeof(*m));
     m->op = UNETMM_OP_WRITE;
     m->flags = UNETMM_SQE_F_QUIET;
@@ -66,7 +65,7 @@ static bool overrun_silent(const UnetmmCore *core, UnetmmEp *ep,
 static const UnetmmRelMsg *overrun_blame(const UnetmmCore *core, UnetmmEp *ep,
                                          UnetmmRel *rel)
 {
-    for (uint32_t i = rel->tx.msg_first; i != rel->tx.msg_end; i++) {
+    for (uint32_t i = rel->msgs.first; i != rel->msgs.end; i++) {
         const UnetmmRelMsg *m = unetmm_rel_msg(rel, i);
 
         if (!m->ended && !overrun_silent(core, ep, m)) {
