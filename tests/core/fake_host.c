@@ -510,7 +510,7 @@ static void check_over(const UnetmmRel *rel)
     assert_false(tx->lost || tx->pending || tx->unplaced || tx->voids);
     assert_false(tx->paused || tx->again || tx->rewinding);
     assert_int_equal(tx->deadline_ns, INT64_MAX);
-    assert_false(rel->rx.have || rel->rx.owed || rel->rx.refuse);
+    assert_false(rel->rx.have || rel->answers.owed || rel->rx.refuse);
     assert_int_equal(rel->rx.refused, UNETMM_REL_WANT_NOTHING);
 }
 
@@ -539,7 +539,7 @@ static uint32_t check_kept(const UnetmmRel *rel)
     uint32_t kept = 0;
 
     for (unsigned k = 0; k < UNETMM_REL_WINDOW; k++) {
-        kept += rel->rx.kept[k].frame != NULL;
+        kept += rel->kept[k].frame != NULL;
     }
     return kept;
 }
@@ -594,7 +594,7 @@ static void check_endpoints(const UnetmmCore *core)
         acks += core->acks[i / 64] >> i % 64 & 1;
         assert_true(!rel || core->timed[i / 64] >> i % 64 & 1 ||
                     (rel->tx.deadline_ns == INT64_MAX &&
-                     rel->rx.question != UNETMM_REL_WAITS));
+                     rel->along.question != UNETMM_REL_WAITS));
         kept += rel ? check_kept(rel) : 0;
         updates += rel ? check_updates(rel, shared) : 0;
     }

@@ -205,7 +205,7 @@ static void test_answer_overflow(void **state)
 
 static UnetmmQueued *kept(UnetmmRel *rel, uint32_t n)
 {
-    return &rel->rx.kept[(PEER_YOURS + n) % UNETMM_REL_WINDOW];
+    return &rel->kept[(PEER_YOURS + n) % UNETMM_REL_WINDOW];
 }
 
 static struct unetmm_frame *kept_head(UnetmmRel *rel, uint32_t n)
@@ -215,7 +215,7 @@ static struct unetmm_frame *kept_head(UnetmmRel *rel, uint32_t n)
 
 static UnetmmRelEarly *early(UnetmmRel *rel, uint32_t n)
 {
-    return &rel->rx.early[(PEER_YOURS + n) % UNETMM_REL_WINDOW];
+    return &rel->early[(PEER_YOURS + n) % UNETMM_REL_WINDOW];
 }
 
 /* A part of a SEND, whole, and a WRITE's header, both before their turn. */
@@ -394,7 +394,7 @@ static void landing_at(Fix *f, uint32_t n)
 static void landing(Fix *f)
 {
     landing_at(f, 1);
-    assert_int_equal(f->h.core.eps[1].rels->rx.run, 1000);
+    assert_int_equal(f->h.core.eps[1].rels->in.run, 1000);
 }
 
 /* Of a packet before its turn it is not known yet: one is missing between. */
@@ -403,7 +403,7 @@ static void landing_early(Fix *f)
     landing_at(f, 2);
 }
 
-LIE(endless_write, rel->rx.run = UNETMM_MAX_MESSAGE)
+LIE(endless_write, rel->in.run = UNETMM_MAX_MESSAGE)
 
 static void refused_miss(UnetmmMiss *miss)
 {
@@ -464,7 +464,7 @@ static void ended(Fix *f)
 
 LIE(ended_rejects, rel->rx.why = UNETMM_WHY_MEMORY)
 LIE(ended_rejects_late, rel->rx.late_why = UNETMM_WHY_MEMORY)
-LIE(ended_answers, rel->rx.owed = 1; rel->rx.asks[0].target.len = 8)
+LIE(ended_answers, rel->answers.owed = 1; rel->answers.asks[0].target.len = 8)
 LIE(no_state, rel->state = UNETMM_REL_CLOSED + 1)
 LIE(of_no_space, c->regions[PEER_REGION + 1].last_space = 0)
 LIE(beyond_spaces, c->regions[PEER_REGION + 1].last_space = c->params.spaces)
@@ -494,17 +494,17 @@ static void asked(Fix *f)
 
     peer_open(f);
     fake_channel_rel(&f->a, PEER_CH, fake_peer_mac, PEER_EP, PEER_CH, &how);
-    f->h.core.eps[1].rels->rx.along = UNETMM_REL_ALONG_LIKELY;
+    f->h.core.eps[1].rels->along.likely = UNETMM_REL_ALONG_LIKELY;
     peer_give(f, h, NULL, 0);
-    assert_int_equal(f->h.core.eps[1].rels->rx.question, UNETMM_REL_WAITS);
+    assert_int_equal(f->h.core.eps[1].rels->along.question, UNETMM_REL_WAITS);
 }
 
 #define IN_VAIN "was asked for an acknowledgement in vain"
 
-LIE(too_likely, rel->rx.along = UNETMM_REL_ALONG_LIKELY + 1)
-LIE(no_question, rel->rx.question = UNETMM_REL_WAITS + 1)
+LIE(too_likely, rel->along.likely = UNETMM_REL_ALONG_LIKELY + 1)
+LIE(no_question, rel->along.question = UNETMM_REL_WAITS + 1)
 LIE(nobody_takes, c->eps[1].channels[PEER_CH].peer_takes = 0)
-LIE(waits_too_long, rel->rx.question_ns += 1000)
+LIE(waits_too_long, rel->along.question_ns += 1000)
 
 static void test_asked(void **state)
 {

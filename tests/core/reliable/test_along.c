@@ -344,7 +344,7 @@ static void test_no_room(void **state)
         struct unetmm_sqe write = peer_sqe(UNETMM_OP_WRITE, 0, 8, 0, 3);
         PeerFrame p;
 
-        f->h.core.eps[1].rels->rx.along = AFTER_VAIN;
+        f->h.core.eps[1].rels->along.likely = AFTER_VAIN;
         ask(f, i);
         write.flags = uses[i];
         write.imm = 99;
@@ -365,7 +365,7 @@ static void test_writes_only(void **state)
     PeerFrame p;
 
     open_as(f, UNETMM_CHANNEL_F_ACK_WRITE);
-    f->h.core.eps[1].rels->rx.along = AFTER_VAIN;
+    f->h.core.eps[1].rels->along.likely = AFTER_VAIN;
     ask(f, 0);
     told(f, 1);
     p = write_out(f, 0, peer_sqe(UNETMM_OP_WRITE, 0, 8, 0, 3));

@@ -121,8 +121,8 @@ static void scene(Fix *f)
     X(msg(rel, 0)->flags = UNETMM_SQE_F_NOTIFY, "of no kind that there is") \
     X(rel->rx.why = 8, "for no reason") \
     X(rel->rx.late_why = 8, "for no reason") \
-    X(rel->rx.run = UNETMM_MAX_MESSAGE + 1, "rx.run is") \
-    X(rel->rx.nresults = 32, "rx.nresults is 32") \
+    X(rel->in.run = UNETMM_MAX_MESSAGE + 1, "rx.run is") \
+    X(rel->answers.nresults = 32, "rx.nresults is 32") \
     X(ask(rel)->atomic = false; ask(rel)->target.len = 0, "too long") \
     X(ask(rel)->atomic = false; ask(rel)->target.len = 1001, "too long") \
     X(early(rel, 4)->header.len = 1001, "len is 1001") \
@@ -144,14 +144,14 @@ static UnetmmRelMsg *msg(UnetmmRel *rel, uint32_t n)
 
 static UnetmmRelEarly *early(UnetmmRel *rel, uint32_t n)
 {
-    return &rel->rx.early[(PEER_YOURS + n) % UNETMM_REL_WINDOW];
+    return &rel->early[(PEER_YOURS + n) % UNETMM_REL_WINDOW];
 }
 
 /* The atomic's. */
 static UnetmmRelAsk *ask(UnetmmRel *rel)
 {
-    assert_true(rel->rx.owed & unetmm_rel_bit(PEER_YOURS));
-    return &rel->rx.asks[PEER_YOURS % UNETMM_REL_WINDOW];
+    assert_true(rel->answers.owed & unetmm_rel_bit(PEER_YOURS));
+    return &rel->answers.asks[PEER_YOURS % UNETMM_REL_WINDOW];
 }
 
 static void tell_lie(unsigned number, const char **expected, bool *told)

@@ -1638,7 +1638,7 @@ static void test_buffer_behind_cq_full(void **state)
     open_channel(f, &usual);
     post(f, 8, 8192, 50);
     give(f, YOURS, 0, MTU, 5000, 2, 0);
-    assert_true(f->h.core.eps[1].channels[CH].rel->rx.claimed);
+    assert_true(f->h.core.eps[1].channels[CH].rel->in.claimed);
     for (unsigned i = 0; i < 16; i++) {
         fake_send_inline(&f->a, FIX_WIRE, i, 8, i, 0);
     }

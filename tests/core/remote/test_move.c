@@ -912,7 +912,7 @@ typedef struct Orders {
 } Orders;
 
 /* Of the card as it is now, which may have been moved. */
-static const UnetmmRelRx *receiver(const Orders *o)
+static const UnetmmRecvWindow *receiver(const Orders *o)
 {
     return &o->f->h.core.eps[1].rels->rx;
 }
@@ -941,7 +941,7 @@ static uint64_t place(const Orders *o, uint32_t at)
 /* Each accepted byte is there, unless a repeated packet has covered it. */
 static void check_bytes(const Orders *o, bool exact)
 {
-    const UnetmmRelRx *rx = receiver(o);
+    const UnetmmRecvWindow *rx = receiver(o);
     uint8_t own[PEER_LENGTH], to[LENGTH];
 
     fake_load(o->f->s1, PEER_AT, own, PEER_LENGTH);

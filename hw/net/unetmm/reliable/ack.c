@@ -16,19 +16,6 @@
 
 /* ---- Sent --------------------------------------------------------------- */
 
-/* Bit i: packet nxt + 1 + i is kept. */
-static uint64_t ack_bits(const UnetmmRelRx *rx)
-{
-    uint64_t bits = 0;
-
-    for (uint32_t i = 0; rx->have && i < UNETMM_REL_WINDOW - 1; i++) {
-        if (rx->have & unetmm_rel_bit(rx->nxt + 1 + i)) {
-            bits |= 1ull << i;
-        }
-    }
-    return bits;
-}
-
 static void ack_reject(UnetmmCore *core, UnetmmRel *rel,
                        struct unetmm_frame *f, uint8_t why)
 {
@@ -39,25 +26,23 @@ static void ack_reject(UnetmmCore *core, UnetmmRel *rel,
 
 static void ack_fill(UnetmmCore *core, UnetmmRel *rel, struct unetmm_frame *f)
 {
-    UnetmmRelRx *rx = &rel->rx;
-
     unetmm_rel_header(core, rel, f, UNETMM_WIRE_ACK);
-    if (rel->state == UNETMM_REL_OPEN && rx->late_why) {
+    if (rel->state == UNETMM_REL_OPEN && rel->rx.late_why) {
         /*
          * The receiver has taken request late_psn, and so all packets before
          * it: the packet may be acknowledged up to there.
          */
-        f->psn = rx->late_psn;
-        ack_reject(core, rel, f, rx->late_why);
-        rx->late_why = 0;
+        f->psn = rel->rx.late_psn;
+        ack_reject(core, rel, f, rel->rx.late_why);
+        unetmm_recvwin_told_late(&rel->rx);
         return;
     }
     unetmm_rel_no_ack(core, rel);
-    if (rx->question == UNETMM_REL_WAITS) {
-        rx->question = UNETMM_REL_ANSWERED;
+    if (rel->along.question == UNETMM_REL_WAITS) {
+        rel->along.question = UNETMM_REL_ANSWERED;
     }
-    f->psn = rx->nxt;
-    f->remote = ack_bits(rx);
+    f->psn = rel->rx.nxt;
+    f->remote = unetmm_recvwin_bits(&rel->rx);
     unetmm_rel_grant(rel, f);
     if (rel->tx.probe) {
         f->flags |= UNETMM_WIRE_F_ASK;
@@ -66,16 +51,16 @@ static void ack_fill(UnetmmCore *core, UnetmmRel *rel, struct unetmm_frame *f)
     if (rel->state == UNETMM_REL_FAILED) {
         f->imm = UNETMM_ACK_FAILED;
         f->offset = rel->why;
-    } else if (rx->why) {
-        ack_reject(core, rel, f, rx->why);
-    } else if (rx->refuse) {
+    } else if (rel->rx.why) {
+        ack_reject(core, rel, f, rel->rx.why);
+    } else if (rel->rx.refuse) {
         f->imm = UNETMM_ACK_NOT_READY;
         f->offset = rel->not_ready_us;
         unetmm_count(core, &core->eps[rel->ep], UNETMM_C_rel_nacks_sent, 1);
-    } else if (rel->share.unlanded & unetmm_rel_bit(rx->nxt)) {
+    } else if (rel->share.unlanded & unetmm_rel_bit(rel->rx.nxt)) {
         f->imm = UNETMM_ACK_PENDING;
     }
-    rx->refuse = false;
+    unetmm_recvwin_told_refusal(&rel->rx);
 }
 
 /* False: there is no room now. */
@@ -104,7 +89,7 @@ static bool ack_send(UnetmmCore *core, UnetmmRel *rel)
 
 void unetmm_rel_ack_now(UnetmmCore *core, UnetmmRel *rel)
 {
-    if (rel->rx.question == UNETMM_REL_WAITS) {
+    if (rel->along.question == UNETMM_REL_WAITS) {
         ack_send(core, rel);
     }
 }

@@ -52,39 +52,39 @@ static uint32_t *along_member(const UnetmmCore *core, const UnetmmRel *rel,
 /* Would a frame of its own say no more? */
 static bool along_says_all(const UnetmmRel *rel)
 {
-    const UnetmmRelRx *rx = &rel->rx;
+    const UnetmmRecvWindow *rx = &rel->rx;
 
     return !rx->have && !rx->why && !rx->late_why && !rx->refuse &&
            rx->refused == UNETMM_REL_WANT_NOTHING && !rel->tx.probe &&
            !rel->share.credits && !rel->share.unlanded;
 }
 
-static void along_in_vain(UnetmmRelRx *rx)
+static void along_in_vain(UnetmmRelAlong *along)
 {
-    rx->along = rx->question == UNETMM_REL_WAITS ? 0 :
-                MIN(rx->along, UNETMM_REL_ALONG_FIRST);
+    along->likely = along->question == UNETMM_REL_WAITS ? 0 :
+                    MIN(along->likely, UNETMM_REL_ALONG_FIRST);
 }
 
 void unetmm_rel_asked(UnetmmCore *core, UnetmmRel *rel)
 {
-    UnetmmRelRx *rx = &rel->rx;
+    UnetmmRelAlong *along = &rel->along;
     bool likely;
 
     if (!along_taken(core, rel)) {
         unetmm_rel_owe_ack(core, rel);
         return;
     }
-    if (rx->question != UNETMM_REL_NO_QUESTION) {
-        along_in_vain(rx);
+    if (along->question != UNETMM_REL_NO_QUESTION) {
+        along_in_vain(along);
     }
-    likely = rx->question != UNETMM_REL_WAITS &&
-             rx->along >= UNETMM_REL_ALONG_LIKELY && along_says_all(rel);
-    rx->question_ns = core->ops->now_ns(core->host) + UNETMM_REL_ALONG_NS;
+    likely = along->question != UNETMM_REL_WAITS &&
+             along->likely >= UNETMM_REL_ALONG_LIKELY && along_says_all(rel);
+    along->question_ns = core->ops->now_ns(core->host) + UNETMM_REL_ALONG_NS;
     if (likely) {
-        rx->question = UNETMM_REL_WAITS;
-        unetmm_rel_due_at(core, rel, rx->question_ns);
+        along->question = UNETMM_REL_WAITS;
+        unetmm_rel_due_at(core, rel, along->question_ns);
     } else {
-        rx->question = UNETMM_REL_ANSWERED;
+        along->question = UNETMM_REL_ANSWERED;
         unetmm_rel_owe_ack(core, rel);
     }
 }
@@ -92,20 +92,20 @@ void unetmm_rel_asked(UnetmmCore *core, UnetmmRel *rel)
 void unetmm_rel_go_along(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                          struct unetmm_frame *f)
 {
-    UnetmmRelRx *rx = &rel->rx;
-    bool waits = rx->question == UNETMM_REL_WAITS;
+    UnetmmRelAlong *along = &rel->along;
+    bool waits = along->question == UNETMM_REL_WAITS;
     uint32_t *member = along_member(core, rel, f);
 
     if (!member || !along_taken(core, rel)) {
         return;
     }
-    if (rx->question != UNETMM_REL_NO_QUESTION &&
-        core->ops->now_ns(core->host) <= rx->question_ns) {
-        rx->along = MIN(rx->along + 1, UNETMM_REL_ALONG_LIKELY);
-    } else if (rx->question != UNETMM_REL_NO_QUESTION) {
-        along_in_vain(rx);
+    if (along->question != UNETMM_REL_NO_QUESTION &&
+        core->ops->now_ns(core->host) <= along->question_ns) {
+        along->likely = MIN(along->likely + 1, UNETMM_REL_ALONG_LIKELY);
+    } else if (along->question != UNETMM_REL_NO_QUESTION) {
+        along_in_vain(along);
     }
-    rx->question = UNETMM_REL_NO_QUESTION;
+    along->question = UNETMM_REL_NO_QUESTION;
     if (!waits && !unetmm_rel_owes_ack(core, rel)) {
         return;
     }
@@ -115,7 +115,7 @@ void unetmm_rel_go_along(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     }
     unetmm_rel_no_ack(core, rel);
     f->flags |= UNETMM_WIRE_F_ACK;
-    *member = rx->nxt;
+    *member = rel->rx.nxt;
     unetmm_count(core, ep, UNETMM_C_rel_acks_along, 1);
     trace_unetmm_rel_ack_sent(ep->id, rel->channel, *member, 0,
                               UNETMM_ACK_OK);
@@ -123,16 +123,14 @@ void unetmm_rel_go_along(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 
 int64_t unetmm_rel_along_due(UnetmmCore *core, UnetmmRel *rel, int64_t now)
 {
-    UnetmmRelRx *rx = &rel->rx;
-
-    if (rx->question != UNETMM_REL_WAITS) {
+    if (rel->along.question != UNETMM_REL_WAITS) {
         return INT64_MAX;
     }
-    if (rx->question_ns > now) {
-        return rx->question_ns;
+    if (rel->along.question_ns > now) {
+        return rel->along.question_ns;
     }
-    along_in_vain(rx);
-    rx->question = UNETMM_REL_NO_QUESTION;
+    along_in_vain(&rel->along);
+    rel->along.question = UNETMM_REL_NO_QUESTION;
     unetmm_count(core, &core->eps[rel->ep], UNETMM_C_rel_acks_late, 1);
     unetmm_rel_owe_ack(core, rel);
     return INT64_MAX;

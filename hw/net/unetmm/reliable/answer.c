@@ -17,19 +17,19 @@
 void unetmm_rel_owe_answer(UnetmmRel *rel, uint32_t psn, bool atomic,
                            const UnetmmTarget *target)
 {
-    UnetmmRelAsk *ask = &rel->rx.asks[psn % UNETMM_REL_WINDOW];
+    UnetmmRelAsk *ask = &rel->answers.asks[psn % UNETMM_REL_WINDOW];
 
     /* Whatever was owed for this place is a window old. */
     *ask = (UnetmmRelAsk) { .psn = psn, .atomic = atomic };
     if (target) {
         ask->target = *target;
     }
-    rel->rx.owed |= unetmm_rel_bit(psn);
+    rel->answers.owed |= unetmm_rel_bit(psn);
 }
 
 bool unetmm_rel_can_answer(const UnetmmRel *rel)
 {
-    return rel->rx.owed && rel->state == UNETMM_REL_OPEN;
+    return rel->answers.owed && rel->state == UNETMM_REL_OPEN;
 }
 
 /* The oldest that is owed. */
@@ -37,10 +37,10 @@ static UnetmmRelAsk *answer_pick(UnetmmRel *rel)
 {
     uint32_t psn = rel->rx.nxt - UNETMM_REL_WINDOW;
 
-    while (!(rel->rx.owed & unetmm_rel_bit(psn))) {
+    while (!(rel->answers.owed & unetmm_rel_bit(psn))) {
         psn++;
     }
-    return &rel->rx.asks[psn % UNETMM_REL_WINDOW];
+    return &rel->answers.asks[psn % UNETMM_REL_WINDOW];
 }
 
 /* Where the requested bytes are.  0: not readable, or not now. */
@@ -73,8 +73,8 @@ void unetmm_rel_load_answer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     const UnetmmRelResult *result = ask->atomic ?
                                     unetmm_rel_result(rel, ask->psn) : NULL;
 
-    rel->rx.owed &= ~unetmm_rel_bit(ask->psn);
-    rel->rx.answered = true;
+    rel->answers.owed &= ~unetmm_rel_bit(ask->psn);
+    rel->answers.answered = true;
     memset(t, 0, sizeof(*t));
     t->ops = &unetmm_rel_answer;
     t->state = UNETMM_TX_GATHER;

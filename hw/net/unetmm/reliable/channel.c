@@ -80,8 +80,8 @@ static uint8_t rel_set(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
     rel->not_ready_retries = cmd->not_ready_retries;
     rel->timeout_us = cmd->timeout_us ?: UNETMM_REL_TIMEOUT_US;
     rel->not_ready_us = cmd->not_ready_us ?: UNETMM_REL_NOT_READY_US;
-    rel->rx.nxt = cmd->recv_psn;
-    rel->rx.along = UNETMM_REL_ALONG_FIRST;
+    unetmm_recvwin_begin(&rel->rx, cmd->recv_psn);
+    rel->along.likely = UNETMM_REL_ALONG_FIRST;
     channel->rel = rel;
     channel->longest = UNETMM_MAX_MESSAGE;
     return UNETMM_CS_OK;
@@ -102,7 +102,7 @@ static void rel_stop(UnetmmCore *core, UnetmmEp *ep)
         unetmm_sendwin_wait(&rel->tx, INT64_MAX);
         unetmm_rel_drop_kept(core, rel);
         unetmm_rel_no_ack(core, rel);
-        rel->rx.question = UNETMM_REL_NO_QUESTION;
+        rel->along.question = UNETMM_REL_NO_QUESTION;
         unetmm_window_forget(core, ep, &rel->stores);
         unetmm_rel_ask_no_more(core, rel);
     }

@@ -31,14 +31,14 @@ static bool rel_send_due(const UnetmmCore *core, const UnetmmEp *ep,
 
 static bool rel_buffer_due(const UnetmmCore *core, const UnetmmRel *rel)
 {
-    return rel->rx.giving_back && core->rx->of != rel && !rel->share.used;
+    return rel->in.giving_back && core->rx->of != rel && !rel->share.used;
 }
 
 static bool rel_over(const UnetmmCore *core, const UnetmmEp *ep,
                      const UnetmmRel *rel)
 {
     return rel->state == UNETMM_REL_CLOSED &&
-           rel->msgs.first == rel->msgs.end && !rel->rx.giving_back &&
+           rel->msgs.first == rel->msgs.end && !rel->in.giving_back &&
            ep->tx.rel != rel && core->rx->of != rel && !rel->share.used;
 }
 
@@ -122,15 +122,15 @@ static bool rel_complete_send(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
 static bool rel_complete_buffer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
 {
     struct unetmm_cqe cqe = {
-        .opcode = UNETMM_CQE_BUFFER, .status = rel->rx.buf_status,
-        .cookie = rel->rx.buf_cookie,
+        .opcode = UNETMM_CQE_BUFFER, .status = rel->in.buf_status,
+        .cookie = rel->in.buf_cookie,
     };
 
     if (!rel_post_cqe(core, ep, &cqe)) {
         return false;
     }
     unetmm_count(core, ep, UNETMM_C_bufs_failed, 1);
-    rel->rx.claimed = rel->rx.giving_back = rel->rx.in_message = false;
+    rel->in.claimed = rel->in.giving_back = rel->in.in_message = false;
     return true;
 }
 
@@ -171,13 +171,11 @@ void unetmm_rel_complete(UnetmmCore *core, UnetmmEp *ep)
 
 bool unetmm_rel_quiet(UnetmmRel *rel)
 {
-    const UnetmmRelRx *rx = &rel->rx;
-
     return rel->state != UNETMM_REL_CLOSED &&
            (rel->msgs.first == rel->msgs.end ||
             !unetmm_rel_msg(rel, rel->msgs.first)->ended) &&
-           !rx->giving_back && !rx->landed &&
-           rx->refused == UNETMM_REL_WANT_NOTHING &&
+           !rel->in.giving_back && !rel->rx.landed &&
+           rel->rx.refused == UNETMM_REL_WANT_NOTHING &&
            !unetmm_rel_can_send(rel) && !unetmm_rel_can_answer(rel);
 }
 

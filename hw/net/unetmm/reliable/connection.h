@@ -9,6 +9,7 @@
 #include "../aside/aside.h"
 #include "../port/port.h"
 #include "../store/store.h"
+#include "recv_window.h"
 #include "send_window.h"
 
 #define UNETMM_REL_MSGS         64      /* sends not completed, of a channel */
@@ -59,16 +60,6 @@ typedef struct UnetmmRelMsgs {
     UnetmmRelMsg msg[UNETMM_REL_MSGS];
 } UnetmmRelMsgs;
 
-/* The thing that a refused packet waits for. */
-typedef enum UnetmmRelWant {
-    UNETMM_REL_WANT_NOTHING,
-    UNETMM_REL_WANT_CQ,         /* room for its completion */
-    UNETMM_REL_WANT_HEAD,       /* a buffer */
-    UNETMM_REL_WANT_PAGE,       /* where it goes */
-    UNETMM_REL_WANT_PART,       /* of a region, which is held */
-    UNETMM_REL_WANT_READ,       /* a page that it reads */
-} UnetmmRelWant;
-
 /* The last packet that asked for an acknowledgement; reliable/along.c. */
 typedef enum UnetmmRelQuestion {
     UNETMM_REL_NO_QUESTION,     /* a packet of ours has gone since */
@@ -94,33 +85,20 @@ typedef struct UnetmmRelResult {
     uint8_t old[8];
 } UnetmmRelResult;
 
-/* The receiving side. */
-typedef struct UnetmmRelRx {
-    uint32_t nxt;               /* the next packet to be taken */
-    uint64_t have;              /* bit: nxt.., kept whole or `early` */
-    uint64_t spoilt;            /* bit: of `have`, never to be in its place */
-    uint64_t wrong;             /* bit: nxt.., its key was wrong, and counted */
-    uint8_t bad_keys;           /* ever; fewer than UNETMM_REL_BAD_KEYS */
-    UnetmmRelAsk guess;         /* where the last goes on; reliable/keyed.c */
-    bool landed;                /* a slot has been answered: go on */
-    UnetmmQueued kept[UNETMM_REL_WINDOW];
-    UnetmmRelEarly early[UNETMM_REL_WINDOW];
-    uint8_t why;                /* UNETMM_WHY_*: packet nxt is rejected */
-    uint8_t late_why;           /* and, to be said once, request late_psn */
-    uint32_t late_psn;
-    uint32_t run;               /* bytes of the WRITE that arrives, ... */
-    UnetmmTarget run_next;      /* ... and where it goes on */
+/* Requests that were taken: the answers that are owed, results of atomics. */
+typedef struct UnetmmRelAnswers {
     uint64_t owed;              /* bit: the answer of asks[] */
     bool answered;              /* answers and packets alternate */
     UnetmmRelAsk asks[UNETMM_REL_WINDOW];
     uint32_t nresults;          /* of atomics, ever */
     UnetmmRelResult results[UNETMM_REL_ATOMICS];
-    UnetmmRelQuestion question;
-    int64_t question_ns;        /* a packet until then has followed it */
-    uint8_t along;              /* that followed; up to ALONG_LIKELY */
-    UnetmmRelWant refused;      /* why packet nxt could not be taken */
-    bool refuse;                /* the peer has to be told so */
-    bool in_message;            /* its first packet has been taken */
+} UnetmmRelAnswers;
+
+/* The message that arrives. */
+typedef struct UnetmmRelIn {
+    uint32_t run;               /* bytes of the WRITE that arrives, ... */
+    UnetmmTarget run_next;      /* ... and where it goes on */
+    bool in_message;            /* a SEND: its first packet has been taken */
     bool claimed;               /* it has the buffer below */
     bool giving_back;           /* which is to go back with buf_status */
     uint8_t buf_status;
@@ -128,7 +106,14 @@ typedef struct UnetmmRelRx {
     uint32_t nparts;            /* of the buffer */
     UnetmmPart parts[UNETMM_MAX_SEGS];
     uint64_t buf_cookie;
-} UnetmmRelRx;
+} UnetmmRelIn;
+
+/* Acknowledgements that go with packets; reliable/along.c. */
+typedef struct UnetmmRelAlong {
+    UnetmmRelQuestion question;
+    int64_t question_ns;        /* a packet until then has followed it */
+    uint8_t likely;             /* that followed; up to ALONG_LIKELY */
+} UnetmmRelAlong;
 
 /*
  * A reliable channel's misses, one of each kind.  The fourth kind,
@@ -164,7 +149,13 @@ struct UnetmmRel {
     UnetmmShare share;          /* of the system buffer */
     UnetmmSendWindow tx;
     UnetmmRelMsgs msgs;
-    UnetmmRelRx rx;
+    UnetmmRecvWindow rx;
+    UnetmmQueued kept[UNETMM_REL_WINDOW];
+    UnetmmRelEarly early[UNETMM_REL_WINDOW];
+    UnetmmRelAsk guess;         /* where the last goes on; keyed.c */
+    UnetmmRelIn in;
+    UnetmmRelAnswers answers;
+    UnetmmRelAlong along;
     UnetmmStores stores;
     UnetmmMiss *misses;         /* one for each UnetmmRelFault */
     UnetmmRelMissed missed[UNETMM_REL_MISSES];

@@ -12,20 +12,20 @@
 void unetmm_rel_drop_kept(UnetmmCore *core, UnetmmRel *rel)
 {
     for (unsigned i = 0; i < UNETMM_REL_WINDOW; i++) {
-        if (rel->rx.kept[i].frame) {
-            unetmm_port_release(core, g_steal_pointer(&rel->rx.kept[i].frame));
+        if (rel->kept[i].frame) {
+            unetmm_port_release(core, g_steal_pointer(&rel->kept[i].frame));
             core->kept--;
         }
     }
-    rel->rx.have = rel->rx.spoilt = rel->share.unlanded = 0;
-    rel->rx.landed = false;
+    rel->share.unlanded = 0;
+    unetmm_recvwin_drop(&rel->rx);
 }
 
 void unetmm_rel_give_back(UnetmmRel *rel, uint8_t status)
 {
-    if (rel->rx.claimed && !rel->rx.giving_back) {
-        rel->rx.giving_back = true;
-        rel->rx.buf_status = status;
+    if (rel->in.claimed && !rel->in.giving_back) {
+        rel->in.giving_back = true;
+        rel->in.buf_status = status;
     }
 }
 
@@ -66,11 +66,9 @@ static void rel_leave(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
     unetmm_rel_drop_kept(core, rel);
     unetmm_rel_abort_tx(core, ep, rel);
     unetmm_rel_ask_no_more(core, rel);
-    rel->rx.refused = UNETMM_REL_WANT_NOTHING;
-    rel->rx.refuse = false;
-    rel->rx.owed = rel->rx.wrong = 0;
-    rel->rx.why = rel->rx.late_why = 0;
-    rel->rx.question = UNETMM_REL_NO_QUESTION;
+    unetmm_recvwin_end(&rel->rx);
+    rel->answers.owed = 0;
+    rel->along.question = UNETMM_REL_NO_QUESTION;
     unetmm_rel_wake(ep, rel);
     unetmm_engine_queue(core, ep);
 }

@@ -51,10 +51,10 @@ static uint32_t keyed_behind(const UnetmmRel *rel,
 /* Is it the rest of an operation whose key has been counted? */
 static bool keyed_counted(UnetmmRel *rel, const struct unetmm_frame *f)
 {
-    const UnetmmRelAsk last = rel->rx.guess;
+    const UnetmmRelAsk last = rel->guess;
     uint32_t behind = keyed_behind(rel, f);
 
-    rel->rx.guess = (UnetmmRelAsk) {
+    rel->guess = (UnetmmRelAsk) {
         .psn = f->psn + 1,
         .target = { .region = f->handle, .key = f->offset, .len = behind,
                     .offset = f->remote + rel->mtu },
@@ -68,7 +68,7 @@ static UnetmmRelTake keyed_wrong(UnetmmCore *core, UnetmmEp *ep,
                                   UnetmmRel *rel)
 {
     unetmm_count(core, ep, UNETMM_C_rel_bad_keys, 1);
-    if (++rel->rx.bad_keys < UNETMM_REL_BAD_KEYS) {
+    if (!unetmm_recvwin_bad_key(&rel->rx)) {
         return UNETMM_REL_REJECTED;
     }
     unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_BAD_KEYS,
@@ -79,7 +79,7 @@ static UnetmmRelTake keyed_wrong(UnetmmCore *core, UnetmmEp *ep,
 UnetmmRelTake unetmm_rel_keyed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                 struct unetmm_frame *f)
 {
-    bool again = rel->rx.nxt - f->psn - 1 < UNETMM_REL_WINDOW;
+    bool again = unetmm_recvwin_again(&rel->rx, f->psn);
     const UnetmmRegion *region;
 
     if (again && f->opcode != UNETMM_WIRE_READ) {
@@ -98,7 +98,7 @@ UnetmmRelTake unetmm_rel_keyed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         return keyed_wrong(core, ep, rel);
     }
     if (!region) {
-        rel->rx.wrong |= unetmm_rel_bit(f->psn);
+        unetmm_recvwin_wrong_key(&rel->rx, f->psn);
         return keyed_counted(rel, f) ? UNETMM_REL_REJECTED :
                keyed_wrong(core, ep, rel);
     }

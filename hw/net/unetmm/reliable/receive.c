@@ -18,22 +18,20 @@
 
 UnetmmRelTake unetmm_rel_refuse(UnetmmRel *rel, UnetmmRelWant want)
 {
-    rel->rx.refused = want;
+    unetmm_recvwin_refused(&rel->rx, want);
     return UNETMM_REL_REFUSED;
 }
 
 UnetmmRelTake unetmm_rel_reject(UnetmmRel *rel, uint32_t why)
 {
-    rel->rx.why = why;
+    unetmm_recvwin_rejected(&rel->rx, why);
     return UNETMM_REL_REJECTED;
 }
 
 void unetmm_rel_reject_late(UnetmmCore *core, UnetmmRel *rel, uint32_t psn,
                             uint32_t why)
 {
-    /* One at a time: the others are asked for again. */
-    rel->rx.late_why = why;
-    rel->rx.late_psn = psn;
+    unetmm_recvwin_rejected_late(&rel->rx, psn, why);
     unetmm_rel_owe_ack(core, rel);
 }
 
@@ -48,14 +46,14 @@ void unetmm_rel_keep_header(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                           const struct unetmm_frame *f,
                           const uint8_t *payload)
 {
-    UnetmmRelEarly *e = &rel->rx.early[f->psn % UNETMM_REL_WINDOW];
+    UnetmmRelEarly *e = &rel->early[f->psn % UNETMM_REL_WINDOW];
 
     e->header = *f;
     memset(e->operands, 0, sizeof(e->operands));
     if (f->opcode == UNETMM_WIRE_ATOMIC) {
         memcpy(e->operands, payload, f->len);
     }
-    rel->rx.have |= unetmm_rel_bit(f->psn);
+    unetmm_recvwin_kept(&rel->rx, f->psn);
     unetmm_count(core, ep, UNETMM_C_rel_kept, 1);
     trace_unetmm_rel_kept(ep->id, rel->channel, f->psn);
 }
@@ -74,7 +72,7 @@ static UnetmmRelTake void_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                const struct unetmm_frame *f,
                                const uint8_t *payload)
 {
-    rel->rx.run = 0;
+    rel->in.run = 0;
     return UNETMM_REL_TAKEN;
 }
 
@@ -94,17 +92,6 @@ static const UnetmmRelOp *const ops[] = {
 
 /* ---- Their order -------------------------------------------------------- */
 
-static void rel_step_on(UnetmmRel *rel)
-{
-    rel->rx.have &= ~unetmm_rel_bit(rel->rx.nxt);
-    rel->rx.spoilt &= ~unetmm_rel_bit(rel->rx.nxt);
-    rel->rx.wrong &= ~unetmm_rel_bit(rel->rx.nxt);
-    rel->rx.nxt++;
-    rel->rx.refused = UNETMM_REL_WANT_NOTHING;
-    rel->rx.refuse = false;
-    rel->rx.why = 0;
-}
-
 /* A packet that the peer sent at its turn, or that was kept until then. */
 static UnetmmRelTake rel_turn(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                               const struct unetmm_frame *f,
@@ -117,9 +104,9 @@ static UnetmmRelTake rel_turn(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     }
     trace_unetmm_rel_turn(ep->id, rel->channel, f->psn, take);
     if (take == UNETMM_REL_TAKEN) {
-        rel_step_on(rel);
+        unetmm_recvwin_taken(&rel->rx);
     } else if (take == UNETMM_REL_REFUSED) {
-        rel->rx.refuse = true;
+        unetmm_recvwin_tell_refusal(&rel->rx);
         unetmm_rel_owe_ack(core, rel);
     } else if (take == UNETMM_REL_REJECTED) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_rejected);
@@ -160,7 +147,7 @@ static UnetmmRelTake rel_turn_kept(UnetmmCore *core, UnetmmEp *ep,
 static UnetmmRelTake rel_turn_early(UnetmmCore *core, UnetmmEp *ep,
                                     UnetmmRel *rel)
 {
-    UnetmmRelEarly *e = &rel->rx.early[rel->rx.nxt % UNETMM_REL_WINDOW];
+    UnetmmRelEarly *e = &rel->early[rel->rx.nxt % UNETMM_REL_WINDOW];
     struct unetmm_frame f = e->header;
 
     return rel_turn(core, ep, rel, &f, f.opcode == UNETMM_WIRE_WRITE ||
@@ -173,8 +160,7 @@ static void rel_go_on(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
     while (!ep->error && rel->state == UNETMM_REL_OPEN && !core->rx->active &&
            (rel->rx.have & ~rel->share.unlanded &
             unetmm_rel_bit(rel->rx.nxt))) {
-        UnetmmQueued *q = &rel->rx.kept[rel->rx.nxt % UNETMM_REL_WINDOW];
-        uint64_t bit = unetmm_rel_bit(rel->rx.nxt);
+        UnetmmQueued *q = &rel->kept[rel->rx.nxt % UNETMM_REL_WINDOW];
         UnetmmRelTake take;
 
         take = q->frame ? rel_turn_kept(core, ep, rel, q) :
@@ -183,8 +169,7 @@ static void rel_go_on(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
             return;
         }
         if (take != UNETMM_REL_TAKEN) {
-            rel->rx.have &= ~bit;
-            rel->rx.spoilt &= ~bit;
+            unetmm_recvwin_lost(&rel->rx);
             return;
         }
     }
@@ -199,7 +184,7 @@ static void rel_early(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         return;
     }
     unetmm_rel_owe_ack(core, rel);
-    if (rel->rx.have & unetmm_rel_bit(f->psn)) {
+    if (unetmm_recvwin_has(&rel->rx, f->psn)) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_again);
         return;
     }
@@ -212,7 +197,7 @@ static void rel_expected(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 {
     UnetmmRelTake take = UNETMM_REL_TAKEN;
 
-    if (rel->rx.have & unetmm_rel_bit(f->psn)) {
+    if (unetmm_recvwin_has(&rel->rx, f->psn)) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_again);
     } else {
         take = rel_turn(core, ep, rel, f, payload);
@@ -245,17 +230,16 @@ static void rel_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 static void rel_wrong_key(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                           const struct unetmm_frame *f)
 {
-    UnetmmRelRx *rx = &rel->rx;
     enum unetmm_counter why = UNETMM_C_drop_rel_rejected;
 
-    if (rx->nxt - f->psn - 1 < UNETMM_REL_WINDOW) {
+    if (unetmm_recvwin_again(&rel->rx, f->psn)) {
         unetmm_rel_reject_late(core, rel, f->psn, UNETMM_WHY_REGION);
-    } else if (f->psn != rx->nxt) {
+    } else if (f->psn != rel->rx.nxt) {
         why = UNETMM_C_drop_rel_early;
-    } else if (rx->have & unetmm_rel_bit(f->psn)) {
+    } else if (unetmm_recvwin_has(&rel->rx, f->psn)) {
         why = UNETMM_C_drop_rel_again;
     } else {
-        rx->why = rx->why ?: UNETMM_WHY_REGION;
+        unetmm_recvwin_rejected(&rel->rx, rel->rx.why ?: UNETMM_WHY_REGION);
         trace_unetmm_rel_turn(ep->id, rel->channel, f->psn,
                               UNETMM_REL_REJECTED);
     }
@@ -266,7 +250,7 @@ static void rel_wrong_key(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 static void rel_in_window(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                           const struct unetmm_frame *f, const uint8_t *payload)
 {
-    if (rel->rx.nxt - f->psn - 1 < UNETMM_REL_WINDOW) {
+    if (unetmm_recvwin_again(&rel->rx, f->psn)) {
         rel_again(core, ep, rel, f);
     } else if (f->psn != rel->rx.nxt) {
         rel_early(core, ep, rel, f, payload);
@@ -296,13 +280,12 @@ static void rel_by_key(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 static void rel_data(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                      const struct unetmm_frame *f, const uint8_t *payload)
 {
-    UnetmmRelRx *rx = &rel->rx;
-    bool again = rx->nxt - f->psn - 1 < UNETMM_REL_WINDOW;
+    bool again = unetmm_recvwin_again(&rel->rx, f->psn);
 
     if (rel->state != UNETMM_REL_OPEN) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_failed);
         unetmm_rel_owe_ack(core, rel);
-    } else if (!again && f->psn - rx->nxt >= UNETMM_REL_WINDOW) {
+    } else if (!again && f->psn - rel->rx.nxt >= UNETMM_REL_WINDOW) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_window);
     } else if (!again && !unetmm_rel_granted(rel, f->psn)) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_credit);
@@ -355,7 +338,7 @@ void unetmm_rel_taken(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
 {
     trace_unetmm_rel_turn(ep->id, rel->channel, rel->rx.nxt,
                           UNETMM_REL_TAKEN);
-    rel_step_on(rel);
+    unetmm_recvwin_taken(&rel->rx);
     rel_go_on(core, ep, rel);
     unetmm_rel_owe_ack(core, rel);
 }
@@ -365,7 +348,7 @@ void unetmm_rel_refused(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
     unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_refused);
     trace_unetmm_rel_turn(ep->id, rel->channel, rel->rx.nxt,
                           UNETMM_REL_REFUSED);
-    rel->rx.refuse = true;
+    unetmm_recvwin_tell_refusal(&rel->rx);
     unetmm_rel_owe_ack(core, rel);
 }
 
@@ -375,8 +358,8 @@ void unetmm_rel_not_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     unetmm_recv_drop(core, ep, why);
     trace_unetmm_rel_turn(ep->id, rel->channel, rel->rx.nxt,
                           UNETMM_REL_REFUSED);
-    rel->rx.refused = UNETMM_REL_WANT_PAGE;
-    rel->rx.refuse = true;
+    unetmm_recvwin_refused(&rel->rx, UNETMM_REL_WANT_PAGE);
+    unetmm_recvwin_tell_refusal(&rel->rx);
     unetmm_rel_owe_ack(core, rel);
 }
 
@@ -483,7 +466,7 @@ static void rel_slots_go_on(UnetmmCore *core, UnetmmEp *ep)
             unetmm_engine_queue(core, ep);
             return;
         }
-        rel->rx.landed = false;
+        unetmm_recvwin_goes_on(&rel->rx);
         rel_go_on(core, ep, rel);
         if (ep->error) {
             return;
@@ -564,11 +547,11 @@ static void rel_region_error(UnetmmCore *core, UnetmmRel *rel, uint32_t psn)
         return;
     }
     if (psn == rel->rx.nxt) {
-        rel->rx.refused = UNETMM_REL_WANT_NOTHING;
-        rel->rx.have &= ~unetmm_rel_bit(psn);
-        rel->rx.why = UNETMM_WHY_MEMORY;
+        unetmm_recvwin_ready(&rel->rx);
+        unetmm_recvwin_lost(&rel->rx);
+        unetmm_recvwin_rejected(&rel->rx, UNETMM_WHY_MEMORY);
         unetmm_rel_owe_ack(core, rel);
-    } else if (rel->rx.nxt - psn - 1 < UNETMM_REL_WINDOW) {
+    } else if (unetmm_recvwin_again(&rel->rx, psn)) {
         unetmm_rel_reject_late(core, rel, psn, UNETMM_WHY_MEMORY);
     }
     /* Else it is early: it asks again at its turn. */
@@ -662,7 +645,7 @@ void unetmm_rel_look_again(UnetmmCore *core, UnetmmEp *ep)
         /* A refusal that is still owed has not been sent yet. */
         if (rel->state == UNETMM_REL_OPEN && rel->rx.refused &&
             !rel->rx.refuse && rel_ready(ep, rel)) {
-            rel->rx.refused = UNETMM_REL_WANT_NOTHING;
+            unetmm_recvwin_ready(&rel->rx);
             if (!rel->plain_rnr) {
                 unetmm_rel_owe_ack(core, rel);
             }
@@ -691,7 +674,7 @@ void unetmm_rel_moved(UnetmmCore *core, UnetmmEp *ep)
 {
     for (UnetmmRel *rel = ep->rels; rel; rel = rel->next) {
         if (rel->rx.refused == UNETMM_REL_WANT_PART) {
-            rel->rx.refused = UNETMM_REL_WANT_PAGE;
+            unetmm_recvwin_refused(&rel->rx, UNETMM_REL_WANT_PAGE);
         }
         rel_ask_otherwise(core, rel);
     }

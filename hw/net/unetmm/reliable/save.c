@@ -247,7 +247,7 @@ static void deadline_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
 static void kept_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel,
                       uint32_t slot)
 {
-    UnetmmQueued *q = &rel->rx.kept[slot];
+    UnetmmQueued *q = &rel->kept[slot];
     struct unetmm_frame *f;
 
     if (unetmm_stream_reads(st)) {
@@ -281,7 +281,7 @@ static void kept_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel,
 static void have_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel,
                       uint32_t slot)
 {
-    bool whole = rel->rx.kept[slot].frame;
+    bool whole = rel->kept[slot].frame;
 
     unetmm_stream_bool(st, &whole, "whole");
     if (whole) {
@@ -292,56 +292,54 @@ static void have_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel,
 }
 
 /* A buffer of which no part is empty, with room for the message. */
-static bool rx_parts_ok(const UnetmmRelRx *rx)
+static bool rx_parts_ok(const UnetmmRelIn *in)
 {
     uint64_t room = 0;
 
-    for (uint32_t i = 0; i < rx->nparts; i++) {
-        const UnetmmPart *part = &rx->parts[i];
+    for (uint32_t i = 0; i < in->nparts; i++) {
+        const UnetmmPart *part = &in->parts[i];
 
         if (!part->len || part->addr > UINT64_MAX - (part->len - 1)) {
             return false;
         }
         room += part->len;
     }
-    return room >= rx->len;
+    return room >= in->len;
 }
 
 /* One that has its buffer, and not all its bytes. */
 static bool rx_begun_ok(const UnetmmEp *ep, const UnetmmRel *rel)
 {
-    const UnetmmRelRx *rx = &rel->rx;
-
-    if (!rx->len) {
-        return ep->no_inline && !rx->done;
+    if (!rel->in.len) {
+        return ep->no_inline && !rel->in.done;
     }
-    return (ep->no_inline || rx->len > UNETMM_CQE_INLINE) &&
-           rx->done < rx->len && rx->done % rel->mtu == 0 &&
-           rx_parts_ok(rx);
+    return (ep->no_inline || rel->in.len > UNETMM_CQE_INLINE) &&
+           rel->in.done < rel->in.len && rel->in.done % rel->mtu == 0 &&
+           rx_parts_ok(&rel->in);
 }
 
 static bool rx_message_ok(const UnetmmEp *ep, const UnetmmRel *rel)
 {
-    const UnetmmRelRx *rx = &rel->rx;
+    const UnetmmRelIn *in = &rel->in;
 
     if (rel->state != UNETMM_REL_OPEN) {
-        return rx->giving_back == rx->claimed && !rx->have && !rx->refused &&
-               !rx->refuse;
+        return in->giving_back == in->claimed && !rel->rx.have &&
+               !rel->rx.refused && !rel->rx.refuse;
     }
-    if (rx->giving_back || rx->claimed != rx->in_message) {
+    if (in->giving_back || in->claimed != in->in_message) {
         return false;
     }
-    return !rx->in_message || rx_begun_ok(ep, rel);
+    return !in->in_message || rx_begun_ok(ep, rel);
 }
 
-static void rx_parts_save(UnetmmStream *st, UnetmmRelRx *rx)
+static void rx_parts_save(UnetmmStream *st, UnetmmRelIn *in)
 {
-    rx->nparts = unetmm_stream_choice(st, rx->nparts, UNETMM_MAX_SEGS + 1,
+    in->nparts = unetmm_stream_choice(st, in->nparts, UNETMM_MAX_SEGS + 1,
                                       "nparts");
-    for (uint32_t i = 0; i < rx->nparts; i++) {
+    for (uint32_t i = 0; i < in->nparts; i++) {
         unetmm_stream_enter(st, "part", i);
-        unetmm_stream_u64(st, &rx->parts[i].addr, "addr");
-        unetmm_stream_u32(st, &rx->parts[i].len, "len");
+        unetmm_stream_u64(st, &in->parts[i].addr, "addr");
+        unetmm_stream_u32(st, &in->parts[i].len, "len");
         unetmm_stream_leave(st);
     }
 }
@@ -349,24 +347,25 @@ static void rx_parts_save(UnetmmStream *st, UnetmmRelRx *rx)
 /* The last question, and when a packet of ours is late for it. */
 static void question_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
 {
-    UnetmmRelRx *rx = &rel->rx;
+    UnetmmRelAlong *along = &rel->along;
     int64_t now = core->ops->now_ns(core->host);
-    bool late = rx->question == UNETMM_REL_ANSWERED && rx->question_ns < now;
+    bool late = along->question == UNETMM_REL_ANSWERED &&
+                along->question_ns < now;
 
-    rx->along = unetmm_stream_choice(st, rx->along,
-                                     UNETMM_REL_ALONG_LIKELY + 1, "along");
-    rx->question = unetmm_stream_choice(st, rx->question,
-                                        UNETMM_REL_WAITS + 1, "question");
-    if (rx->question == UNETMM_REL_NO_QUESTION) {
+    along->likely = unetmm_stream_choice(st, along->likely,
+                                         UNETMM_REL_ALONG_LIKELY + 1, "along");
+    along->question = unetmm_stream_choice(st, along->question,
+                                           UNETMM_REL_WAITS + 1, "question");
+    if (along->question == UNETMM_REL_NO_QUESTION) {
         return;
     }
     unetmm_stream_bool(st, &late, "late");
-    unetmm_stream_time(st, &rx->question_ns, now, UNETMM_REL_ALONG_NS,
+    unetmm_stream_time(st, &along->question_ns, now, UNETMM_REL_ALONG_NS,
                        "question_ns");
     if (rel->state != UNETMM_REL_OPEN || core->eps[rel->ep].error ||
         !(core->eps[rel->ep].channels[rel->channel].peer_takes &
           UNETMM_CHANNEL_F_ACK) ||
-        (late && rx->question == UNETMM_REL_WAITS)) {
+        (late && along->question == UNETMM_REL_WAITS)) {
         unetmm_stream_refuse(st, "channel %u of endpoint %u was asked for an "
                              "acknowledgement in vain", rel->channel,
                              rel->ep);
@@ -375,50 +374,33 @@ static void question_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
         return;
     }
     if (late) {
-        rx->question_ns = INT64_MIN;
-    } else if (rx->question == UNETMM_REL_WAITS) {
-        unetmm_rel_due_at(core, rel, rx->question_ns);
+        along->question_ns = INT64_MIN;
+    } else if (along->question == UNETMM_REL_WAITS) {
+        unetmm_rel_due_at(core, rel, along->question_ns);
     }
 }
 
 static void rx_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
 {
-    UnetmmRelRx *rx = &rel->rx;
+    UnetmmRelIn *in = &rel->in;
 
-    unetmm_stream_u32(st, &rx->nxt, "nxt");
-    unetmm_stream_u64(st, &rx->have, "have");
-    unetmm_stream_u64(st, &rel->share.unlanded, "unlanded");
-    unetmm_stream_u64(st, &rx->spoilt, "spoilt");
-    unetmm_stream_bool(st, &rx->landed, "landed");
-    unetmm_stream_u64(st, &rx->wrong, "wrong");
-    unetmm_stream_u8(st, &rx->bad_keys, "bad_keys");
-    if ((rel->state == UNETMM_REL_OPEN ?
-         rx->bad_keys >= UNETMM_REL_BAD_KEYS ||
-         (rx->wrong && !rx->bad_keys) : rx->wrong)) {
-        unetmm_stream_refuse(st, "a channel with so many wrong keys has ended");
-    }
-    if ((rel->share.unlanded | rx->spoilt) & ~rx->have ||
-        rel->share.unlanded & rx->spoilt) {
-        unetmm_stream_refuse(st, "a packet is in a slot that is not here");
-    }
-    rx->refused = unetmm_stream_choice(st, rx->refused,
-                                       UNETMM_REL_WANT_READ + 1, "refused");
-    unetmm_stream_bool(st, &rx->refuse, "refuse");
-    unetmm_stream_bool(st, &rx->in_message, "in_message");
-    unetmm_stream_bool(st, &rx->claimed, "claimed");
-    unetmm_stream_bool(st, &rx->giving_back, "giving_back");
-    rx->buf_status = unetmm_stream_choice(st, rx->buf_status, UNETMM_NUM_ST,
+    unetmm_recvwin_save(st, &rel->rx, &rel->share.unlanded,
+                        rel->state == UNETMM_REL_OPEN);
+    unetmm_stream_bool(st, &in->in_message, "in_message");
+    unetmm_stream_bool(st, &in->claimed, "claimed");
+    unetmm_stream_bool(st, &in->giving_back, "giving_back");
+    in->buf_status = unetmm_stream_choice(st, in->buf_status, UNETMM_NUM_ST,
                                           "buf_status");
-    rx->len = unetmm_stream_choice(st, rx->len, UNETMM_MAX_MESSAGE + 1, "len");
-    unetmm_stream_u32(st, &rx->done, "done");
-    rx_parts_save(st, rx);
-    unetmm_stream_u64(st, &rx->buf_cookie, "buf_cookie");
+    in->len = unetmm_stream_choice(st, in->len, UNETMM_MAX_MESSAGE + 1, "len");
+    unetmm_stream_u32(st, &in->done, "done");
+    rx_parts_save(st, in);
+    unetmm_stream_u64(st, &in->buf_cookie, "buf_cookie");
     if (!rx_message_ok(&core->eps[rel->ep], rel)) {
         unetmm_stream_refuse(st, "channel %u of endpoint %u receives an "
                              "impossible message", rel->channel, rel->ep);
     }
     for (uint32_t i = 0; i < UNETMM_REL_WINDOW && !st->wrong; i++) {
-        if (rx->have & unetmm_rel_bit(i)) {
+        if (rel->rx.have & unetmm_rel_bit(i)) {
             unetmm_stream_enter(st, "kept", i);
             have_save(st, core, rel, i);
             unetmm_stream_leave(st);

@@ -23,7 +23,7 @@ static bool early_range_ok(const struct unetmm_frame *f)
 
 void unetmm_rel_save_early(UnetmmStream *st, UnetmmRel *rel, uint32_t slot)
 {
-    UnetmmRelEarly *e = &rel->rx.early[slot];
+    UnetmmRelEarly *e = &rel->early[slot];
 
     e->header.psn = unetmm_rel_kept_psn(rel, slot);
     e->header.len = unetmm_stream_choice(st, e->header.len, rel->mtu + 1,
@@ -40,18 +40,18 @@ void unetmm_rel_save_early(UnetmmStream *st, UnetmmRel *rel, uint32_t slot)
 /* Answers that are owed, and the old values of atomics. */
 static void asks_save(UnetmmStream *st, UnetmmRel *rel)
 {
-    UnetmmRelRx *rx = &rel->rx;
+    UnetmmRelAnswers *answers = &rel->answers;
     uint32_t kept;
 
-    unetmm_stream_u64(st, &rx->owed, "owed");
-    unetmm_stream_bool(st, &rx->answered, "answered");
+    unetmm_stream_u64(st, &answers->owed, "owed");
+    unetmm_stream_bool(st, &answers->answered, "answered");
     for (uint32_t i = 0; i < UNETMM_REL_WINDOW && !st->wrong; i++) {
-        UnetmmRelAsk *ask = &rx->asks[i];
+        UnetmmRelAsk *ask = &answers->asks[i];
 
-        if (!(rx->owed & unetmm_rel_bit(i))) {
+        if (!(answers->owed & unetmm_rel_bit(i))) {
             continue;
         }
-        ask->psn = rx->nxt - 1 - (rx->nxt - 1 - i) % UNETMM_REL_WINDOW;
+        ask->psn = rel->rx.nxt - 1 - (rel->rx.nxt - 1 - i) % UNETMM_REL_WINDOW;
         unetmm_stream_enter(st, "ask", i);
         unetmm_stream_bool(st, &ask->atomic, "atomic");
         unetmm_target_save(st, &ask->target, "target");
@@ -61,34 +61,28 @@ static void asks_save(UnetmmStream *st, UnetmmRel *rel)
             unetmm_stream_refuse(st, "an answer is too long");
         }
     }
-    rx->nresults = unetmm_stream_choice(st, rx->nresults,
-                                        2 * UNETMM_REL_ATOMICS, "nresults");
-    kept = MIN(rx->nresults, UNETMM_REL_ATOMICS);
+    answers->nresults = unetmm_stream_choice(st, answers->nresults,
+                                             2 * UNETMM_REL_ATOMICS,
+                                             "nresults");
+    kept = MIN(answers->nresults, UNETMM_REL_ATOMICS);
     for (uint32_t i = 0; i < kept; i++) {
         unetmm_stream_enter(st, "results", i);
-        unetmm_stream_u32(st, &rx->results[i].psn, "psn");
-        unetmm_stream_bytes(st, rx->results[i].old, sizeof(rx->results[i].old),
-                            "old");
+        unetmm_stream_u32(st, &answers->results[i].psn, "psn");
+        unetmm_stream_bytes(st, answers->results[i].old,
+                            sizeof(answers->results[i].old), "old");
         unetmm_stream_leave(st);
     }
 }
 
 void unetmm_rel_save_one_sided(UnetmmStream *st, UnetmmRel *rel)
 {
-    UnetmmRelRx *rx = &rel->rx;
-
-    unetmm_stream_u8(st, &rx->why, "why");
-    unetmm_stream_u8(st, &rx->late_why, "late_why");
-    unetmm_stream_u32(st, &rx->late_psn, "late_psn");
-    rx->run = unetmm_stream_choice(st, rx->run, UNETMM_MAX_MESSAGE + 1, "run");
-    unetmm_target_save(st, &rx->run_next, "run_next");
-    if (rx->why > UNETMM_WHY_COUNTER || rx->late_why > UNETMM_WHY_COUNTER ||
-        (rx->why && (rx->have & unetmm_rel_bit(rx->nxt)))) {
-        unetmm_stream_refuse(st, "a packet is rejected for no reason");
-    }
+    unetmm_recvwin_save_rejects(st, &rel->rx);
+    rel->in.run = unetmm_stream_choice(st, rel->in.run, UNETMM_MAX_MESSAGE + 1,
+                                       "run");
+    unetmm_target_save(st, &rel->in.run_next, "run_next");
     asks_save(st, rel);
     if (rel->state != UNETMM_REL_OPEN &&
-        (rx->why || rx->late_why || rx->owed)) {
+        (rel->rx.why || rel->rx.late_why || rel->answers.owed)) {
         unetmm_stream_refuse(st, "a channel that has ended goes on");
     }
 }
@@ -99,11 +93,11 @@ static bool landing_send_ok(UnetmmCore *core, const UnetmmRel *rel)
 {
     const UnetmmLanding *rx = core->rx;
 
-    unetmm_recv_parts(core->place, rel->rx.parts, rel->rx.nparts, rel->rx.done,
+    unetmm_recv_parts(core->place, rel->in.parts, rel->in.nparts, rel->in.done,
                       rx->len);
-    return rel->rx.in_message && rx->header.psn == rel->rx.nxt &&
+    return rel->in.in_message && rx->header.psn == rel->rx.nxt &&
            unetmm_recv_same_pieces(core->place, &rx->place) &&
-           rx->len == MIN(rel->mtu, rel->rx.len - rel->rx.done);
+           rx->len == MIN(rel->mtu, rel->in.len - rel->in.done);
 }
 
 /* Is it where that part of the region is? */
@@ -175,7 +169,7 @@ bool unetmm_rel_landing_ok(UnetmmCore *core, UnetmmRel *rel)
     const UnetmmLanding *rx = core->rx;
 
     if (rel->state != UNETMM_REL_OPEN || core->eps[rel->ep].error) {
-        return rx->header.opcode != UNETMM_WIRE_SEND || rel->rx.giving_back ||
+        return rx->header.opcode != UNETMM_WIRE_SEND || rel->in.giving_back ||
                core->eps[rel->ep].error;
     }
     switch (rx->header.opcode) {

@@ -22,10 +22,8 @@ static void share_done(UnetmmCore *core, UnetmmShare *share, uint32_t psn,
 {
     UnetmmRel *rel = rel_of(share);
     UnetmmEp *ep = &core->eps[rel->ep];
-    UnetmmRelRx *rx = &rel->rx;
-    uint64_t bit = unetmm_rel_bit(psn);
     bool landed = status == UNETMM_SLOT_LANDED;
-    uint8_t opcode = rx->early[psn % UNETMM_REL_WINDOW].header.opcode;
+    uint8_t opcode = rel->early[psn % UNETMM_REL_WINDOW].header.opcode;
 
     unetmm_count(core, ep, landed ? UNETMM_C_sysbuf_landed :
                  UNETMM_C_sysbuf_failed, 1);
@@ -36,9 +34,8 @@ static void share_done(UnetmmCore *core, UnetmmShare *share, uint32_t psn,
     }
     unetmm_count(core, ep, UNETMM_C_rel_writes,
                  landed && opcode == UNETMM_WIRE_WRITE);
-    share->unlanded &= ~bit;
-    rx->spoilt |= landed ? 0 : bit;
-    rx->landed = true;
+    share->unlanded &= ~unetmm_rel_bit(psn);
+    unetmm_recvwin_landed(&rel->rx, psn, landed);
 }
 
 static UnetmmShare *share_save(UnetmmStream *st, UnetmmCore *core,

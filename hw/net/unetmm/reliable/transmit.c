@@ -312,11 +312,11 @@ bool unetmm_rel_next(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t)
         return false;
     }
     if (unetmm_rel_can_answer(rel) &&
-        !(rel->rx.answered && unetmm_rel_can_send(rel))) {
+        !(rel->answers.answered && unetmm_rel_can_send(rel))) {
         unetmm_rel_load_answer(core, ep, rel, t);
     } else {
         rel_load(core, rel, unetmm_sendwin_pick(&rel->tx), t);
-        rel->rx.answered = false;
+        rel->answers.answered = false;
     }
     /* The others are before it the next time. */
     unetmm_rel_last(ep, rel);

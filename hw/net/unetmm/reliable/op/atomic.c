@@ -16,11 +16,11 @@
 
 const UnetmmRelResult *unetmm_rel_result(const UnetmmRel *rel, uint32_t psn)
 {
-    uint32_t kept = MIN(rel->rx.nresults, UNETMM_REL_ATOMICS);
+    uint32_t kept = MIN(rel->answers.nresults, UNETMM_REL_ATOMICS);
 
     for (uint32_t i = 0; i < kept; i++) {
-        if (rel->rx.results[i].psn == psn) {
-            return &rel->rx.results[i];
+        if (rel->answers.results[i].psn == psn) {
+            return &rel->answers.results[i];
         }
     }
     return NULL;
@@ -83,11 +83,12 @@ static UnetmmXlat atomic_on_page(UnetmmCore *core, UnetmmEp *ep,
 static void atomic_done(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                         const struct unetmm_frame *f, uint64_t old)
 {
+    UnetmmRelAnswers *answers = &rel->answers;
     UnetmmRelResult *result;
 
-    result = &rel->rx.results[rel->rx.nresults++ % UNETMM_REL_ATOMICS];
-    if (rel->rx.nresults == 2 * UNETMM_REL_ATOMICS) {
-        rel->rx.nresults = UNETMM_REL_ATOMICS;
+    result = &answers->results[answers->nresults++ % UNETMM_REL_ATOMICS];
+    if (answers->nresults == 2 * UNETMM_REL_ATOMICS) {
+        answers->nresults = UNETMM_REL_ATOMICS;
     }
     result->psn = f->psn;
     unetmm_le_u64(&old);

@@ -99,7 +99,7 @@ void unetmm_rel_read_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         break;
     case UNETMM_XLAT_MISS:
         /* It comes again when the pause is over. */
-        rel->rx.refuse = true;
+        unetmm_recvwin_tell_refusal(&rel->rx);
         unetmm_rel_owe_ack(core, rel);
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_stale);
         break;

@@ -14,13 +14,12 @@
 /* Is it the packet that the message needs next? */
 static bool rel_fits(const UnetmmRel *rel, const struct unetmm_frame *f)
 {
-    const UnetmmRelRx *rx = &rel->rx;
     bool last = f->flags & UNETMM_WIRE_F_LAST;
 
     if (f->remote > UNETMM_MAX_MESSAGE ||
-        f->offset != (rx->in_message ? rx->done : 0) ||
+        f->offset != (rel->in.in_message ? rel->in.done : 0) ||
         f->offset > f->remote || f->len > f->remote - f->offset ||
-        (rx->in_message && f->remote != rx->len)) {
+        (rel->in.in_message && f->remote != rel->in.len)) {
         return false;
     }
     return last == (f->offset + f->len == f->remote) &&
@@ -73,12 +72,12 @@ static UnetmmRelTake rel_claim(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         return unetmm_rel_refuse(rel, why == UNETMM_C_drop_cq_full ?
                                  UNETMM_REL_WANT_CQ : UNETMM_REL_WANT_HEAD);
     }
-    rel->rx.claimed = true;
-    rel->rx.in_message = true;
-    rel->rx.len = need.len;
-    rel->rx.done = 0;
-    rel->rx.nparts = unetmm_head_parts(ep, rel->rx.parts);
-    rel->rx.buf_cookie = head->cookie;
+    rel->in.claimed = true;
+    rel->in.in_message = true;
+    rel->in.len = need.len;
+    rel->in.done = 0;
+    rel->in.nparts = unetmm_head_parts(ep, rel->in.parts);
+    rel->in.buf_cookie = head->cookie;
     unetmm_head_pop(core, ep);
     return UNETMM_REL_TAKEN;
 }
@@ -87,14 +86,14 @@ static UnetmmRelTake rel_claim(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
  * The pages from vpn on, of the piece that misses npages: as far as the message
  * is to reach in that part of its buffer.
  */
-static uint32_t rel_ahead(UnetmmCore *core, UnetmmEp *ep, const UnetmmRelRx *rx,
+static uint32_t rel_ahead(UnetmmCore *core, UnetmmEp *ep, const UnetmmRelIn *in,
                           uint64_t vpn, uint32_t npages)
 {
-    uint32_t at = rx->done, left = rx->len - rx->done;
+    uint32_t at = in->done, left = in->len - in->done;
     uint32_t n = npages;
 
-    for (uint32_t i = 0; i < rx->nparts && n == npages; i++) {
-        const UnetmmPart *part = &rx->parts[i];
+    for (uint32_t i = 0; i < in->nparts && n == npages; i++) {
+        const UnetmmPart *part = &in->parts[i];
         uint32_t skip = MIN(at, part->len);
         uint32_t len = MIN(part->len - skip, left);
 
@@ -111,7 +110,7 @@ static void rel_ask_buffer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 {
     unetmm_rel_ask(core, ep, rel, UNETMM_REL_FAULT_ARRIVE,
                    (UnetmmRelMissed) { .buffer = true, .psn = psn }, vpn,
-                   rel_ahead(core, ep, &rel->rx, vpn, npages));
+                   rel_ahead(core, ep, &rel->in, vpn, npages));
 }
 
 /* All pages of the placement are held; or why not. */
@@ -140,21 +139,20 @@ static UnetmmRelTake rel_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 static bool rel_placed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                        const struct unetmm_frame *f)
 {
-    UnetmmRelRx *rx = &rel->rx;
     struct unetmm_cqe cqe = {
-        .opcode = UNETMM_CQE_RECEIVED, .cookie = rx->buf_cookie,
-        .channel = rel->channel, .len = rx->len,
+        .opcode = UNETMM_CQE_RECEIVED, .cookie = rel->in.buf_cookie,
+        .channel = rel->channel, .len = rel->in.len,
     };
 
-    if (rx->done + f->len == rx->len) {
+    if (rel->in.done + f->len == rel->in.len) {
         unetmm_recv_imm(&cqe, f);
         if (!unetmm_ep_complete(core, ep, &cqe)) {
             return false;
         }
-        rx->claimed = rx->in_message = false;
-        trace_unetmm_receive(ep->id, rx->len);
+        rel->in.claimed = rel->in.in_message = false;
+        trace_unetmm_receive(ep->id, rel->in.len);
     }
-    rx->done += f->len;
+    rel->in.done += f->len;
     unetmm_count(core, ep, UNETMM_C_rx_frames, 1);
     unetmm_count(core, ep, UNETMM_C_rx_bytes, f->len);
     return true;
@@ -173,19 +171,19 @@ static UnetmmRelTake rel_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                const uint8_t *payload)
 {
     UnetmmPlacement *place = core->place;
-    UnetmmRelRx *rx = &rel->rx;
     UnetmmRelTake take;
 
-    if (rx->done + f->len == rx->len && !unetmm_ep_cq_spare(ep)) {
+    if (rel->in.done + f->len == rel->in.len && !unetmm_ep_cq_spare(ep)) {
         ep->publish = true;
         return unetmm_rel_refuse(rel, UNETMM_REL_WANT_CQ);
     }
-    unetmm_recv_parts(place, rx->parts, rx->nparts, rx->done, f->len);
+    unetmm_recv_parts(place, rel->in.parts, rel->in.nparts, rel->in.done,
+                      f->len);
     take = rel_pages(core, ep, rel, place, f->psn);
     if (take == UNETMM_REL_REFUSED &&
         unetmm_rel_aside(core, ep, rel, UNETMM_ABSENT_SEND, f, place,
                          payload)) {
-        rx->refused = UNETMM_REL_WANT_NOTHING;
+        unetmm_recvwin_ready(&rel->rx);
         return UNETMM_REL_ASIDE;
     }
     if (take != UNETMM_REL_TAKEN) {
@@ -210,19 +208,17 @@ static UnetmmRelTake rel_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 static UnetmmRelTake rel_copied(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                 const struct unetmm_frame *f)
 {
-    UnetmmRelRx *rx = &rel->rx;
-
-    if (!rx->in_message) {
+    if (!rel->in.in_message) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_bad);
         return UNETMM_REL_DROPPED;
     }
-    if (rx->spoilt & unetmm_rel_bit(f->psn)) {
+    if (rel->rx.spoilt & unetmm_rel_bit(f->psn)) {
         unetmm_rel_give_back(rel, UNETMM_ST_PROTECTION);
         unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_FLUSHED,
                         UNETMM_WHY_CHANNEL);
         return UNETMM_REL_ENDED;
     }
-    if (rx->done + f->len == rx->len && !unetmm_ep_cq_spare(ep)) {
+    if (rel->in.done + f->len == rel->in.len && !unetmm_ep_cq_spare(ep)) {
         ep->publish = true;
         return unetmm_rel_refuse(rel, UNETMM_REL_WANT_CQ);
     }
@@ -242,7 +238,7 @@ static UnetmmRelTake send_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     if (!payload) {
         return rel_copied(core, ep, rel, f);
     }
-    if (!rel->rx.in_message) {
+    if (!rel->in.in_message) {
         if (f->remote <= UNETMM_CQE_INLINE && !ep->no_inline) {
             return rel_take_inline(core, ep, rel, f, payload);
         }
@@ -260,7 +256,7 @@ static uint32_t rel_kept(const UnetmmRel *rel)
     uint32_t n = 0;
 
     for (unsigned i = 0; i < UNETMM_REL_WINDOW; i++) {
-        n += rel->rx.kept[i].frame != NULL;
+        n += rel->kept[i].frame != NULL;
     }
     return n;
 }
@@ -272,7 +268,7 @@ static uint32_t rel_kept(const UnetmmRel *rel)
 static void send_early(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                        const struct unetmm_frame *f, const uint8_t *payload)
 {
-    UnetmmQueued *q = &rel->rx.kept[f->psn % UNETMM_REL_WINDOW];
+    UnetmmQueued *q = &rel->kept[f->psn % UNETMM_REL_WINDOW];
 
     if (!unetmm_half_left(core->params.reliable_keep, core->kept,
                           rel_kept(rel))) {
@@ -283,7 +279,7 @@ static void send_early(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     q->bytes = sizeof(*f) + f->len;
     memcpy(q->frame, f, sizeof(*f));
     memcpy(unetmm_frame_at(q->frame, sizeof(*f), f->len), payload, f->len);
-    rel->rx.have |= unetmm_rel_bit(f->psn);
+    unetmm_recvwin_kept(&rel->rx, f->psn);
     core->kept++;
     unetmm_count(core, ep, UNETMM_C_rel_kept, 1);
     trace_unetmm_rel_kept(ep->id, rel->channel, f->psn);

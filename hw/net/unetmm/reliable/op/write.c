@@ -74,16 +74,15 @@ static void write_pieces(UnetmmCore *core, UnetmmEp *ep, const UnetmmRel *rel,
                          const struct unetmm_frame *f,
                          const UnetmmRegion *region, UnetmmPlacement *place)
 {
-    const UnetmmRelRx *rx = &rel->rx;
     bool whole;
 
     unetmm_recv_whole(place, f->remote, f->len);
-    for (uint32_t psn = f->psn + 1; rx->have &&
-         psn - rx->nxt < UNETMM_REL_WINDOW; psn++) {
-        const UnetmmRelEarly *e = &rx->early[psn % UNETMM_REL_WINDOW];
+    for (uint32_t psn = f->psn + 1; rel->rx.have &&
+         psn - rel->rx.nxt < UNETMM_REL_WINDOW; psn++) {
+        const UnetmmRelEarly *e = &rel->early[psn % UNETMM_REL_WINDOW];
 
-        if ((rx->have & unetmm_rel_bit(psn)) &&
-            !rx->kept[psn % UNETMM_REL_WINDOW].frame &&
+        if ((rel->rx.have & unetmm_rel_bit(psn)) &&
+            !rel->kept[psn % UNETMM_REL_WINDOW].frame &&
             e->header.opcode == UNETMM_WIRE_WRITE && e->header.len &&
             e->header.handle == f->handle && e->header.offset == f->offset) {
             write_cut(place, e->header.remote, e->header.len);
@@ -204,18 +203,18 @@ static WritePlace write_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 /* ---- At its turn -------------------------------------------------------- */
 
 /* Is it the WRITE that has begun, going on where it was? */
-static uint32_t write_run(const UnetmmRelRx *rx, const struct unetmm_frame *f)
+static uint32_t write_run(const UnetmmRelIn *in, const struct unetmm_frame *f)
 {
-    bool same = rx->run && f->handle == rx->run_next.region &&
-                f->offset == rx->run_next.key &&
-                f->remote == rx->run_next.offset;
+    bool same = in->run && f->handle == in->run_next.region &&
+                f->offset == in->run_next.key &&
+                f->remote == in->run_next.offset;
 
-    return same ? rx->run : 0;
+    return same ? in->run : 0;
 }
 
 bool unetmm_rel_write_fits(const UnetmmRel *rel, const struct unetmm_frame *f)
 {
-    return write_run(&rel->rx, f) <= UNETMM_MAX_MESSAGE - f->len;
+    return write_run(&rel->in, f) <= UNETMM_MAX_MESSAGE - f->len;
 }
 
 /* The region, if this packet is to make a notification. */
@@ -321,8 +320,7 @@ static UnetmmRelTake write_imm(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 static UnetmmRelTake write_taken(UnetmmCore *core, UnetmmEp *ep,
                                  UnetmmRel *rel, const struct unetmm_frame *f)
 {
-    UnetmmRelRx *rx = &rel->rx;
-    uint32_t len = write_run(rx, f) + f->len;
+    uint32_t len = write_run(&rel->in, f) + f->len;
     uint32_t why = write_count_it(core, ep, f);
     UnetmmRelTake take;
 
@@ -338,13 +336,13 @@ static UnetmmRelTake write_taken(UnetmmCore *core, UnetmmEp *ep,
     unetmm_count(core, ep, UNETMM_C_rx_frames, 1);
     unetmm_count(core, ep, UNETMM_C_rx_bytes, f->len);
     if (f->flags & UNETMM_WIRE_F_LAST) {
-        rx->run = 0;
+        rel->in.run = 0;
         return write_notify(core, ep, rel, f, len) ? UNETMM_REL_TAKEN :
                UNETMM_REL_ENDED;
     }
-    rx->run = len;
-    rx->run_next = unetmm_rel_target(f, 0);
-    rx->run_next.offset += f->len;
+    rel->in.run = len;
+    rel->in.run_next = unetmm_rel_target(f, 0);
+    rel->in.run_next.offset += f->len;
     return UNETMM_REL_TAKEN;
 }
 

@@ -1,0 +1,138 @@
+/*
+ * unetmm: reliable channels: the window of packets that are to be taken
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "recv_window.h"
+
+uint64_t unetmm_recvwin_bits(const UnetmmRecvWindow *w)
+{
+    uint64_t bits = 0;
+
+    for (uint32_t i = 0; w->have && i < UNETMM_REL_WINDOW - 1; i++) {
+        if (unetmm_recvwin_has(w, w->nxt + 1 + i)) {
+            bits |= 1ull << i;
+        }
+    }
+    return bits;
+}
+
+void unetmm_recvwin_begin(UnetmmRecvWindow *w, uint32_t psn)
+{
+    w->nxt = psn;
+}
+
+void unetmm_recvwin_drop(UnetmmRecvWindow *w)
+{
+    w->have = w->spoilt = 0;
+    w->landed = false;
+}
+
+void unetmm_recvwin_end(UnetmmRecvWindow *w)
+{
+    w->refused = UNETMM_REL_WANT_NOTHING;
+    w->refuse = false;
+    w->wrong = 0;
+    w->why = w->late_why = 0;
+}
+
+void unetmm_recvwin_kept(UnetmmRecvWindow *w, uint32_t psn)
+{
+    w->have |= unetmm_rel_bit(psn);
+}
+
+void unetmm_recvwin_lost(UnetmmRecvWindow *w)
+{
+    w->have &= ~unetmm_rel_bit(w->nxt);
+    w->spoilt &= ~unetmm_rel_bit(w->nxt);
+}
+
+void unetmm_recvwin_landed(UnetmmRecvWindow *w, uint32_t psn, bool in_place)
+{
+    w->spoilt |= in_place ? 0 : unetmm_rel_bit(psn);
+    w->landed = true;
+}
+
+void unetmm_recvwin_goes_on(UnetmmRecvWindow *w)
+{
+    w->landed = false;
+}
+
+void unetmm_recvwin_refused(UnetmmRecvWindow *w, UnetmmRelWant want)
+{
+    w->refused = want;
+}
+
+void unetmm_recvwin_tell_refusal(UnetmmRecvWindow *w)
+{
+    w->refuse = true;
+}
+
+void unetmm_recvwin_ready(UnetmmRecvWindow *w)
+{
+    w->refused = UNETMM_REL_WANT_NOTHING;
+}
+
+void unetmm_recvwin_rejected(UnetmmRecvWindow *w, uint8_t why)
+{
+    w->why = why;
+}
+
+void unetmm_recvwin_rejected_late(UnetmmRecvWindow *w, uint32_t psn,
+                                  uint8_t why)
+{
+    /* One at a time: the others are asked for again. */
+    w->late_why = why;
+    w->late_psn = psn;
+}
+
+void unetmm_recvwin_told_late(UnetmmRecvWindow *w)
+{
+    w->late_why = 0;
+}
+
+void unetmm_recvwin_wrong_key(UnetmmRecvWindow *w, uint32_t psn)
+{
+    w->wrong |= unetmm_rel_bit(psn);
+}
+
+bool unetmm_recvwin_bad_key(UnetmmRecvWindow *w)
+{
+    return ++w->bad_keys >= UNETMM_REL_BAD_KEYS;
+}
+
+/* ---- Saved state -------------------------------------------------------- */
+
+void unetmm_recvwin_save(UnetmmStream *st, UnetmmRecvWindow *w,
+                         uint64_t *unlanded, bool open)
+{
+    unetmm_stream_u32(st, &w->nxt, "nxt");
+    unetmm_stream_u64(st, &w->have, "have");
+    unetmm_stream_u64(st, unlanded, "unlanded");
+    unetmm_stream_u64(st, &w->spoilt, "spoilt");
+    unetmm_stream_bool(st, &w->landed, "landed");
+    unetmm_stream_u64(st, &w->wrong, "wrong");
+    unetmm_stream_u8(st, &w->bad_keys, "bad_keys");
+    if (open ? w->bad_keys >= UNETMM_REL_BAD_KEYS ||
+        (w->wrong && !w->bad_keys) : w->wrong) {
+        unetmm_stream_refuse(st, "a channel with so many wrong keys has ended");
+    }
+    if ((*unlanded | w->spoilt) & ~w->have || *unlanded & w->spoilt) {
+        unetmm_stream_refuse(st, "a packet is in a slot that is not here");
+    }
+    w->refused = unetmm_stream_choice(st, w->refused, UNETMM_REL_WANT_READ + 1,
+                                      "refused");
+    unetmm_stream_bool(st, &w->refuse, "refuse");
+}
+
+void unetmm_recvwin_save_rejects(UnetmmStream *st, UnetmmRecvWindow *w)
+{
+    unetmm_stream_u8(st, &w->why, "why");
+    unetmm_stream_u8(st, &w->late_why, "late_why");
+    unetmm_stream_u32(st, &w->late_psn, "late_psn");
+    if (w->why > UNETMM_WHY_COUNTER || w->late_why > UNETMM_WHY_COUNTER ||
+        (w->why && unetmm_recvwin_has(w, w->nxt))) {
+        unetmm_stream_refuse(st, "a packet is rejected for no reason");
+    }
+}
