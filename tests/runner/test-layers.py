@@ -39,6 +39,9 @@ CLEAN = {
 
 BELOW = "int unetmm_other(int a)\n{\n    return %s;\n}\n"
 
+OBJECT = ("/*\n * Only the functions of object.c write the members.\n */\n"
+          "typedef struct Object {\n    int bits;\n    int many[3];\n} Object;\n")
+
 # (the case, files that are other than in the clean tree, the broken rules)
 CASES = (
     ("nothing is wrong with a clean tree", {}, []),
@@ -79,6 +82,17 @@ CASES = (
      {"ep/ep.h": CLEAN["ep/ep.h"] + "\n" * 249}, [("header", "ep/ep.h")]),
     ("a header has 250 lines",
      {"ep/ep.h": CLEAN["ep/ep.h"] + "\n" * 248}, []),
+    ("a file writes what another file alone may write",
+     {"ep/ep.h": CLEAN["ep/ep.h"] + "typedef struct Ep {\n    Object tx;\n} Ep;\n",
+      "ep/object.h": OBJECT,
+      "ep/object.c": "void unetmm_set(Object *o)\n{\n    o->bits |= 1;\n}\n",
+      "ep/other.c": "void unetmm_f(Ep *e, const Object *o)\n{\n"
+                    "    e->tx.bits |= o->bits == 1;\n"
+                    "    e->tx.many[2] = 1;\n    ++e->tx.bits;\n"
+                    "    if (e->tx.bits == 2) {\n    }\n}\n",
+      "reliable/other.c": "void unetmm_g(Object *o)\n{\n}\n"},
+     [("writer", "ep/other.c:3"), ("writer", "ep/other.c:4"),
+      ("writer", "ep/other.c:5"), ("writer", "reliable/other.c:1")]),
     ("a source file stands beside the rooms",
      {"lost.c": BELOW % "a"}, [("stray", "lost.c")]),
     ("a source file stands in a folder that is no room",
