@@ -82,7 +82,7 @@ CASES = (
      {"ep/ep.h": CLEAN["ep/ep.h"] + "\n" * 249}, [("header", "ep/ep.h")]),
     ("a header has 250 lines",
      {"ep/ep.h": CLEAN["ep/ep.h"] + "\n" * 248}, []),
-    ("a file writes what another file alone may write",
+    ("a file writes a member that another file alone may write",
      {"ep/ep.h": CLEAN["ep/ep.h"] + "typedef struct Ep {\n    Object tx;\n} Ep;\n",
       "ep/object.h": OBJECT,
       "ep/object.c": "void unetmm_set(Object *o)\n{\n    o->bits |= 1;\n}\n",

@@ -40,7 +40,7 @@ typedef struct Scene {
     unsigned depth, packets, actions;
     /* False: the action is not possible. */
     bool (*act)(State *s, unsigned action);
-    /* NULL, or what is wrong. */
+    /* NULL, or the rule that is broken. */
     const char *(*check)(const State *s);
 } Scene;
 
