@@ -142,6 +142,7 @@ static void unetmm_stop_card(struct unetmm_dev *dev)
 	unetmm_pager_hush(dev);
 	cancel_work_sync(&dev->ctl->work);
 	cancel_delayed_work_sync(&dev->ctl->ghosts);
+	cancel_delayed_work_sync(&dev->ctl->close_work);
 	cancel_work_sync(&dev->fail_work);
 }
 
@@ -442,6 +443,7 @@ static void unetmm_remove(struct pci_dev *pdev)
 
 	unetmm_conceal(dev);
 	unetmm_stop(dev);
+	unetmm_close_exit(dev);
 	unetmm_container_unregister(dev);
 	unetmm_irq_exit(dev);
 	unetmm_unmap(dev);

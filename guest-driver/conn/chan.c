@@ -5,7 +5,7 @@
  * All under ctl.lock.  A peer's use of memory and time is bounded: channels per
  * endpoint, backlog per listener, of which one card has a share, refusals per
  * second.  Channels without a peer are found and ended when there is no room for
- * others (conn/ghost.c).
+ * others (conn/ghost.c); conn/close.c repeats the message of a channel's end.
  */
 #include <linux/etherdevice.h>
 #include <linux/ktime.h>
@@ -110,6 +110,7 @@ struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac,
 	kref_init(&chan->ref);
 	INIT_LIST_HEAD(&chan->accept_node);
 	INIT_HLIST_NODE(&chan->hash);
+	chan->ep_id = ep->id;
 	chan->number = number;
 	chan->state = UNETMM_CHAN_CONNECTING;
 	/* The remains of an earlier channel must not fit this one. */
@@ -247,28 +248,15 @@ void unetmm_chan_hangup(struct unetmm_chan *chan)
 		unetmm_chan_end(chan, false);
 }
 
-void unetmm_tell_close(struct unetmm_dev *dev, const struct unetmm_chan *chan)
-{
-	struct unetmm_control msg = {
-		.type = UNETMM_CTL_CLOSE,
-		.src_ep = cpu_to_le16(chan->ep->id),
-		.src_channel = cpu_to_le16(chan->number),
-		.dst_ep = cpu_to_le16(chan->peer_ep),
-		.dst_channel = cpu_to_le16(chan->peer_channel),
-		.nonce = cpu_to_le64(chan->nonce),
-	};
-
-	unetmm_kep_send(dev, chan->mac, &msg);
-}
-
-/* Ends our half: the number is free again. */
+/* Ends our half: the number is free again.  `tell`: the peer is to end its half. */
 void unetmm_chan_end(struct unetmm_chan *chan, bool tell)
 {
 	struct unetmm_ep *ep = chan->ep;
+	bool sent;
 
 	lockdep_assert_held(&ep->dev->ctl->lock);
-	if (tell && chan->state != UNETMM_CHAN_CLOSED)
-		unetmm_tell_close(ep->dev, chan);
+	tell &= chan->state != UNETMM_CHAN_CLOSED;
+	sent = tell && unetmm_tell_close(ep->dev, chan);
 	unetmm_chan_clear(chan, false);
 	unetmm_chan_unreserve(chan);
 	unetmm_chan_unaccept(chan);
@@ -276,7 +264,8 @@ void unetmm_chan_end(struct unetmm_chan *chan, bool tell)
 	list_del(&chan->node);
 	__clear_bit(chan->number, ep->chan_map);
 	chan->ep = NULL;
-	unetmm_chan_put(chan);
+	if (!tell || !unetmm_close_keep(ep->space, chan, sent))
+		unetmm_chan_put(chan);
 }
 
 /* The accepting process never learnt of it: it is the next to be accepted again. */
@@ -640,12 +629,23 @@ struct unetmm_chan *unetmm_chan_of_peer(struct unetmm_dev *dev, const u8 *mac,
 static void unetmm_got_close(struct unetmm_dev *dev, const u8 *mac,
 			     const struct unetmm_control *msg)
 {
+	struct unetmm_control ack = {
+		.type = UNETMM_CTL_CLOSE_ACK,
+		.src_ep = msg->dst_ep,
+		.src_channel = msg->dst_channel,
+		.dst_ep = msg->src_ep,
+		.dst_channel = msg->src_channel,
+		.nonce = msg->nonce,
+	};
 	struct unetmm_chan *chan;
 
 	chan = unetmm_chan_find(dev->ctl, mac, le16_to_cpu(msg->src_ep),
 				le16_to_cpu(msg->src_channel));
 	if (chan && chan->nonce == le64_to_cpu(msg->nonce))
 		unetmm_chan_hangup(chan);
+	/* Also if there was no such channel: the last answer may be lost. */
+	if (unetmm_may_now(&dev->ctl->close_acks, unetmm_mac_key(dev->ctl, mac, 0)))
+		unetmm_kep_send(dev, mac, &ack);
 }
 
 /*
@@ -729,6 +729,9 @@ void unetmm_control(struct unetmm_dev *dev, const u8 *mac,
 		break;
 	case UNETMM_CTL_CLOSE:
 		unetmm_got_close(dev, mac, msg);
+		break;
+	case UNETMM_CTL_CLOSE_ACK:
+		unetmm_got_close_ack(dev, mac, msg);
 		break;
 	case UNETMM_CTL_IMPORT:
 		dev->up->got_import(dev, mac, msg);

@@ -22,9 +22,9 @@ enum unetmm_chan_state {
 struct unetmm_chan {
 	struct kref ref;
 	struct unetmm_ep *ep;		/* NULL once the endpoint is closed */
-	struct list_head node;		/* ep->chans */
+	struct list_head node;		/* ep->chans; then ctl.closes */
 	struct list_head accept_node;	/* ep->accepts */
-	struct hlist_node hash;		/* ctl.chans, by peer */
+	struct hlist_node hash;		/* ctl.chans, by peer; then ctl.closing */
 	enum unetmm_chan_state state;
 	bool passive;			/* the peer asked for it */
 	bool confirmed;			/* ... and its card has a driver */
@@ -33,6 +33,7 @@ struct unetmm_chan {
 	u64 probed_ns;
 	u8 mac[ETH_ALEN];
 	bool answered;
+	u16 ep_id;			/* also when `ep` is NULL */
 	u16 number;
 	u16 peer_ep;
 	u16 peer_channel;
@@ -46,6 +47,9 @@ struct unetmm_chan {
 	bool reserved;			/* counted in its user's share of channels */
 	u8 features;			/* UNETMM_FEATURE_*: of both cards */
 	int error;			/* FAILED: why */
+	struct unetmm_user *closer;	/* has a place in ctl.closes for it */
+	u8 closes;			/* CLOSE messages sent */
+	unsigned long close_at;		/* jiffies: the next one */
 };
 
 /* A thread waits for the answer; conn/question.c. */
@@ -64,6 +68,7 @@ struct unetmm_probe_wait {
 
 #define UNETMM_SERVICE_BITS	6
 #define UNETMM_CHAN_BITS	10
+#define UNETMM_CLOSE_TRIES	10	/* CLOSEs of a channel whose peer is silent */
 
 /*
  * Limits of a second.  Of a user, or a card, which shares them with those whose hash is
@@ -73,6 +78,7 @@ struct unetmm_probe_wait {
 #define UNETMM_LIMIT_GROUPS	16
 #define UNETMM_USER_PROBES	64
 #define UNETMM_PEER_PROBES	4000
+#define UNETMM_PEER_CLOSES	4000
 /* Questions for listeners, of a user and of a card */
 #define UNETMM_PEER_ASKS	8
 
@@ -119,12 +125,18 @@ struct unetmm_ctl {
 	u32 hunt_left;			/* of all: buckets left to look at */
 	bool hunt_link;			/* there was a link in this run */
 	u32 hunt_bucket;		/* ... and which is next */
+	struct delayed_work close_work;	/* conn/close.c: repeats CLOSEs */
+	struct list_head closes[UNETMM_CLOSE_TRIES + 1]; /* by how many were sent */
+	DECLARE_HASHTABLE(closing, UNETMM_CHAN_BITS);	/* the same, by our half */
+	u32 nclosing;
+	u32 closes_of[UNETMM_LIMIT_GROUPS];	/* peers with the same hash */
 	u32 seed;			/* of the hashes of `chans` and of the limits */
 	unsigned long *region_map;	/* numbers in use */
 	u32 region_next;		/* where to look for a free one */
 	struct ratelimit_state refusals;
 	struct unetmm_rates probes_sent;	/* by IOC_PROBE, of a user */
 	struct unetmm_rates probe_acks;	/* to a card */
+	struct unetmm_rates close_acks;	/* to a card */
 	struct unetmm_rates peers_sent;	/* by IOC_PEERS, of a user */
 	struct unetmm_rates peer_answers;	/* to a card */
 };
@@ -157,12 +169,21 @@ void unetmm_chan_end(struct unetmm_chan *chan, bool tell);
 void unetmm_chan_unclaim(struct unetmm_ep *ep, u32 number);
 void unetmm_chan_close_all(struct unetmm_ep *ep);
 void unetmm_chan_hangup(struct unetmm_chan *chan);
-void unetmm_tell_close(struct unetmm_dev *dev, const struct unetmm_chan *chan);
 struct unetmm_ep *unetmm_chan_ep(struct unetmm_dev *dev, u16 id);
 struct unetmm_chan *unetmm_chan_of_peer(struct unetmm_dev *dev, const u8 *mac,
 					const struct unetmm_control *msg);
 void unetmm_control(struct unetmm_dev *dev, const u8 *mac,
 		    const struct unetmm_control_named *msg);
+
+/* conn/close.c */
+bool unetmm_tell_close(struct unetmm_dev *dev, const struct unetmm_chan *chan);
+bool unetmm_close_keep(struct unetmm_aspace *space, struct unetmm_chan *chan,
+		       bool sent);
+void unetmm_got_close_ack(struct unetmm_dev *dev, const u8 *mac,
+			  const struct unetmm_control *msg);
+void unetmm_close_start(struct unetmm_ctl *ctl);
+void unetmm_close_init(struct unetmm_ctl *ctl);
+void unetmm_close_exit(struct unetmm_dev *dev);
 
 /* conn/ghost.c */
 enum unetmm_want {

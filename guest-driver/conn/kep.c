@@ -258,10 +258,12 @@ int unetmm_kep_init(struct unetmm_dev *dev)
 		ret = unetmm_kep_bufs(dev);
 	if (!ret)
 		ret = unetmm_ep_command(ep, UNETMM_POLICY_DROP, 0);
-	if (ret)
+	if (ret) {
 		unetmm_kep_free(dev);
-	else
+	} else {
 		queue_work(unetmm_wq, &ctl->work);
+		unetmm_close_start(ctl);
+	}
 unlock:
 	mutex_unlock(&ctl->lock);
 	return ret;
@@ -284,6 +286,7 @@ void unetmm_ctl_init(struct unetmm_dev *dev)
 	mutex_init(&ctl->lock);
 	INIT_WORK(&ctl->work, unetmm_kep_work);
 	INIT_DELAYED_WORK(&ctl->ghosts, unetmm_ghost_work);
+	unetmm_close_init(ctl);
 	INIT_LIST_HEAD(&ctl->hunts);
 	ctl->probes = RB_ROOT;
 	ctl->asks = RB_ROOT;
@@ -294,6 +297,7 @@ void unetmm_ctl_init(struct unetmm_dev *dev)
 	ratelimit_set_flags(&ctl->refusals, RATELIMIT_MSG_ON_RELEASE);
 	unetmm_rates_init(&ctl->probes_sent, UNETMM_USER_PROBES);
 	unetmm_rates_init(&ctl->probe_acks, UNETMM_PEER_PROBES);
+	unetmm_rates_init(&ctl->close_acks, UNETMM_PEER_CLOSES);
 	unetmm_rates_init(&ctl->peers_sent, UNETMM_PEER_ASKS);
 	unetmm_rates_init(&ctl->peer_answers, UNETMM_PEER_ASKS);
 	ctl->seed = get_random_u32();

@@ -4,7 +4,7 @@
  * memory group that is charged; and the limits on pinned pages, of a process, of a user
  * and of the card.
  *
- * A USER is a uid on one card, there while it has a space (space->user).  All uids of a
+ * A USER is a uid on one card, there while it has a space (space->user) or a CLOSE to repeat.  All uids of a
  * user namespace are one user: the namespace's maker could have 65536 of them.  Of
  * root's namespaces each is one: these are containers.  A space's
  * charges are counted with its user, under dev->users_lock, and given back by the
@@ -30,7 +30,7 @@
 struct unetmm_user {
 	struct list_head node;		/* dev->users */
 	u64 key;
-	u32 spaces;
+	u32 refs;			/* spaces and CLOSEs to repeat */
 	u32 used[UNETMM_NUM_USES];
 	atomic64_t pinned;		/* pages; without a lock */
 	struct unetmm_turns turns;	/* the pager's; no lane once there is no space */
@@ -50,6 +50,7 @@ static const enum unetmm_param unetmm_user_limits[UNETMM_NUM_USES] = {
 	[UNETMM_USE_PROXIES] = UNETMM_NO_PARAM,
 	[UNETMM_USE_FLOWS] = UNETMM_NO_PARAM,
 	[UNETMM_USE_ANNOUNCED] = UNETMM_NO_PARAM,
+	[UNETMM_USE_CLOSES] = UNETMM_NO_PARAM,
 };
 
 void unetmm_users_init(struct unetmm_dev *dev)
@@ -104,7 +105,7 @@ int unetmm_user_get(struct unetmm_aspace *space)
 		new = NULL;
 		list_add(&user->node, &dev->users);
 	}
-	user->spaces++;
+	user->refs++;
 	spin_unlock(&dev->users_lock);
 	kfree(new);
 	space->user = user;
@@ -112,22 +113,24 @@ int unetmm_user_get(struct unetmm_aspace *space)
 	return 0;
 }
 
-/* With the space's last reference. */
-void unetmm_user_put(struct unetmm_aspace *space)
+static void unetmm_user_unref(struct unetmm_dev *dev, struct unetmm_user *user)
 {
-	struct unetmm_dev *dev = space->dev;
-	struct unetmm_user *user = space->user;
 	bool last;
 
-	if (!user)
-		return;
 	spin_lock(&dev->users_lock);
-	last = !--user->spaces;
+	last = !--user->refs;
 	if (last)
 		list_del(&user->node);
 	spin_unlock(&dev->users_lock);
 	if (last)
 		kfree(user);
+}
+
+/* With the space's last reference. */
+void unetmm_user_put(struct unetmm_aspace *space)
+{
+	if (space->user)
+		unetmm_user_unref(space->dev, space->user);
 }
 
 /* All users together can have so many. */
@@ -158,6 +161,8 @@ static u32 unetmm_pool_size(const struct unetmm_dev *dev, enum unetmm_use use)
 		return hw->flows - min(hw->flows / 2, (u32)UNETMM_FLOWS_KEPT);
 	case UNETMM_USE_ANNOUNCED:
 		return UNETMM_ANNOUNCED_MOST;
+	case UNETMM_USE_CLOSES:
+		return UNETMM_CLOSES_MOST;
 	case UNETMM_NUM_USES:
 		break;
 	}
@@ -180,7 +185,8 @@ static u32 unetmm_user_more(const struct unetmm_aspace *space,
 	list_for_each_entry(user, &dev->users, node)
 		all += user->used[use];
 	size = unetmm_pool_size(dev, use);
-	if (all >= size && use != UNETMM_USE_ANNOUNCED)
+	if (all >= size && use != UNETMM_USE_ANNOUNCED &&
+	    use != UNETMM_USE_CLOSES)
 		return U32_MAX;
 	return unetmm_share_more(size, mine, all - mine);
 }
@@ -223,6 +229,31 @@ void unetmm_user_give(struct unetmm_aspace *space, enum unetmm_use use, u32 n)
 	WARN_ON_ONCE(*used < n);
 	*used -= n;
 	spin_unlock(&dev->users_lock);
+}
+
+struct unetmm_user *unetmm_user_hold(struct unetmm_aspace *space,
+				     enum unetmm_use use)
+{
+	struct unetmm_user *user = NULL;
+
+	spin_lock(&space->dev->users_lock);
+	if (space->unlimited || unetmm_user_more(space, use)) {
+		user = space->user;
+		user->used[use]++;
+		user->refs++;
+	}
+	spin_unlock(&space->dev->users_lock);
+	return user;
+}
+
+void unetmm_user_release(struct unetmm_dev *dev, struct unetmm_user *user,
+			 enum unetmm_use use)
+{
+	spin_lock(&dev->users_lock);
+	WARN_ON_ONCE(!user->used[use]);
+	user->used[use]--;
+	spin_unlock(&dev->users_lock);
+	unetmm_user_unref(dev, user);
 }
 
 struct unetmm_turns *unetmm_user_turns(const struct unetmm_aspace *space)

@@ -201,6 +201,7 @@ enum unetmm_use {
 	UNETMM_USE_PROXIES,		/* pages */
 	UNETMM_USE_FLOWS,
 	UNETMM_USE_ANNOUNCED,		/* endpoints that PEERS finds */
+	UNETMM_USE_CLOSES,		/* channels whose CLOSE is repeated */
 	UNETMM_NUM_USES
 };
 
@@ -208,6 +209,7 @@ enum unetmm_use {
 #define UNETMM_FLOWS_KEPT	128
 /* Endpoints that the answers to the questions of one PEERS can name. */
 #define UNETMM_ANNOUNCED_MOST	96
+#define UNETMM_CLOSES_MOST	4096	/* CLOSE messages that wait for an answer */
 
 struct unetmm_group {
 	struct mem_cgroup *memcg;
@@ -221,14 +223,15 @@ int unetmm_user_get(struct unetmm_aspace *space);
 void unetmm_user_put(struct unetmm_aspace *space);
 u32 unetmm_user_take(struct unetmm_aspace *space, enum unetmm_use use, u32 n);
 /* All n or none. */
-bool unetmm_user_take_all(struct unetmm_aspace *space, enum unetmm_use use,
-			  u32 n);
+bool unetmm_user_take_all(struct unetmm_aspace *space, enum unetmm_use use, u32 n);
 void unetmm_user_give(struct unetmm_aspace *space, enum unetmm_use use, u32 n);
+/* Takes one of a pool and holds the user beyond the end of the space.  NULL: at its limit. */
+struct unetmm_user *unetmm_user_hold(struct unetmm_aspace *space, enum unetmm_use use);
+void unetmm_user_release(struct unetmm_dev *dev, struct unetmm_user *user, enum unetmm_use use);
 /* space/container.c */
 int unetmm_container_register(struct unetmm_dev *dev);
 void unetmm_container_unregister(struct unetmm_dev *dev);
-void unetmm_container_give(struct unetmm_dev *dev, enum unetmm_use use,
-			   struct rdma_cgroup *group);
+void unetmm_container_give(struct unetmm_dev *dev, enum unetmm_use use, struct rdma_cgroup *group);
 /* An object of the calling process, for which its user gives n.  0; -EDQUOT; -ENOMEM. */
 int unetmm_object_take(struct unetmm_aspace *space, enum unetmm_use use, u32 n,
 		       struct rdma_cgroup **group);
@@ -237,8 +240,7 @@ void unetmm_object_give(struct unetmm_aspace *space, enum unetmm_use use, u32 n,
 
 struct unetmm_turns *unetmm_user_turns(const struct unetmm_aspace *space);
 u32 unetmm_user_most_asleep(const struct unetmm_aspace *space);
-void unetmm_group_enter(struct unetmm_aspace *space,
-			struct unetmm_group *group);
+void unetmm_group_enter(struct unetmm_aspace *space, struct unetmm_group *group);
 void unetmm_group_leave(struct unetmm_group *group);
 bool unetmm_group_has_room(struct mm_struct *mm, unsigned long npages);
 bool unetmm_charge_all(struct unetmm_aspace *space, u32 npages);

@@ -15,8 +15,8 @@ import time
 
 ETHERTYPE = 0x88b5
 VERSION, CONTROL, PAYLOAD_CRC = 1, 2, 1
-PROBE, PROBE_ACK, CONNECT, CONNECT_ACK = 1, 2, 3, 4
-PEERS, PEER = 8, 9
+PROBE, PROBE_ACK, CONNECT, CONNECT_ACK, CLOSE = 1, 2, 3, 4, 5
+PEERS, PEER, CLOSE_ACK = 8, 9, 10
 ALL = b"\xff" * 6
 HEADER = struct.Struct("<6s6s2sBBHHHHIIIIQIII")
 MESSAGE = struct.Struct("<BBHHHHBBIQQII")
@@ -26,12 +26,15 @@ MTU = 1024
 MOST_ANSWERS = 1000
 # How long stations are silent whose host is busy.
 BUSY = 3.0
+# Seconds until a message has to have come: longer than a driver repeats a CLOSE.
+PATIENCE = 15.0
 # Questions for listeners that a driver answers in a second, at most.
 MOST_QUESTIONS = 8
 # Stations that may all share one limit: it is chosen anew each second.
 SHARING = 8
-# A station that accepts every request, and its half of such a channel.
-LISTENER, LISTENS_AT = 0xfffff0, (7, 9)
+# Stations that accept every request, the first of them and how many there are, and
+# their half of such a channel.
+LISTENER, LISTENERS, LISTENS_AT = 0xfffff0, 8, (7, 9)
 # The endpoint that stations ask for.
 ASKS_AT = 1
 
@@ -50,6 +53,9 @@ def station(number):
     """The address of a station that nobody has."""
     return bytes((0x02, 0xf0, 0x0d, number >> 16 & 0xff, number >> 8 & 0xff,
                   number & 0xff))
+
+
+LISTENING = frozenset(station(LISTENER + i) for i in range(LISTENERS))
 
 
 def frame(to, source, message):
@@ -75,6 +81,9 @@ class Forger:
         self._refusals, self._acks = 0, set()
         self._named = {}        # the answers to each question for listeners
         self._lies = 0
+        self._lost = 0          # of the CLOSEs of each channel, the first ones
+        self._closes = {}       # by the channel's nonce: how many have come
+        self._asked = None      # the last request for a channel
         self._next = 0
         self._channel = 0
         self._nonce = random.Random(1)
@@ -111,6 +120,11 @@ class Forger:
         must hear of so many; then it asks too often.
         shares LISTENERS: two new stations ask all cards twice, in turn: each
         hears of so many different ones in both answers together.
+        loses NUMBER: from now on so many CLOSEs of each channel are lost.
+        closed CHANNELS NUMBER: waits until so many CLOSEs of each of so many channels
+        of stations that listen have come since the last `loses`.
+        closes: the last station that has asked for a channel ends it, twice, and
+        one that it does not have.
         lies NUMBER: from now on a station answers each such question with so
         many listeners, and with messages that are wrong."""
         if words[0] == "refused":
@@ -127,6 +141,15 @@ class Forger:
             return
         if words[0] == "lies":
             self._lies = int(words[1])
+            return
+        if words[0] == "loses":
+            self._lose(int(words[1]))
+            return
+        if words[0] == "closed":
+            self._await_closes(int(words[1]), int(words[2]))
+            return
+        if words[0] == "closes":
+            self._end_channel()
             return
         how = words[0] if words[0] in ("alive", "busy", "other") else ""
         name, stations, number, service, kind = words[bool(how):]
@@ -202,6 +225,33 @@ class Forger:
                     sum(bool(self._named[nonce]) for nonce in nonces),
                     time.monotonic() - begin)
 
+    def _lose(self, number):
+        with self._heard:
+            self._lost, self._closes = number, {}
+
+    def _await_closes(self, channels, number):
+        with self._heard:
+            if not self._heard.wait_for(
+                    lambda: sum(count >= number for count in
+                                self._closes.values()) >= channels, PATIENCE):
+                raise ValueError(f"CLOSEs of channels: {self._closes}")
+
+    def _end_channel(self):
+        """Each is answered; the answer to the first may be lost."""
+        source, channel, nonce = self._asked
+        for said in (nonce, nonce, nonce ^ 1 << 63):
+            with self._heard:
+                self._acks.discard(said)
+                for _ in range(20):
+                    message = MESSAGE.pack(CLOSE, 0, ASKS_AT, channel, 0, 0, 0, 0,
+                                           0, 0, said, 0, 0)
+                    self._socket.sendto(frame(self._card, source, message),
+                                        self._ends[0])
+                    if self._heard.wait_for(lambda: said in self._acks, 0.1):
+                        break
+                else:
+                    raise ValueError("a CLOSE is not answered")
+
     def _ask_for_listeners(self, listeners, service):
         """The station may share its limit with the one before: then another asks."""
         for _ in range(SHARING):
@@ -260,14 +310,16 @@ class Forger:
                 (False, peer, other, half),
                 (False, peer, LISTENS_AT, (endpoint, channel + 1)),
                 (False, peer, LISTENS_AT, (0, 0)),
-                (False, station(LISTENER + 1), LISTENS_AT, half)):
+                (False, station(LISTENER + LISTENERS), LISTENS_AT, half)):
             if self._is_answered(source, ours, theirs) != good:
                 raise ValueError(f"{source.hex()} names {ours} and {theirs}: "
                                  f"{'no' if good else 'an'} answer")
 
     def _connect(self, source, channel, service, kind):
+        nonce = self._nonce.getrandbits(64) | 1
+        self._asked = (source, channel, nonce)
         message = MESSAGE.pack(CONNECT, 0, ASKS_AT, channel, 0, 0, kind, 0, MTU,
-                               service, self._nonce.getrandbits(64) | 1, 0, 0)
+                               service, nonce, 0, 0)
         self._socket.sendto(frame(self._card, source, message), self._ends[0])
 
     def _answer(self):
@@ -290,12 +342,20 @@ class Forger:
     def _hear(self, to, said):
         with self._heard:
             self._refusals += said[0] == CONNECT_ACK and said[1] != 0
-            if said[0] == PROBE_ACK:
+            if said[0] == PROBE_ACK or (said[0] == CLOSE_ACK and
+                                        said[4] == ASKS_AT):
                 self._acks.add(said[10])
+            if said[0] == CLOSE and to >= station(LISTENER):
+                self._closes[said[10]] = self._closes.get(said[10], 0) + 1
             if said[0] == PEER and said[10] in self._named:
                 self._named[said[10]].append(said)
             self._heard.notify_all()
-        if said[0] == CONNECT and to == station(LISTENER):
+        if said[0] == CLOSE and (to in self._alive or to in LISTENING) and \
+                self._closes.get(said[10], self._lost + 1) > self._lost:
+            answer = MESSAGE.pack(CLOSE_ACK, 0, *said[4:6], *said[2:4], 0, 0, 0, 0,
+                                  said[10], 0, 0)
+            self._socket.sendto(frame(self._card, to, answer), self._ends[0])
+        if said[0] == CONNECT and to in LISTENING:
             answer = MESSAGE.pack(CONNECT_ACK, 0, *LISTENS_AT, said[2], said[3],
                                   said[6], 0, MTU, *said[9:11], 0, 0)
             self._socket.sendto(frame(self._card, to, answer), self._ends[0])

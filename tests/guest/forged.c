@@ -5,6 +5,7 @@
  * their own places.
  */
 #include "ask.h"
+#include "card.h"
 #include "link.h"
 #include "pair.h"
 #include "process.h"
@@ -797,6 +798,246 @@ static void limits_are_drawn(void)
     scene_close(&s);
 }
 
+/* ---- The end of a channel ------------------------------------------------------- */
+
+#define FAR             0xfffff0u       /* stations that take every channel: */
+#define FARS            8u
+#define TRIES           10u             /* CLOSEs of a channel whose peer is silent */
+#define PLACES          4096u           /* of CLOSEs that wait for an answer */
+
+static void far_mac(uint8_t mac[6], uint32_t number)
+{
+    memcpy(mac, (uint8_t[]){ 0x02, 0xf0, 0x0d, (uint8_t)(number >> 16),
+                             (uint8_t)(number >> 8), (uint8_t)number }, 6);
+}
+
+static void open_and_close(struct station *station, uint32_t number)
+{
+    uint8_t mac[6];
+    int channel;
+
+    far_mac(mac, number);
+    channel = unetmm_connect_ex(station->ep, mac, SERVICE, PATIENCE_NS,
+                                &datagram_attr, NULL);
+    CHECK(channel >= 0);
+    CHECK_RET(unetmm_disconnect(station->ep, (unsigned)channel), 0);
+}
+
+/* A connect that nobody answers, and whose answer nobody waits for. */
+static void ask_nobody(struct station *station, uint32_t number)
+{
+    uint8_t mac[6];
+
+    far_mac(mac, number);
+    CHECK_RET(unetmm_connect_ex(station->ep, mac, SERVICE, 0, &datagram_attr,
+                                NULL), -EHOSTUNREACH);
+}
+
+/* Those of other tests are answered, or given up. */
+static void await_no_closes(struct scene *s)
+{
+    struct patience patience = patience_of(30);
+
+    while (SINCE(s, closes_waiting)) {
+        CHECK(!patience_ends(&patience, now_ns()));
+        breathe();
+    }
+}
+
+/* Each CLOSE is repeated until it has an answer. */
+static void lost_close(void)
+{
+    uint64_t repeated, given_up;
+    struct scene s;
+
+    scene_open(&s, UNETMM_DATAGRAM);
+    await_no_closes(&s);
+    repeated = SINCE(&s, closes_repeated);
+    given_up = SINCE(&s, closes_given_up);
+    ask_host("far loses 4");
+    open_and_close(&s.newcomer, FAR);
+    ask_host("far closed 1 5");
+    EVENTUALLY(SINCE(&s, closes_waiting) == 0);
+    CHECK_EQ(SINCE(&s, closes_repeated), repeated + 4);
+    CHECK_EQ(SINCE(&s, closes_given_up), given_up);
+    ask_host("far loses 0");
+    scene_close(&s);
+}
+
+/* A connect that has had no answer may have opened the peer's half. */
+static void close_of_a_request(void)
+{
+    struct scene s;
+
+    scene_open(&s, UNETMM_DATAGRAM);
+    ask_host("far loses 2");
+    ask_nobody(&s.newcomer, FAR + FARS);
+    ask_host("far closed 1 3");
+    ask_host("far loses 0");
+    scene_close(&s);
+}
+
+/* A peer that never answers is told so often, and no more. */
+static void silent_peer(void)
+{
+    uint64_t repeated, given_up;
+    struct scene s;
+
+    scene_open(&s, UNETMM_DATAGRAM);
+    await_no_closes(&s);
+    ask_host("far loses 1000");
+    repeated = SINCE(&s, closes_repeated);
+    given_up = SINCE(&s, closes_given_up);
+    open_and_close(&s.newcomer, FAR);
+    CHECK_EQ(SINCE(&s, closes_waiting), 1);
+    await_no_closes(&s);
+    CHECK_EQ(SINCE(&s, closes_repeated), repeated + TRIES - 1);
+    CHECK_EQ(SINCE(&s, closes_given_up), given_up + 1);
+    ask_host("far closed 1 %u", TRIES);
+    ask_host("far loses 0");
+    scene_close(&s);
+}
+
+/* The other way: a CLOSE is answered each time, and the process learns of it once. */
+static void close_is_answered(void)
+{
+    struct unetmm_completion c;
+    struct scene s;
+    int channel;
+
+    scene_open(&s, UNETMM_DATAGRAM | UNETMM_NOTIFY_CLOSE);
+    forge("alive ", 1, 1, 0);
+    channel = unetmm_accept(s.listener.ep, NULL, PATIENCE_NS);
+    CHECK(channel >= 0);
+    ask_host("far closes");
+    take(&s.listener, UNETMM_CQE_CLOSED, &c);
+    CHECK_EQ(c.channel, channel);
+    CHECK(!take_now(&s.listener, UNETMM_CQE_CLOSED, &c));
+    scene_close(&s);
+}
+
+/* Channels that a function reset has ended are closed by the card that starts again. */
+static void closes_after_a_reset(void)
+{
+    struct scene s;
+    uint8_t mac[6];
+
+    scene_open(&s, UNETMM_DATAGRAM);
+    card_find();
+    ask_host("far loses 0");
+    far_mac(mac, FAR);
+    CHECK(unetmm_connect_ex(s.newcomer.ep, mac, SERVICE, PATIENCE_NS,
+                            &datagram_attr, NULL) >= 0);
+    card_write("reset", "1");
+    ask_host("far closed 1 1");
+}
+
+struct closer {
+    atomic_uint state;          /* 1: has no place any more; 2: is to end */
+    uint32_t first, step;       /* stations that it asks */
+    unsigned uid;
+    unsigned n;                 /* CLOSEs that have found a place */
+    uint64_t ns;
+};
+
+/* Takes places until there is none. */
+static void closes_all(void *argument)
+{
+    struct closer *closer = argument;
+    struct unetmm_ctx *ctx;
+    struct station station;
+    uint64_t given_up, begin = now_ns();
+
+    if (closer->uid) {
+        be_user(closer->uid);
+    }
+    ctx = open_card();
+    station_open(&station, ctx, NULL);
+    given_up = driver_counter(ctx, UNETMM_D_closes_given_up);
+    for (;;) {
+        ask_nobody(&station, closer->first + closer->n * closer->step);
+        if (driver_counter(ctx, UNETMM_D_closes_given_up) != given_up) {
+            break;
+        }
+        closer->n++;
+    }
+    closer->ns = now_ns() - begin;
+    atomic_store(&closer->state, 1);
+    EVENTUALLY(atomic_load(&closer->state) == 2);
+    station_close(&station);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+/* Before the first CLOSE is given up for want of an answer. */
+static void check_places(const struct closer *closer, unsigned most)
+{
+    note("%u places in %u ms", closer->n, (unsigned)(closer->ns / NS_PER_MS));
+    if (closer->ns < 10 * NS_PER_S) {
+        CHECK(closer->n <= most);
+        CHECK(closer->n >= most / 2);
+    }
+}
+
+static void closes_one(void *argument)
+{
+    struct unetmm_ctx *ctx;
+    struct station station;
+
+    (void)argument;
+    be_user(4243);
+    ctx = open_card();
+    station_open(&station, ctx, NULL);
+    open_and_close(&station, FAR);
+    station_close(&station);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+/* A user with all places that one may have; another one's CLOSE is repeated. */
+static void closes_of_one_user(void)
+{
+    struct closer *closer = shared_memory(sizeof(*closer));
+    struct scene s;
+    pid_t pid;
+
+    scene_open(&s, UNETMM_DATAGRAM);
+    *closer = (struct closer){ .uid = 4242, .first = 0xe00000, .step = 1 };
+    pid = start_process(closes_all, closer);
+    EVENTUALLY(atomic_load(&closer->state) == 1);
+    ask_host("far loses 3");
+    end_process(start_process(closes_one, NULL));
+    ask_host("far closed 1 4");
+    atomic_store(&closer->state, 2);
+    end_process(pid);
+    check_places(closer, PLACES / 2);
+    ask_host("far loses 0");
+    scene_close(&s);
+}
+
+/* A peer with all places that one may have; those of other peers are repeated. */
+static void closes_of_one_peer(void)
+{
+    struct closer *closer = shared_memory(sizeof(*closer));
+    struct scene s;
+    unsigned i;
+    pid_t pid;
+
+    scene_open(&s, UNETMM_DATAGRAM);
+    *closer = (struct closer){ .uid = 0, .first = 0xd00000, .step = 0 };
+    pid = start_process(closes_all, closer);
+    EVENTUALLY(atomic_load(&closer->state) == 1);
+    ask_host("far loses 3");
+    for (i = 0; i < FARS; i++) {
+        open_and_close(&s.newcomer, FAR + i);
+    }
+    /* Some may have the same hash as the silent one. */
+    ask_host("far closed 1 4");
+    atomic_store(&closer->state, 2);
+    end_process(pid);
+    check_places(closer, PLACES / 2);
+    ask_host("far loses 0");
+    scene_close(&s);
+}
+
 static const struct test tests[] = {
     { "in-the-backlog", in_the_backlog, TEST_TLB, 0 },
     { "who-answers", who_answers, TEST_TLB, 0 },
@@ -816,6 +1057,13 @@ static const struct test tests[] = {
     { "listeners-that-lie", listeners_that_lie, TEST_TLB, 0 },
     { "probes-have-a-limit", probes_have_a_limit, TEST_TLB, 0 },
     { "limits-are-drawn", limits_are_drawn, TEST_TLB, 0 },
+    { "lost-close", lost_close, TEST_TLB, 0 },
+    { "close-of-a-request", close_of_a_request, TEST_TLB, 0 },
+    { "close-is-answered", close_is_answered, TEST_TLB, 0 },
+    { "closes-of-one-user", closes_of_one_user, TEST_TLB, 0 },
+    { "closes-of-one-peer", closes_of_one_peer, TEST_TLB, 0 },
+    { "silent-peer", silent_peer, TEST_TLB, 0 },
+    { "closes-after-a-reset", closes_after_a_reset, TEST_TLB | TEST_NO_CARD, 0 },
 };
 
 int main(int argc, char **argv)

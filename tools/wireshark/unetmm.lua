@@ -44,6 +44,7 @@ local C = {
     CTL_IMPORT_ACK = 7,
     CTL_PEERS = 8,
     CTL_PEER = 9,
+    CTL_CLOSE_ACK = 10,
     CTL_ST_OK = 0,
     CTL_ST_NO_SERVICE = 1,
     CTL_ST_FULL = 2,
@@ -116,6 +117,7 @@ local TYPES = {
     [C.CTL_CLOSE] = "CLOSE", [C.CTL_IMPORT] = "IMPORT",
     [C.CTL_IMPORT_ACK] = "IMPORT_ACK",
     [C.CTL_PEERS] = "PEERS", [C.CTL_PEER] = "PEER",
+    [C.CTL_CLOSE_ACK] = "CLOSE_ACK",
 }
 local STATUSES = {
     [C.CTL_ST_OK] = "OK", [C.CTL_ST_NO_SERVICE] = "no service",

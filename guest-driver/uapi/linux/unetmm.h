@@ -1188,7 +1188,10 @@ struct unetmm_flow_id {
 	X(peers_limited, "questions for listeners not answered: the card has its limit") \
 	X(peers_dropped, "listeners not taken: not asked for, late, or no place left") \
 	X(faults_bad, "reports of misses that make no sense") \
-	X(pins_given_up, "pages unpinned at a limit for others of their process")
+	X(pins_given_up, "pages unpinned at a limit for others of their process") \
+	X(closes_repeated, "CLOSE messages sent again: their peer has not answered") \
+	X(closes_given_up, "channels whose peer perhaps does not know of their end") \
+	X(closes_waiting, "channels whose CLOSE waits for its answer at this moment")
 
 #define UNETMM_DRIVER_COUNTER_ENUM_(name, help) UNETMM_D_##name,
 enum unetmm_driver_counter {

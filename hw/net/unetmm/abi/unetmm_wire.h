@@ -149,6 +149,9 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
  * knows of no features ignores the first, and gets 0 as the second, which it
  * wants there.
  *
+ * CLOSE is repeated until it is answered, too, or a number of times.  It is
+ * answered also by a driver without such a channel.
+ *
  * IMPORT asks, on behalf of the endpoint at one end of a reliable channel, for
  * an export of the process that has the other end.  While it is not there it is
  * asked for again.  The answer has the region's number in `mtu`, its key in
@@ -194,6 +197,7 @@ static_assert(sizeof(struct unetmm_control_named) == 56, "control message");
 #define UNETMM_CTL_IMPORT_ACK   7
 #define UNETMM_CTL_PEERS        8       /* which endpoints listen? */
 #define UNETMM_CTL_PEER         9
+#define UNETMM_CTL_CLOSE_ACK    10      /* so is the other one */
 
 #define UNETMM_PEER_DATAGRAM    0x01    /* datagram channels */
 #define UNETMM_PEER_RELIABLE    0x02    /* reliable channels */
