@@ -14,6 +14,7 @@
 #include "fuzz_scene.h"
 
 #define RECORDS 32              /* that the driver remembers */
+#define LIE_RATE 300000         /* of a million completions */
 
 static struct unetmm_fault records[RECORDS];
 static unsigned nrecords;
@@ -231,7 +232,7 @@ static void shape_one_sided(FuzzIn *in, struct unetmm_frame *h, uint8_t how)
 {
     uint32_t uses[] = { 0, UNETMM_WIRE_F_NOTIFY, UNETMM_WIRE_F_COUNT,
                         UNETMM_WIRE_F_IMM, UNETMM_WIRE_F_ACK };
-    uint8_t where = fuzz_u8(in);
+    uint8_t where = fuzz_u8(in), use = where % G_N_ELEMENTS(uses);
 
     h->handle = h->dst_ep;
     h->offset = SCENE_KEY ^ (where == 0xff);
@@ -250,8 +251,9 @@ static void shape_one_sided(FuzzIn *in, struct unetmm_frame *h, uint8_t how)
         break;
     default:
         if (h->flags & UNETMM_WIRE_F_LAST) {
-            h->flags |= uses[where % G_N_ELEMENTS(uses)];
-            h->imm = where % G_N_ELEMENTS(uses) == 4 ? h->psn : where & 7;
+            h->flags |= uses[use];
+            h->imm = uses[use] == UNETMM_WIRE_F_ACK ? h->psn :
+                     uses[use] ? where & 7 : 0;
         } else {
             h->imm = where * 16;
         }
@@ -330,6 +332,19 @@ static void deliver(FuzzCard *c, FuzzIn *in, FakeFrame *f, uint8_t damage)
     g_free(f);
 }
 
+/* For endpoint 0 and all stations, or for another one. */
+static void control(FuzzCard *c, FuzzIn *in)
+{
+    uint8_t how = fuzz_u8(in);
+    FakeFrame *f = fake_datagram(&scene_eps[how & 1], 0, 0, how >> 2, how);
+
+    fake_header(f)->opcode = UNETMM_WIRE_CONTROL;
+    if (how & 2) {
+        memset(fake_header(f)->dst, 0xff, sizeof(fake_header(f)->dst));
+    }
+    deliver(c, in, f, 0);
+}
+
 static void peer(FuzzCard *c, FuzzIn *in)
 {
     uint8_t which = fuzz_u8(in), how = fuzz_u8(in), flags = fuzz_u8(in);
@@ -339,7 +354,11 @@ static void peer(FuzzCard *c, FuzzIn *in)
     uint32_t len;
     FakeFrame *f;
 
-    if (opcode == UNETMM_WIRE_CONTROL || ep->id == SCENE_BACKUP) {
+    if (opcode == UNETMM_WIRE_CONTROL) {
+        control(c, in);
+        return;
+    }
+    if (ep->id == SCENE_BACKUP) {
         opcode = UNETMM_WIRE_DATAGRAM;
     }
     len = packet_bytes(in, opcode, flags);
@@ -383,6 +402,7 @@ static void ethernet(FuzzCard *c, FuzzIn *in)
         at[0] = 8;
         at[1] = 0;
     }
+    c->h.checksums_ok = bytes & 1;
     /* Of its exact size, so that the sanitizer sees a byte too far. */
     raw = g_realloc(raw, bytes + !bytes);
     unetmm_core_receive(&c->h.core, raw, bytes);
@@ -621,11 +641,26 @@ static void change_pages(FuzzCard *c, FuzzIn *in)
     fake_set_reg(&c->h, UNETMM_REG_INV_CTRL, 1);
 }
 
+/* All that is in a ring: without this the card stops at some time. */
+static void take(FuzzCard *c, unsigned ring)
+{
+    uint32_t reg = UNETMM_REG_RING(ring);
+
+    fake_set_reg(&c->h, reg + UNETMM_RING_CONS,
+                 fake_reg(&c->h, reg + UNETMM_RING_PROD));
+}
+
 static void driver(FuzzCard *c, FuzzIn *in)
 {
     uint8_t what = fuzz_u8(in);
     uint32_t at;
 
+    if (!(what & 0x80)) {
+        take(c, UNETMM_RING_CMDC);
+    }
+    if (!(what & 0x40)) {
+        take(c, UNETMM_RING_NOTIFY);
+    }
     switch (what & 15) {
     case 0: case 1: case 2: case 3: case 4: case 5:
         answer(c, in);
@@ -689,7 +724,8 @@ static void whole_op(FuzzCard *c, FuzzIn *in)
         break;
     case 12:
         refuse_after = fuzz_u8(in);
-        refuse_for = 1 + (what >> 4);
+        refuse_for = what >> 4 & 7;
+        c->h.core.knobs.lie = what & 0x80 ? LIE_RATE : 0;
         break;
     case 13:
         if (what & 0x80) {

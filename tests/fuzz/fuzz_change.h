@@ -11,9 +11,9 @@
 /* Has the card been loaded from a changed stream?  Then nobody is sane. */
 extern bool fuzz_loaded;
 
-/* At the start of each input. */
+/* At the start of each input; event counters and misses are not changed. */
 void fuzz_change_reset(void);
-/* The same, and the card's first state is one to take parts from. */
+/* The same; any value is changed, also to one of the card's first state. */
 void fuzz_change_start(FuzzCard *c);
 /* Saves the card, and loads the stream with the changes of the input. */
 void fuzz_load_changed(FuzzCard *c, FuzzIn *in);

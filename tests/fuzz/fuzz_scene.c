@@ -50,6 +50,10 @@ void fuzz_scene_params(UnetmmParams *p)
     p->spaces = 9;
     p->regions = 32;
     p->reliable = 32;
+    /* Pools that run out in one input */
+    p->reliable_keep = 8;
+    p->window_queue = 6;
+    p->local_queue = MIN(p->local_queue, 8);
 }
 
 struct unetmm_cmd fuzz_scene_ep(unsigned i)
@@ -229,6 +233,19 @@ static void open_pages(FuzzCard *c)
     }
 }
 
+/* Rings that are full soon; nothing is in them yet. */
+static void shrink_ring(FuzzCard *c, unsigned ring, uint32_t log2)
+{
+    uint32_t reg = UNETMM_REG_RING(ring);
+
+    c->d.ring[ring].log2 = log2;
+    c->d.ring[ring].index = 0;
+    fake_set_reg(&c->h, reg + UNETMM_RING_ENABLE, 0);
+    fake_set_reg(&c->h, reg + UNETMM_RING_LOG2, log2);
+    fake_set_reg(&c->h, reg + UNETMM_RING_ENABLE, 1);
+    assert_int_equal(fake_reg(&c->h, reg + UNETMM_RING_ENABLE), 1);
+}
+
 void fuzz_scene_start(FuzzCard *c)
 {
     static const uint8_t flows[] = { UNETMM_FLOW_ANY, UNETMM_FLOW_MAC,
@@ -250,4 +267,6 @@ void fuzz_scene_start(FuzzCard *c)
     for (unsigned i = SCENE_RAW; i < SCENE_EPS; i++) {
         command(c, fuzz_scene_flow(i, flows[i - SCENE_RAW]));
     }
+    shrink_ring(c, UNETMM_RING_FAULT, 4);
+    shrink_ring(c, UNETMM_RING_NOTIFY, 2);
 }

@@ -440,6 +440,16 @@ def write(offset, value):
     return b"\x04" + u16(0xc000 | offset) + b"\xff" + u32(value)
 
 
+def each_register():
+    """All registers, at their place."""
+    for first in (0, 0x100, 0x200, 0x300):
+        yield f"write-{first:x}", "roomy", b"".join(
+            b"\x04" + u16(0xc000 | at) + bytes([value])
+            for at in range(first, first + 0x100, 4) for value in (1, 0x3f, 0))
+        yield f"read-{first:x}", "roomy", b"".join(
+            b"\x00" + u16(0xc000 | at) for at in range(first, first + 0x100, 4))
+
+
 def registers():
     """Programs for fuzz-registers.c."""
     again = b"\x09\x03"
@@ -447,6 +457,7 @@ def registers():
     posts = b"\x0c" + vaddr(0) + u16(3000)
     opens = (b"\x0a\x01\x01\x00" + b"\x0a\x03\x01\x01\x00")
     yield "identity", "roomy", b"".join(read(n) for n in range(0, 0x9c, 4))
+    yield from each_register()
     yield "counters", "roomy", b"".join(
         read(n) for n in (0x1000, 0x1004, 0x1100, 0x2000, 0x2004, 0x2ffc))
     yield "widths", "roomy", b"".join(
@@ -884,7 +895,16 @@ def whole_pages(space, page, how=0):
 
 
 def whole_refuse(after, n=1):
-    return bytes([12 | n - 1 << 4, after])
+    return bytes([12 | n << 4, after])
+
+
+def whole_world(body):
+    return b"\x0e" + body
+
+
+def whole_damage(ep, opcode, at, by, size=30):
+    """A frame with one byte of its header changed."""
+    return whole_peer(ep, opcode, 0, 0x81, size) + bytes([at, by])
 
 
 def whole_time(ns):
@@ -898,6 +918,40 @@ def whole_frame(ep, how, n, content=b""):
 
 def whole_ethernet(how, n, content=b""):
     return bytes([11, how, n]) + content.ljust(26, b"\x01")
+
+
+def whole_away(ep):
+    """Three pages leave the endpoint's space."""
+    space = {1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 7: 2, 8: 6, 9: 6}[ep]
+    return b"".join(whole_pages(space, page) for page in (0, 1, 2))
+
+
+def whole_absent(ep, go_on):
+    """Operations on pages that have just left, at both ends."""
+    other = ((ep - 1) ^ 1) + 1
+    for page in (0, 2, 4):
+        yield whole_buffers(other, page)
+    for op in (W_READ, W_SEND, W_WRITE, W_ADD, W_READ):
+        yield whole_away(ep) + whole_away(other) + whole_post(
+            ep, op, TO_PAIR, 10, 5000) + whole_time(500) + whole_away(other) + (
+                whole_time(200) + go_on)
+    yield whole_post(ep, W_READ, TO_PEER, 10, 3500) + whole_away(ep)
+    for how in (0, 2, 1, 0, 1, 2):
+        yield whole_peer(ep, ANSWER, how, 0x10)
+    yield go_on + b"".join(whole_peer(ep, ANSWER, how, 0x10) for how in (0, 0, 1, 0))
+    yield whole_away(ep) + whole_peer(ep, P_WRITE, 0, ASK | 0x10, where=0)
+    yield whole_peer(ep, P_ATOMIC, 0, ASK | 1, where=0) + whole_away(ep) + go_on
+    yield whole_peer(ep, P_READ, 100, ASK, where=1) + whole_away(ep) + go_on
+    yield whole_away(ep) + whole_peer(ep, SEND, 0, ASK | LAST | 0x10) + go_on
+    yield b"".join(whole_peer(ep, DATAGRAM, size=2000) + whole_away(ep)
+                   for _ in range(3)) + go_on
+
+
+def whole_overrun(ep):
+    """More stores in windows than there is room for, while the peer is silent."""
+    stores = b"".join(bytes([10, 2 * ep - 1 | 0x30, n]) for n in range(0, 200, 2))
+    starts = b"".join(bytes([10, 0x80 | 2 * ep - 2, 1]) + u16(100) for _ in range(70))
+    yield stores + starts
 
 
 def whole_between(ep, go_on):
@@ -965,13 +1019,19 @@ def whole_moves(ep, go_on):
     writes = b"".join(
         whole_peer(ep, P_WRITE, flags=LAST | ASK, size=n, where=at)
         for at, n in ((5, 600), (0, 300), (25, 765))) + go_on
-    reads = whole_peer(ep, P_READ, 255, ASK, where=20) + go_on
+    reads = whole_peer(ep, P_READ, 100, ASK, where=20) + go_on
     adds = whole_peer(ep, P_ATOMIC, 0, ASK | 1, where=20) + go_on
     yield writes + whole_move(ep, 0, 0x81) + writes + reads + adds
     yield whole_move(ep, 1, 1) + writes + reads + adds
     yield whole_move(ep, 0, 0xff) + whole_move(ep, 0, 5) + whole_move(ep, 0, 0x0c)
     yield writes + reads + whole_move(ep, 2, 1) + writes + whole_move(ep, 3, 1)
     yield whole_move(ep, 0, 0x11) + whole_move(ep, 1, 1) + writes
+    yield whole_move(ep, 0, 0x11) + writes + whole_move(ep, 0, 0x12) + (
+        whole_move(ep, 0, 0x13) + whole_move(ep, 0, 0x14) + whole_move(ep, 0, 0x15))
+    for at in (2, 8, 14, 20, 26, 32, 38, 44, 50, 56):
+        yield whole_peer(ep, P_WRITE, 0, LAST | ASK, 9, at - at % 5)
+    yield whole_peer(ep, P_WRITE, 0, LAST | ASK | 0x10, where=5) + (
+        whole_move(ep, 2, 1) + b"\x0d" + go_on + whole_refuse(0) + whole_move(ep, 0, 6))
     yield whole_object(3, ep - 1 if ep > 1 else 9, 1) + writes
 
 
@@ -988,11 +1048,24 @@ def whole():
             whole_station(ep, b"\x0d" + go_on))
         yield f"region-{ep}", "slow" if ep & 1 else "roomy", b"".join(
             whole_moves(ep, go_on))
+        yield f"absent-{ep}", "slow", b"".join(whole_absent(ep, go_on)) + late
+        yield f"absent-late-{ep}", "slow", b"".join(
+            whole_absent(ep, whole_answers(0x52) + whole_time(300)))
+        yield f"absent-never-{ep}", "roomy", b"".join(
+            whole_absent(ep, whole_answers(0x52) + whole_answers(0x56) +
+                         whole_time(300)))
         yield f"later-{ep}", "slow-cramped", b"".join(
             whole_station(ep, whole_answers(0x51) + whole_time(900) +
                           whole_answers(0x0f)))
     for name, content in whole_ethernet_seeds():
-        yield "ethernet-" + name, "slow" if "1" in name else "roomy", content
+        yield "ethernet-" + name, "roomy", content
+        yield "ethernet-slow-" + name, "slow", content
+    yield "ethernet-odd", "roomy", b"".join(
+        whole_frame(ep, 0x80, n, content) + go_on for ep in (10, 11) for n, content in (
+            (50, bytes(6) + b"\x52\x54\0\x4d\x4d\1\x88\xb5"), (50, bytes(40)),
+            (9190, bytes(64))))
+    yield "controls", "roomy", b"".join(
+        bytes([4, 0x10, 0, 0, how]) for how in (0, 2, 80, 82, 1, 255)) + go_on
     datagrams = b"".join(
         whole_buffers(ep, page) for ep in (1, 3, 4, 9) for page in (0, 2)) + (
             b"".join(whole_peer(ep, DATAGRAM, size=n) + go_on
@@ -1014,22 +1087,93 @@ def whole():
         b"".join(whole_station(ep, whole_pages(space, page, how) + go_on))[:300]
         for ep, space, page, how in ((5, 5, 0, 0x40), (6, 6, 1, 0x90), (4, 4, 2, 0xc0),
                                      (2, 2, 0, 0)))
-    for after in (0, 2, 5, 9, 14):
-        yield f"refused-{after}", "roomy", b"".join(
-            whole_refuse(after + ep) + b"".join(
-                whole_station(ep, go_on + whole_refuse(after)))[:250]
-            for ep in (1, 2, 6))
-        yield f"refused-between-{after}", "slow", b"".join(
-            b"".join(whole_between(ep, go_on + whole_refuse(after + ep)))[:250]
-            for ep in (2, 5, 8))
-    yield "objects", "roomy", b"".join(
-        whole_object(kind, ep, ends, 0x21, 0, 1) + whole_post(ep, W_SEND, TO_PAIR) +
-        go_on for kind in range(8) for ep in (1, 2, 8) for ends in (1, 0))
+    for ep in (1, 2, 5, 6):
+        for after in range(7):
+            yield f"refused-{ep}-{after}", "roomy", b"".join(
+                whole_refuse(after) + step for step in whole_station(ep, go_on))
+            yield f"refused-between-{ep}-{after}", "slow" if after & 1 else "roomy", (
+                b"".join(whole_refuse(after + 2 * (after & 1)) + step
+                         for step in whole_between(ep, go_on)))
+    for ep in (PINNED, SHADOW_RNR, TLB_RNR, REDIRECT):
+        yield f"queue-full-{ep}", "roomy", (
+            b"".join(whole_buffers(ep, page) for page in range(6)) + go_on +
+            whole_peer(ep, SEND, 0, LAST | ASK, 30) * 6 +
+            whole_peer(ep, SEND, 0, ASK | 0x10) + whole_peer(ep, SEND, 0, LAST, 300) +
+            whole_peer(ep, P_WRITE, 0, LAST | ASK, 30, 6) * 6 + bytes([0, ep, 8]) +
+            go_on + whole_peer(ep, SEND, 0, ASK | 0x10) +
+            whole_peer(ep, P_WRITE, 0, LAST | ASK, 30, 3) * 3 + bytes([0, ep, 8]) + go_on)
+    for space, ep in ((3, KTLB), (4, UTLB), (5, SHADOW_RNR), (6, ODP_RNR)):
+        yield f"changing-{space}", "roomy", b"".join(
+            whole_pages(space, 0, 0x40) + whole_post(ep, op, to, 5, 2000) +
+            whole_peer(ep, P_WRITE, 0, LAST | ASK, 30) + whole_answers(0x53) +
+            whole_time(400) + whole_pages(space, 0, how) + go_on
+            for op, to in ((W_SEND, TO_PAIR), (W_SEND, TO_PEER), (W_READ, TO_PAIR))
+            for how in (0x20, 0xe0, 0x50))
+    for card in ("slow", "slow-tiny"):
+        yield "landing-" + card, card, b"".join(
+            b"".join(whole_buffers(ep, page) for page in (0, 3, 6)) + go_on * 2 +
+            packet + whole_time(300) + whole_away(ep) + go_on
+            for ep in (1, 2, 6, 7) for packet in (
+                whole_peer(ep, SEND, 0, ASK | 0x10), whole_peer(ep, DATAGRAM, size=5000),
+                whole_peer(ep, SEND, 0, LAST | ASK | 0x10),
+                whole_peer(ep, P_WRITE, 0, LAST | ASK | 0x10, where=9),
+                whole_post(ep, W_READ, TO_PAIR, 0, 2000)))
+        yield "ends-landing-" + card, card, b"".join(
+            whole_buffers(ep, 0) + go_on + whole_peer(ep, opcode, 0, LAST | ASK | 0x10) +
+            whole_time(200) + whole_object(kind, n, 1) + go_on
+            for ep in (2, 5, 6) for opcode in (SEND, P_WRITE)
+            for kind, n in ((3, ep - 1), (2, ep), (1, ep), (0, ep)))
+    yield "absent-frames", "roomy", b"".join(
+        whole_buffers(ep, 0) * 2 + whole_away(6) + whole_ethernet(ep, 90, bytes([8, 2])) +
+        whole_answers(how) + whole_ethernet(ep, 90, bytes([8, 2])) + go_on
+        for ep in (11, 12) for how in (0x51, 0x52, 0x53, 0x56, 0x4f))
+    shapes = {4: b"\x01", 6: b"\x21\x01\x00", 7: b"\x21\x01\x00"}
+    for kind in range(8):
+        yield f"objects-{kind}", "slow" if kind & 1 else "roomy", b"".join(
+            whole_post(ep, W_SEND, TO_PAIR) + whole_object(
+                kind, ep, ends, *shapes.get(kind, b"")) + go_on
+            for ep in (1, 2, 8, 5) for ends in (1, 0, 1, 0))
+    for what in ("roomy", "slow-cramped"):
+        yield "all-ends-" + what, what, b"".join(
+            whole_station(ep, go_on).__next__() + whole_peer(ep, P_WRITE, 0, ASK | 0x10) +
+            whole_post(ep, W_READ, TO_PAIR) + whole_object(0, ep, 1) +
+            whole_object(3, ep - 1 or 9, 1) for ep in range(1, 9)) + b"".join(
+                whole_object(5, ep, 1) + whole_time(2000) for ep in range(1, 9))
+    down, up = wire(2, 0), wire(2, 1)
+    yield "link", "roomy", whole_world(down) + b"".join(
+        whole_post(ep, W_SEND, to, 0, 900) + whole_peer(ep, SEND, 0, LAST | ASK) + go_on
+        for ep in (1, 3) for to in (TO_PEER, TO_WIRE)) + whole_frame(
+            KERNEL, 3, 60) + go_on + whole_world(up) + go_on
+    for answer in (1, 2):
+        yield f"wire-{answer}", "slow", whole_world(wire(0, answer)) + b"".join(
+            whole_post(ep, W_SEND, to, 0, 900) + whole_frame(KERNEL, 0x63, 3000) +
+            whole_peer(ep, P_READ, 9, ASK, where=1) + go_on
+            for ep in (1, 3) for to in (TO_PEER, TO_WIRE)) + whole_world(
+                wire(1, answer)) + whole_world(wire(0, 0)) + go_on
+    yield "damaged", "roomy", b"".join(
+        whole_damage(ep, opcode, at, by)
+        for ep, opcode in ((1, DATAGRAM), (2, SEND), (5, ACK))
+        for at, by in ((11, 3), (14, 2), (15, 64), (12, 1), (5, 1), (0, 1), (16, 64),
+                       (18, 64), (20, 64), (22, 64), (24, 64), (28, 1), (28, 2),
+                       (29, 8), (32, 64), (36, 1), (40, 1), (48, 1), (52, 1)))
+    yield "lies", "roomy", b"\x8c\xff" + datagrams
+    yield "armed", "roomy", b"".join(
+        bytes([0, ep, 0x1b]) + whole_buffers(ep, 1) + whole_answers() +
+        whole_ethernet(ep, 90, bytes([8, 2])) for ep in (10, 11, 12)) + b"".join(
+            bytes([0, ep, 0x1b]) + whole_post(ep, W_SEND, TO_LOCAL, 0, 9) + go_on
+            for ep in (1, 3, 4, 9))
+    yield "rings-full", "roomy", b"".join(
+        bytes([0, ep, 0x1b]) + whole_post(ep, W_SEND, TO_LOCAL, 0, 9)
+        for ep in (1, 3, 4, 9) * 10) + b"".join(
+            whole_pages(6, n % 10) + whole_post(6, W_SEND, TO_PEER, 4096 * (n % 10), 5000)
+            for n in range(40)) + go_on
     stores = b"".join(bytes([10, page | size << 4, word]) for page in range(4)
                       for size, word in ((0, 1), (3, 2), (3, 3)))
     starts = b"".join(bytes([10, 0x80 | page, 1]) + u16(n) for page in (0, 2)
                       for n in (8, 3000))
     yield "stores", "roomy", (stores + starts + go_on) * 2 + b"\x0d" + late
+    for ep in (1, 2):
+        yield f"overrun-{ep}", "roomy", b"".join(whole_overrun(ep)) + go_on
     yield "long", "slow", b"".join(
         bytes([0, ep, 0x10, how]) + bytes([200] * (how & 15) + [50]) + go_on
         for ep in (1, 3, 6) for how in (0x04, 0x4f, 0x87, 0xcf))
