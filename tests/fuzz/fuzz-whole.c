@@ -286,8 +286,8 @@ static void shape_packet(FuzzIn *in, struct unetmm_frame *h,
         break;
     }
     if (h->opcode == UNETMM_WIRE_SEND) {
-        h->offset = rel->rx.in_message ? rel->rx.done : 0;
-        h->remote = rel->rx.in_message ? rel->rx.len : h->offset + h->len +
+        h->offset = rel->in.in_message ? rel->in.done : 0;
+        h->remote = rel->in.in_message ? rel->in.len : h->offset + h->len +
                     (h->flags & UNETMM_WIRE_F_LAST ? 0 : how * 8);
         if (h->offset + h->len >= h->remote) {
             h->flags |= UNETMM_WIRE_F_LAST | (how & 4 ? UNETMM_WIRE_F_IMM : 0);

@@ -267,6 +267,6 @@ void fuzz_scene_start(FuzzCard *c)
     for (unsigned i = SCENE_RAW; i < SCENE_EPS; i++) {
         command(c, fuzz_scene_flow(i, flows[i - SCENE_RAW]));
     }
-    shrink_ring(c, UNETMM_RING_FAULT, 4);
+    shrink_ring(c, UNETMM_RING_FAULT, 3);
     shrink_ring(c, UNETMM_RING_NOTIFY, 2);
 }

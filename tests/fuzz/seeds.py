@@ -1035,6 +1035,117 @@ def whole_moves(ep, go_on):
     yield whole_object(3, ep - 1 if ep > 1 else 9, 1) + writes
 
 
+def whole_halves(ep, between):
+    """A message of two packets."""
+    return (whole_peer(ep, SEND, 0x48, ASK | 0x10) + between +
+            whole_peer(ep, SEND, 0, ASK, 576))
+
+
+def whole_fills():
+    """Full rings of the driver."""
+    unread = b"".join(
+        whole_away(ep) + b"".join(whole_buffers(ep, page) for page in range(6))
+        for ep in (6, 7, 8, 5))
+    for name, step in (("move", b"\x0d"), ("change", b"\x8d\x01\x43\x20\0\x80" + u32(3)),
+                       ("again", b"")):
+        slots = b"".join(
+            whole_away(ep) + whole_halves(ep, b"") + whole_peer(
+                ep, P_WRITE, 0, LAST | ASK | 0x10, where=5) for ep in (2, 8))
+        yield f"fault-ring-{name}", unread + b"".join(
+            whole_buffers(2, page) for page in (0, 2, 4)) + slots + step + (
+                whole_peer(9, DATAGRAM, size=300) * 2 +
+                whole_ethernet(12, 90, bytes([8, 2])) + step +
+                whole_answers(0x4f) + whole_answers(0x51) + step + whole_answers() * 4)
+        counts = b"".join(
+            whole_arm(0, n, k, 1) + bytes([7, 0x40, 0x4f]) for n in (0, 1)
+            for k in range(8))
+        yield f"notify-ring-{name}", counts + b"".join(
+            whole_peer(ep, P_WRITE, 0, LAST | ASK, 9, where) + bytes([7, 0x40, 0x4f])
+            for ep in (2, 4) for where in (2, 7, 12, 17, 22, 27, 32, 37)) + step + (
+                whole_arm(0, 0x10, 3, 1) + whole_answers()) * 3
+
+
+def whole_seldom(go_on):
+    """(name, content) of ways that need a certain order."""
+    buffers = {ep: b"".join(whole_buffers(ep, page) for page in (0, 2, 4)) + go_on
+               for ep in range(1, 13)}
+    for how in (0x4f, 0x51, 0x52, 0x53, 0x56):
+        yield f"halves-{how}", b"".join(
+            buffers[ep] + whole_halves(ep, whole_away(ep)) + whole_answers(how) +
+            whole_time(9000) + whole_answers(how) for ep in range(1, 9))
+    for after in range(6):
+        refuse = whole_refuse(after)
+        yield f"halves-refused-{after}", b"".join(
+            buffers[ep] + whole_halves(ep, refuse) + go_on for ep in range(1, 9))
+        yield f"slots-refused-{after}", b"".join(
+            buffers[ep] + refuse + whole_ethernet(ep, 90, bytes([8, 2])) + go_on +
+            refuse + whole_peer(9, DATAGRAM, size=200) + go_on for ep in (11, 12, 9))
+        yield f"answers-refused-{after}", b"".join(
+            whole_post(ep, W_READ, TO_PEER, 10, 2500) + go_on + refuse +
+            whole_peer(ep, ANSWER, 0, 0x10) + go_on + refuse +
+            whole_peer(ep, P_READ, 100, ASK, where=1) + go_on for ep in (1, 2, 6))
+        yield f"moves-refused-{after}", b"".join(
+            whole_peer(ep, P_WRITE, 0, LAST | ASK, 300, 5) + go_on + refuse +
+            whole_move(ep, 0, 0x81) + go_on + whole_move(ep, 1, 1) + refuse +
+            whole_move(ep, 2, 1) + go_on for ep in (1, 4, 3))
+    yield "overlaps", b"".join(
+        whole_peer(ep, P_WRITE, 0x80, LAST | ASK, size, at)[:-1] + b"\x01" + bytes([at]) +
+        whole_peer(ep, P_WRITE, 0, LAST | ASK | 0x10, where=under) + go_on
+        for ep in (1, 4) for size, at, under in (
+            (600, 10, 5), (60, 10, 5), (765, 0, 5), (30, 5, 5), (765, 5, 5)))
+    yield "spans", b"".join(
+        whole_peer(ep, P_WRITE, 0, LAST | ASK, 9, 5 * n) + whole_time(30)
+        for ep in (1, 4) for n in range(13)) + b"".join(
+            whole_move(ep, 0, 0xf8) + go_on + whole_move(ep, 1) + b"".join(
+                whole_peer(ep, P_WRITE, 0, LAST | ASK, 9, 5 * n) for n in range(6)) +
+            whole_move(ep, 2, 0x20) + b"\x0d" + whole_move(ep, 3) for ep in (1, 4))
+    yield "reads-of-two", b"".join(
+        whole_post(ep, W_READ, to, 4000, 1500, W_MORE, 5) + whole_away(ep) + go_on
+        for ep in (1, 2, 5, 6, 7) for to in (TO_PAIR,)) + b"".join(
+            whole_post(ep, W_READ, TO_PEER, 4000, 900, W_MORE, 0x70) + go_on +
+            whole_peer(ep, ANSWER, 0, 0x10) + whole_away(ep) +
+            whole_peer(ep, ANSWER, 0, 0, 200) + go_on for ep in (1, 2, 5, 6, 7))
+    stops = bytes([0, 0, 0x1d]) + u32(0x10000)
+    for ep in (9, 11, 12, 1, 2):
+        yield f"stopped-{ep}", buffers[ep] + bytes([0, ep]) + stops[2:] + b"".join(
+            whole_ethernet(ep, 90, bytes([8, 2])) + whole_halves(min(ep, 9), go_on) +
+            b"\x0d" for _ in range(2))
+    yield "no-buffers", b"".join(
+        whole_ethernet(ep, 90, bytes([8, 2])) + whole_peer(9, DATAGRAM, size=200) + go_on
+        for ep in (11, 12, 11, 12)) * 3
+
+
+def whole_landing_seeds():
+    """On a card whose pages take time: the end comes in between."""
+    for ep in (1, 2, 5, 6, 7):
+        opens = whole_buffers(ep, 0) + whole_answers() + whole_time(3000) + whole_answers()
+        yield f"landing-read-{ep}", b"".join(
+            opens + whole_post(ep, W_READ, TO_PEER, 10, 900) + whole_time(4000) +
+            whole_answers() + whole_peer(ep, ANSWER, 0, 0, 765) + whole_time(wait) + end +
+            whole_time(5000) + whole_answers()
+            for wait in (0, 300) for end in (
+                whole_away(ep), whole_object(2, ep, 1), b"\x0d", whole_refuse(0, 7)))
+        yield f"landing-write-{ep}", b"".join(
+            opens + whole_peer(ep, P_WRITE, 0, LAST | ASK | 0x10, where=5) +
+            whole_time(wait) + end + whole_time(5000) + whole_answers()
+            for wait in (0, 300) for end in (
+                whole_away(ep), whole_move(ep, 0, 0x81) + b"\x0d",
+                whole_move(ep, 0, 0x81) + whole_object(3, ep - 1 or 9, 1) +
+                whole_object(3, ep - 1 or 9, 0), whole_refuse(0, 7)))
+        yield f"landing-served-{ep}", b"".join(
+            opens + whole_peer(ep, P_READ, 100, ASK, where=1) * 2 + whole_time(wait) + end +
+            whole_time(5000) + whole_answers()
+            for wait in (0, 300) for end in (
+                whole_away(ep), whole_object(3, ep - 1 or 9, 1) +
+                whole_object(3, ep - 1 or 9, 0), whole_refuse(0, 7), b"\x0d"))
+        yield f"landing-send-{ep}", b"".join(
+            opens + whole_halves(ep, whole_time(wait)) + whole_time(wait) + end +
+            whole_time(5000) + whole_answers()
+            for wait in (0, 300) for end in (
+                whole_away(ep), b"\x0d", whole_refuse(0, 7), whole_object(2, ep, 1) +
+                whole_object(2, ep, 0)))
+
+
 def whole():
     """Programs for fuzz-whole.c."""
     go_on = whole_answers() + whole_time(300) + whole_answers()
@@ -1123,6 +1234,10 @@ def whole():
             whole_time(200) + whole_object(kind, n, 1) + go_on
             for ep in (2, 5, 6) for opcode in (SEND, P_WRITE)
             for kind, n in ((3, ep - 1), (2, ep), (1, ep), (0, ep)))
+    for name, content in (*whole_fills(), *whole_seldom(go_on)):
+        yield name, "roomy", content
+    for name, content in whole_landing_seeds():
+        yield name, "slow", content
     yield "absent-frames", "roomy", b"".join(
         whole_buffers(ep, 0) * 2 + whole_away(6) + whole_ethernet(ep, 90, bytes([8, 2])) +
         whole_answers(how) + whole_ethernet(ep, 90, bytes([8, 2])) + go_on
