@@ -72,8 +72,7 @@ static const struct {
 	UNETMM_PARAMS(UNETMM_PARAM_LIMIT_)
 };
 
-static int unetmm_devlink_get(struct devlink *devlink, u32 id,
-			      struct devlink_param_gset_ctx *ctx)
+static UNETMM_DEVLINK_GET(unetmm_devlink_get)
 {
 	ctx->val.vu32 = unetmm_param(unetmm_devlink_dev(devlink),
 				     id - UNETMM_DEVLINK_ID);
@@ -88,13 +87,14 @@ static UNETMM_DEVLINK_SET(unetmm_devlink_set)
 }
 
 static int unetmm_devlink_validate(struct devlink *devlink, u32 id,
-				   union devlink_param_value val,
+				   UNETMM_DEVLINK_VALUE(value),
 				   struct netlink_ext_ack *extack)
 {
+	u32 number = unetmm_devlink_u32(value);
 	u32 which = id - UNETMM_DEVLINK_ID;
 
-	if (val.vu32 >= unetmm_param_limits[which].least &&
-	    val.vu32 <= unetmm_param_limits[which].most)
+	if (number >= unetmm_param_limits[which].least &&
+	    number <= unetmm_param_limits[which].most)
 		return 0;
 	NL_SET_ERR_MSG(extack, "the value is out of range: modinfo unetmm shows the limits");
 	return -ERANGE;
@@ -249,9 +249,8 @@ int unetmm_devlink_add(struct unetmm_dev *dev)
 				      ARRAY_SIZE(unetmm_devlink_params));
 	if (ret)
 		goto free;
-	health->reporter = devlink_health_reporter_create(devlink,
-							  &unetmm_health_ops, 0,
-							  health);
+	health->reporter = unetmm_reporter_create(devlink, &unetmm_health_ops,
+						  health);
 	if (IS_ERR(health->reporter)) {
 		ret = PTR_ERR(health->reporter);
 		goto unregister_params;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The differences between Linux 6.1 and 6.12, and nothing else.
+ * The differences between Linux 6.1, 6.12 and 7.3, and nothing else.  Where the version
+ * is not one of these, the change came between them; docs/kernels.rst says which kernels
+ * the driver has been built for.
  */
 #ifndef UNETMM_COMPAT_H
 #define UNETMM_COMPAT_H
@@ -9,6 +11,7 @@
 #include <linux/hugetlb.h>
 #include <linux/memremap.h>
 #include <linux/mm.h>
+#include <linux/timer.h>
 #include <linux/version.h>
 #include <net/devlink.h>
 
@@ -27,9 +30,19 @@ static inline void unetmm_vm_flags_mod(struct vm_area_struct *vma,
 }
 #endif
 
-/* 6.3 has one function for one range, and 6.4 a lock for each VMA. */
+/* 6.2 has the new name of del_timer_sync(), and 6.16 that of from_timer(). */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
+#define timer_delete_sync(timer) del_timer_sync(timer)
+#endif
+#ifndef timer_container_of
+#define timer_container_of(var, timer, member) from_timer(var, timer, member)
+#endif
+
+/* 6.3 has one function for one range, 7.x another name, and 6.4 a lock for each VMA. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
 #define unetmm_zap_page(vma, addr) zap_page_range(vma, addr, PAGE_SIZE)
+#elif defined(UNETMM_HAVE_ZAP_VMA)
+#define unetmm_zap_page(vma, addr) zap_vma_range(vma, addr, PAGE_SIZE)
 #else
 #define unetmm_zap_page(vma, addr) \
 	zap_page_range_single(vma, addr, PAGE_SIZE, NULL)
@@ -41,17 +54,18 @@ static inline void unetmm_vm_flags_mod(struct vm_area_struct *vma,
 #endif
 
 /*
- * 6.1 has mmap_write_trylock(), which does this; 6.12 has none.  From 6.13 on
- * mmap_write_lock() does more, which nobody has tried here.
+ * 6.1 has mmap_write_trylock(), which does this; later kernels have none.  Since 6.13
+ * mmap_write_lock() begins a sequence, too, which mmap_write_unlock() ends.
  */
 static inline bool unetmm_mmap_write_trylock(struct mm_struct *mm)
 {
-	return down_write_trylock(&mm->mmap_lock);
-}
-
+	if (!down_write_trylock(&mm->mmap_lock))
+		return false;
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
-#undef UNETMM_HAVE_ZAP
+	mm_lock_seqcount_begin(mm);
 #endif
+	return true;
+}
 
 /* 6.6 has them. */
 #ifndef VM_SHADOW_STACK
@@ -111,6 +125,36 @@ static inline bool unetmm_gup_faults_always(struct vm_area_struct *vma)
 #define unetmm_fmsg(call) (call)
 #else
 #define unetmm_fmsg(call) ({ call; 0; })
+#endif
+
+/* 6.18: the periods are members of the operations. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 18, 0)
+#define unetmm_reporter_create(devlink, ops, priv) \
+	devlink_health_reporter_create(devlink, ops, 0, priv)
+#else
+#define unetmm_reporter_create(devlink, ops, priv) \
+	devlink_health_reporter_create(devlink, ops, priv)
+#endif
+
+/* 6.19 has one argument more. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 19, 0)
+#define UNETMM_DEVLINK_GET(name) \
+	int name(struct devlink *devlink, u32 id, \
+		 struct devlink_param_gset_ctx *ctx)
+#else
+#define UNETMM_DEVLINK_GET(name) \
+	int name(struct devlink *devlink, u32 id, \
+		 struct devlink_param_gset_ctx *ctx, \
+		 struct netlink_ext_ack *extack)
+#endif
+
+/* 7.x: values are checked where they are. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+#define UNETMM_DEVLINK_VALUE(name) union devlink_param_value name
+#define unetmm_devlink_u32(value) ((value).vu32)
+#else
+#define UNETMM_DEVLINK_VALUE(name) union devlink_param_value *name
+#define unetmm_devlink_u32(value) ((value)->vu32)
 #endif
 
 /* 6.11 has one argument more. */

@@ -7,6 +7,7 @@
 #include <linux/etherdevice.h>
 #include <linux/io.h>
 
+#include "compat/compat.h"
 #include "net/net.h"
 
 #define UNETMM_NET_OFFLOADS	(NETIF_F_SG | NETIF_F_HIGHDMA | \
@@ -39,7 +40,7 @@ void unetmm_net_interrupt(struct unetmm_dev *dev)
 
 static void unetmm_net_timer(struct timer_list *timer)
 {
-	struct unetmm_net *net = from_timer(net, timer, timer);
+	struct unetmm_net *net = timer_container_of(net, timer, timer);
 
 	unetmm_net_count(net, timer);
 	napi_schedule(&net->napi);
@@ -177,7 +178,7 @@ void unetmm_net_down(struct unetmm_net *net)
 	napi_disable(&net->napi);
 	netif_tx_disable(net->netdev);
 	synchronize_net();
-	del_timer_sync(&net->timer);
+	timer_delete_sync(&net->timer);
 	missed = unetmm_net_missed(net);
 	spin_lock(&net->stats_lock);
 	net->up = false;

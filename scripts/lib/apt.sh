@@ -20,24 +20,22 @@ APT_OPTIONS=(
     -o Acquire::Retries=3
     -o "APT::Sandbox::User=$(id -un)"
 )
-# Beside the machine's own sources, ours.
-APT_OWN_LIST=(
-    -o "Dir::Etc::sourcelist=$APT_DIR/unetmm.sources"
-    -o Dir::Etc::sourceparts=/dev/null
-)
 
-private_apt_get() { apt-get "${APT_OPTIONS[@]}" "${APT_OWN_LIST[@]}" "$@"; }
-private_apt_cache() { apt-cache "${APT_OPTIONS[@]}" "${APT_OWN_LIST[@]}" "$@"; }
-
-# suite_apt SUITE WORD...: apt-get that knows this release of Debian alone. In one list
-# with another release each would offer its versions for those of the other.
-suite_apt() {
-    local dir="$APT_DIR/$1"
-    shift
-    apt-get "${APT_OPTIONS[@]}" -o "Dir::State=$dir/state" -o "Dir::Cache=$dir/cache" \
+# suite_tool TOOL SUITE WORD...: apt-get or apt-cache that knows this release of Debian
+# alone, or those of private_apt_get if SUITE is empty. In one list with another release
+# each would offer its versions for those of the other.
+suite_tool() {
+    local tool=$1 dir="$APT_DIR${2:+/$2}"
+    shift 2
+    "$tool" "${APT_OPTIONS[@]}" -o "Dir::State=$dir/state" -o "Dir::Cache=$dir/cache" \
         -o "Dir::Etc::sourcelist=$dir/unetmm.sources" -o Dir::Etc::sourceparts=/dev/null \
         "$@"
 }
+
+suite_apt() { suite_tool apt-get "$@"; }
+suite_apt_cache() { suite_tool apt-cache "$@"; }
+private_apt_get() { suite_tool apt-get "" "$@"; }
+private_apt_cache() { suite_tool apt-cache "" "$@"; }
 
 host_codename() {
     # shellcheck source=/dev/null
@@ -77,7 +75,7 @@ apt_update() {
             >"$dir/unetmm.sources.part" ||
         die "apt on this machine has no source for Debian's archive: add one, or set QEMU_SRC to a QEMU 10 source tree"
     mv -f "$dir/unetmm.sources.part" "$dir/unetmm.sources"
-    if [ -n "$1" ]; then suite_apt "$1" update; else private_apt_get update; fi ||
+    suite_apt "$1" update ||
         die "apt cannot read Debian's archive: check the network and the mirror in apt's sources"
     touch "$dir/updated"
 }
@@ -94,12 +92,17 @@ suite_ready() {
 
 apt_ready() { suite_ready ""; }
 
-# fetch_deb PACKAGE[=VERSION] DIR: downloads and extracts it. Point releases
-# come and go: if the version has left the archive, only a new reading helps.
-fetch_deb() {
-    local package=$1 dir=$2 debs="$2.debs"
+# fetch_deb PACKAGE[=VERSION] DIR [OPTION OF TAR]...: downloads and extracts it.
+fetch_deb() { fetch_suite_deb "" "$@"; }
+
+# fetch_suite_deb SUITE PACKAGE[=VERSION] DIR [OPTION OF TAR]...: the same of a release.
+# Point releases come and go: if the version has left the archive, only a new reading
+# helps.
+fetch_suite_deb() {
+    local suite=$1 package=$2 dir=$3 debs="$3.debs"
+    shift
     mkdir -p "$debs" "$dir"
-    (cd "$debs" && private_apt_get download "$package") ||
+    (cd "$debs" && suite_apt "$suite" download "$package") ||
         die "cannot download $package from Debian's archive: run scripts/setup --update for newer versions"
     local deb
     for deb in "$debs"/*.deb; do
@@ -134,9 +137,9 @@ newest_version() {
     echo "$best"
 }
 
-# candidate PACKAGE: the version that apt would take.
+# candidate PACKAGE [SUITE]: the version that apt would take.
 candidate() {
-    private_apt_cache policy "$1" | sed -n 's/^ *Candidate: //p'
+    suite_apt_cache "${2:-}" policy "$1" | sed -n 's/^ *Candidate: //p'
 }
 
 # forget_versions: versions are chosen again, from freshly read lists.

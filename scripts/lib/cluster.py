@@ -252,7 +252,7 @@ class Cluster:
 
     nodes    2 to 8
     switch   one of SWITCHES
-    kernel   6.1, 6.12 or debug
+    kernel   6.1, 6.12, newest or debug
     openmpi  "4" or "5"
     e1000e   True: each guest has an e1000e too, on a switch of their own
     share    a folder of the host, which is /shared in each guest
@@ -461,8 +461,8 @@ def build_parser():
         "multicast: UDP on the loopback interface, no process; lockstep: a "
         "switch in virtual time, where every run is equal")
     add("--kernel", default="6.1", choices=vm.KERNELS,
-        help="Debian's kernel of that version, or the debug kernel "
-        "(default: 6.1)")
+        help="Debian's kernel of that version, the newest of its backports, or the "
+        "debug kernel (default: 6.1)")
     add("--openmpi", default=OPENMPI[0], choices=OPENMPI,
         help="4: that of Debian 12 (default); 5: that of Debian 13")
     add("--memory", default="1G", metavar="SIZE",

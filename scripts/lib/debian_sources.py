@@ -95,8 +95,11 @@ def stanza_text(entry, uri, types, suites):
 
 def wanted_suites(kind, release, only=None):
     """[(types, suites)] to read from an archive of this kind."""
+    if only and kind == "security":
+        # Backports have no security suite: their newest version is the mended one.
+        return [] if only.endswith("-backports") else [("deb", only + "-security")]
     if only:
-        return [("deb", only + ("-security" if kind == "security" else ""))]
+        return [("deb", only)]
     if kind == "security":
         suites = "bookworm-security"
         if release != "bookworm":

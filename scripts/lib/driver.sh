@@ -60,19 +60,20 @@ check_driver() {
 }
 
 # check_dkms_kernels CONF: DKMS is to build the module for the kernels from the first to the
-# last of those that README.md names, and for no others.
+# second of those that README.md names and for the third, and for no others.
 check_dkms_kernels() (
     # shellcheck source=guest-driver/dkms.conf
     . "$1"
-    range=$(sed -n "s/.*supports Debian's Linux 6\.\([0-9]*\) and 6\.\([0-9]*\) on.*/\1 \2/p" \
+    range=$(sed -n "s/.*supports Debian's Linux 6\.\([0-9]*\), 6\.\([0-9]*\) and \([0-9.]*\) on.*/\1 \2 \3/p" \
         "$REPO/README.md")
-    read -r first last <<<"$range"
-    [ -n "$last" ] || die "README.md does not name the kernels of the driver"
-    for major in 5 6 7 16; do
+    read -r first last newest <<<"$range"
+    [ -n "$newest" ] || die "README.md does not name the kernels of the driver"
+    for major in 5 6 7 8 16; do
         for minor in $(seq 0 99); do
             wanted=no
             [ "$major" = 6 ] && [ "$minor" -ge "$first" ] &&
                 [ "$minor" -le "$last" ] && wanted=yes
+            [ "$major.$minor" = "$newest" ] && wanted=yes
             got=no
             [[ "$major.$minor.0-1-amd64" =~ $BUILD_EXCLUSIVE_KERNEL ]] && got=yes
             [ "$got" = "$wanted" ] ||

@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=bash
 #
-# The guests' kernels: Debian's 6.1 and 6.12, extracted, and a 6.1 with all the
-# kernel's own checkers, built from Debian's source. Each becomes a directory:
+# The guests' kernels: Debian's 6.1 and 6.12 and the newest of its backports, extracted,
+# and a 6.1 with all the kernel's own checkers, built from Debian's source. Each becomes
+# a directory:
 #
 #   vmlinux     the kernel that QEMU boots
 #   release     the output of uname -r
 #   headers/    for building modules (KDIR)
 #   lib/modules/RELEASE/   Debian's modules; absent for the debug kernel
 
+# shellcheck disable=SC2034 # scripts/setup uses it
+KERNEL_NAMES=(6.1 6.12 newest debug)
+NEWEST_SUITE=trixie-backports
+# The libraries of the programs that come with the headers of NEWEST_SUITE
+KBUILD_LIBRARIES=(libc6 libelf1t64 libssl3t64 libzstd1 zlib1g)
 FRAGMENT="$REPO/tests/guest/debug-kernel.fragment"
 DEBUG_SOURCE=linux-source-6.1
 
@@ -20,10 +26,16 @@ UNUSED_MODULES=(
 )
 
 check_kernel_name() {
-    case "$1" in
-        6.1 | 6.12 | debug) ;;
-        *) die "no such kernel: $1 (use 6.1, 6.12 or debug)" ;;
+    case " ${KERNEL_NAMES[*]} " in
+        *" $1 "*) ;;
+        *) die "no such kernel: $1 (use one of ${KERNEL_NAMES[*]})" ;;
     esac
+}
+
+# kernel_suite NAME: the release of Debian that alone has it; nothing for those of the
+# private list.
+kernel_suite() {
+    [ "$1" != newest ] || echo "$NEWEST_SUITE"
 }
 
 # debian_kernel_abi NAME: the newest kernel's name as Debian spells it. Of 6.12
@@ -35,8 +47,10 @@ debian_kernel_abi() {
     case "$1" in
         6.1) pattern='6\.1\.0-[0-9]+-amd64' ;;
         6.12) pattern="6\\.12\\.[0-9]+\\+$suffix(\\.[0-9]+)?-amd64" ;;
+        newest) pattern='[0-9.]+\+deb13(\.[0-9]+)?-amd64' ;;
     esac
-    private_apt_cache pkgnames linux-image-6 | sed 's/^linux-image-//' |
+    suite_apt_cache "$(kernel_suite "$1")" pkgnames linux-image- |
+        sed 's/^linux-image-//' |
         grep -xE "$pattern" | sort -V | tail -n 1
 }
 
@@ -44,15 +58,28 @@ debian_kernel_abi() {
 choose_kernel() {
     local abi
     abi=$(debian_kernel_abi "$1") || return 1
-    echo "$abi $(candidate "linux-image-$abi")"
+    echo "$abi $(candidate "linux-image-$abi" "$(kernel_suite "$1")")"
 }
 
-# header_packages ABI VERSION: the packages that building a module needs; the
+# depends_of SUITE PACKAGE=VERSION: the names of the packages, one a line.
+depends_of() {
+    suite_apt_cache "$1" show "$2" |
+        sed -n 's/^Depends: //p' | tr ',|' '\n' | sed 's/^ *//; s/ .*//'
+}
+
+# image_packages SUITE ABI VERSION: the packages with the kernel and its modules, which
+# Debian has divided since Linux 7.
+image_packages() {
+    echo "linux-image-$2=$3"
+    depends_of "$1" "linux-image-$2=$3" | grep -E '^linux-(binary|modules)-' |
+        sed "s/\$/=$3/"
+}
+
+# header_packages SUITE ABI VERSION: the packages that building a module needs; the
 # compiler is the host's.
 header_packages() {
-    local abi=$1 version=$2 depends
-    depends=$(private_apt_cache show "linux-headers-$abi=$version" |
-        sed -n 's/^Depends: //p' | tr ',|' '\n' | sed 's/^ *//; s/ .*//')
+    local abi=$2 version=$3 depends
+    depends=$(depends_of "$1" "linux-headers-$abi=$version")
     echo "linux-headers-$abi=$version"
     echo "$depends" | grep -E '^linux-headers-.*-common$' | sed "s/\$/=$version/"
     echo "$depends" | grep -E '^linux-kbuild-' | sort -u
@@ -64,6 +91,9 @@ fix_headers() {
     headers="$dir/usr/src/linux-headers-$abi"
     sed -i "s#/usr/src/#$final/usr/src/#" "$headers/Makefile"
     sed -i -E 's/gcc-[0-9]+/gcc/' "$headers/.kernelvariables"
+    # Of another compiler's flags the configuration has one that gcc 12 does not know.
+    gcc -fmin-function-alignment=16 -x c -c -o /dev/null /dev/null 2>/dev/null ||
+        sed -i '/^CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT=/d' "$headers/include/config/auto.conf"
     # With it, kbuild wants pahole and writes type information that we do not
     # need.
     rm -f "$headers/vmlinux"
@@ -74,12 +104,31 @@ extract_vmlinux() {
     "$(system_python)" "$REPO/scripts/lib/extract_vmlinux.py" "$1" "$2"
 }
 
-# get_debian_kernel ABI VERSION DIR
+# own_libraries DIR FINAL: the programs of the headers run with the C library of their
+# release, as a host with an older one needs it.
+own_libraries() {
+    local dir=$1 final=$2 program elf lib=$2/kbuild-lib/usr/lib/x86_64-linux-gnu
+    fetch_suite "$dir/kbuild-lib" "${NEWEST_SUITE%-backports}" "${KBUILD_LIBRARIES[@]}"
+    (cd "$dir" && find usr/lib/linux-kbuild-* -type f -perm -u+x) | while read -r program; do
+        head -c 4 "$dir/$program" | grep -q ELF || continue
+        elf="${program%/*}/.elf/${program##*/}"
+        mkdir -p "$dir/${elf%/*}"
+        mv "$dir/$program" "$dir/$elf"
+        # shellcheck disable=SC2016 # for the shell of the script that is written
+        # modpost and objtool call a program beside the name by which they were called.
+        printf '#!/bin/sh\nexec "%s" --library-path "%s" --argv0 "$0" "%s" "$@"\n' \
+            "$lib/ld-linux-x86-64.so.2" "$lib" "$final/$elf" >"$dir/$program"
+        chmod +x "$dir/$program"
+    done
+}
+
+# get_debian_kernel NAME ABI VERSION DIR
 get_debian_kernel() {
-    local abi=$1 version=$2 dir=$3 package
-    fetch_deb "linux-image-$abi=$version" "$dir" "${UNUSED_MODULES[@]}"
-    for package in $(header_packages "$abi" "$version"); do
-        fetch_deb "$package" "$dir"
+    local abi=$2 version=$3 dir=$4 package suite image
+    suite=$(kernel_suite "$1")
+    for package in $(image_packages "$suite" "$abi" "$version") \
+        $(header_packages "$suite" "$abi" "$version"); do
+        fetch_suite_deb "$suite" "$package" "$dir" "${UNUSED_MODULES[@]}"
     done
     # Where modules lie depends on the Debian release; make both names good.
     if [ -d "$dir/lib/modules" ]; then
@@ -88,8 +137,11 @@ get_debian_kernel() {
         rm -rf "${dir:?}/lib"
     fi
     ln -s usr/lib "$dir/lib"
-    extract_vmlinux "$dir/boot/vmlinuz-$abi" "$dir/vmlinux"
+    image="$dir/boot/vmlinuz-$abi"
+    [ -e "$image" ] || image="$dir/lib/modules/$abi/vmlinuz"
+    extract_vmlinux "$image" "$dir/vmlinux"
     fix_headers "$dir" "$abi" "${dir%.part}"
+    [ -z "$suite" ] || own_libraries "$dir" "${dir%.part}"
     depmod -b "$dir" "$abi"
     echo "$abi" >"$dir/release"
 }
@@ -192,7 +244,7 @@ setup_debug_kernel() {
 setup_kernel() {
     local name=$1 dir abi version
     check_kernel_name "$name"
-    kernel_chosen "$name" || apt_ready
+    kernel_chosen "$name" || suite_ready "$(kernel_suite "$name")"
     if [ "$name" = debug ]; then
         setup_debug_kernel
         return
@@ -201,5 +253,5 @@ setup_kernel() {
         die "Debian's archive has no kernel $name: check apt's sources, then run scripts/setup --update"
     read -r abi version <"$CACHE/pin/kernel-$name"
     product "kernel-$name" "getting Linux $abi" "$dir" \
-        get_debian_kernel "$abi" "$version"
+        get_debian_kernel "$name" "$abi" "$version"
 }

@@ -490,7 +490,8 @@ def stage_driver(options):
     files.append(shutil.which("sparse"))
     headers = {kernel: lib_shell("kernel_dir", kernel)[0] + "/release"
                for kernel in ("6.1", "6.12")}
-    for kernel in ("6.1", "6.12", "debug"):
+    names = ["6.1", "6.12", "debug"] + ["newest"] * options.long
+    for kernel in names:
         yield one(f"the module builds for Linux {kernel} with W=1",
                   [os.path.join(SCRIPTS, "setup"), f"driver-{kernel}"])
     yield from side_by_side([
@@ -830,6 +831,7 @@ STAGES = {
     "e2e-6.1": (e2e("6.1", "0/2"), ["qemu", "initramfs-6.1"]),
     "e2e-6.12": (e2e("6.12", "1/2"), ["qemu", "initramfs-6.12"]),
     "e2e-debug": (e2e("debug", "0/3"), ["qemu", "initramfs-debug"]),
+    "e2e-newest": (e2e("newest", "1/2"), ["qemu", "initramfs-newest"]),
     "lockstep": (stage_lockstep, ["qemu", "initramfs-6.1", "unit"]),
     "mpi": (stage_mpi, ["qemu", "initramfs-6.1", "unit", "mpi-guest",
             "mpi5-guest"]),
@@ -845,7 +847,7 @@ STAGES = {
 }
 
 # Those that are run with --long, or when they are named
-STAGES_LONG = {"commands", "fabtests", "msan", "mutate", "package", "roots", "s390x",
+STAGES_LONG = {"commands", "e2e-newest", "fabtests", "msan", "mutate", "package", "roots", "s390x",
                "threads"}
 
 

@@ -485,7 +485,7 @@ def parse():
                         help="text of the guest's tracefs")
     parser.add_argument("--run", action="store_true",
                         help="run a short workload in a guest instead")
-    parser.add_argument("--kernel", default="6.1", metavar="6.1|6.12",
+    parser.add_argument("--kernel", default="6.1", metavar="6.1|6.12|newest",
                         help="with --run (default: 6.1)")
     parser.add_argument("--keep", metavar="DIR",
                         help="with --run: keep both traces there")
@@ -496,7 +496,7 @@ def parse():
             bool(options.card) != bool(options.driver):
         parser.error("give either --run, or both --card and --driver")
     if options.kernel not in vm.KERNELS:
-        parser.error(f"--kernel {options.kernel}: use 6.1, 6.12 or debug")
+        parser.error(f"--kernel {options.kernel}: use {vm.KERNELS_TEXT}")
     return options
 
 

@@ -21,7 +21,8 @@ from child import die_with_parent
 
 SCRIPTS = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
-KERNELS = ("6.1", "6.12", "debug")
+KERNELS = ("6.1", "6.12", "newest", "debug")
+KERNELS_TEXT = ", ".join(KERNELS[:-1]) + f" or {KERNELS[-1]}"
 
 # The line of /init at the end of a script, which may have left its last line open
 STATUS = re.compile(r"unetmm-run-status (\d+)\r?\n")
@@ -86,9 +87,9 @@ def build_parser():
 def add_machine_options(group):
     """Kernel, accelerator, machine type, sizes."""
     group.add_argument(
-        "--kernel", default="6.1", metavar="6.1|6.12|debug|PATH",
-        help="Debian's kernel of that version, the debug kernel, or a "
-             "kernel image (default: 6.1)")
+        "--kernel", default="6.1", metavar="|".join(KERNELS) + "|PATH",
+        help="Debian's kernel of that version, the newest of Debian's backports, the "
+             "debug kernel, or a kernel image (default: 6.1)")
     group.add_argument(
         "--initrd", metavar="PATH",
         help="file system for --kernel PATH (default: the one for 6.1, whose "
@@ -199,7 +200,7 @@ def check_options(options):
     if options.cpus < 1:
         raise VmError(f"--cpus {options.cpus}: a guest needs at least one")
     if options.kernel not in KERNELS and not os.path.exists(options.kernel):
-        raise VmError(f"--kernel {options.kernel}: use 6.1, 6.12, debug, or "
+        raise VmError(f"--kernel {options.kernel}: use {KERNELS_TEXT}, or "
                       "the path of a kernel image")
     if not 0 <= options.shift <= 10:
         raise VmError(f"--shift {options.shift} is out of range: use 0 to 10")
