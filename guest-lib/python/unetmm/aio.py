@@ -34,6 +34,8 @@ IMPORT_AGAIN = 0.01     # seconds from one question to the peer's driver to the 
 # peer's driver may be slow to answer.
 CONNECT_STEP = 0.05
 CONNECT_STEP_LONGEST = 0.4
+# Completions for receive(), each of some 300 bytes
+RECEIVE_LIMIT = 4096
 
 
 class Connections:
@@ -154,12 +156,18 @@ class _Plain(_core.Endpoint):
 class Endpoint:
     """An endpoint whose completions come by the running loop.
 
-    `attributes` are those of unetmm.Endpoint, which is `plain`.
+    receive_limit  completions without a buffer that are kept for receive(): a peer can send
+                   any number of short messages and notifications.  Later ones are dropped.
+    attributes     those of unetmm.Endpoint, which is `plain`
+
+    dropped        how many were dropped so
     """
 
-    def __init__(self, context, **attributes):
+    def __init__(self, context, *, receive_limit=RECEIVE_LIMIT, **attributes):
         self._loop = asyncio.get_running_loop()
         self._received = collections.deque()
+        self._receive_limit, self._without_buffer = receive_limit, 0
+        self.dropped = 0
         self._ends = weakref.WeakKeyDictionary()    # Channel: Future
         self._early = {}        # ends of channels that are still to be accepted
         # Futures of coroutines, in the order of their coming; see waiter()
@@ -278,9 +286,18 @@ class Endpoint:
             if not future.done():
                 future.set_result(completion)
         else:
-            self._received.append(completion)
-            self._wake(self._receivers)
+            self._keep(completion)
         self._wake(self._room)
+
+    def _keep(self, completion):
+        """For receive().  The caller has a right to each buffer, and posts so many only."""
+        if completion.buffer is None:
+            if self._without_buffer >= self._receive_limit:
+                self.dropped += 1
+                return
+            self._without_buffer += 1
+        self._received.append(completion)
+        self._wake(self._receivers)
 
     def _end(self, completion):
         """A channel has ended; perhaps before it was accepted."""
@@ -368,7 +385,9 @@ class Endpoint:
         while not self._received:
             with self.waiter(self._receivers) as waiter:
                 await waiter
-        return self._received.popleft()
+        completion = self._received.popleft()
+        self._without_buffer -= completion.buffer is None
+        return completion
 
     async def operate(self, post, *arguments, **options):
         """Posts an operation, e.g. an Import's fetch_add; returns its completion.

@@ -301,6 +301,32 @@ class Closed(unittest.TestCase):
                              [b"one", b"two"])
         self.run_loop(main)
 
+    def test_messages_that_nobody_receives_have_a_limit(self):
+        async def main(card):
+            scene = Scene(card)
+            await scene.open()
+            self.assertEqual(scene.b._receive_limit, unetmm.aio.RECEIVE_LIMIT)
+            scene.b._receive_limit = 20
+            scene.b.post_recv(bytearray(100))
+            for number in range(50):
+                await scene.a.send(scene.to_b, bytes([number]))
+            # A buffer comes back in any case.
+            await scene.a.send(scene.to_b, bytes(100))
+            self.assertEqual((len(scene.b._received), scene.b.dropped), (21, 30))
+            for number in range(20):
+                self.assertEqual((await scene.b.receive()).data, bytes([number]))
+            self.assertIsNotNone((await scene.b.receive()).buffer)
+            await scene.a.send(scene.to_b, b"later")
+            self.assertEqual((await scene.b.receive()).data, b"later")
+            self.assertEqual((scene.b._without_buffer, scene.b.dropped), (0, 30))
+        self.run_loop(main)
+
+    def test_the_limit_is_an_attribute(self):
+        async def main(card):
+            async with unetmm.aio.Endpoint(card, receive_limit=3) as ep:
+                self.assertEqual((ep._receive_limit, ep.dropped), (3, 0))
+        self.run_loop(main)
+
     def test_a_connection_of_a_given_up_connect_is_closed(self):
         async def main(card):
             async with unetmm.aio.Endpoint(card) as client, \
