@@ -146,6 +146,7 @@ int stream_look(struct unetmm_stream *s)
         }
         take(s, c, n);
     } while (n == (int)BATCH);
+    stream_import(s);
     return 0;
 }
 
@@ -179,14 +180,15 @@ static void probe(struct unetmm_stream *s, int64_t now)
 int stream_wait(struct unetmm_stream *s, int64_t deadline_ns)
 {
     struct unetmm_completion c[BATCH];
-    int64_t now = stream_now(), left = deadline_ns - now;
+    int64_t now = stream_now(), left = deadline_ns - now, nap = stream_nap(s, now);
     int n;
 
     if (left <= 0) {
         n = stream_look(s);
         return n ? n : -ETIMEDOUT;
     }
-    n = unetmm_wait(s->ep, c, BATCH, left < PROBE_NS ? left : PROBE_NS);
+    n = unetmm_wait(s->ep, c, BATCH, left < nap ? left : nap);
+    stream_import(s);
     if (!n) {
         probe(s, stream_now());
         return 0;
@@ -248,7 +250,7 @@ static int ready(const struct unetmm_stream *s, short events)
 
 int unetmm_stream_arm(struct unetmm_stream *s, short events)
 {
-    const struct itimerspec soon = { .it_value = { 0, PROBE_NS } };
+    struct itimerspec soon = { 0 };
     int ret = stream_check(s), saved = errno;
 
     if (ret || (ret = unetmm_stream_fd(s)) < 0) {
@@ -269,6 +271,7 @@ int unetmm_stream_arm(struct unetmm_stream *s, short events)
     } while (ret == 1);
     if (!ret) {
         /* Set anew, it is no longer readable. */
+        soon.it_value.tv_nsec = (long)stream_nap(s, stream_now());
         timerfd_settime(s->timer_fd, 0, &soon, NULL);
         errno = saved;
     }

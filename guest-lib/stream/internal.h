@@ -43,7 +43,13 @@ struct unetmm_stream {
     bool exported;
     int channel;                /* -1: none yet */
     uint8_t peer_mac[6];
-    int import;                 /* of the peer's ring; -1: not greeted yet */
+    int import;                 /* of the peer's ring; -1: none yet */
+    struct {                    /* the peer's ring, by its greeting */
+        uint64_t id, bytes;
+        int64_t next_ns;        /* the next question to the peer's driver */
+        int64_t step_ns;        /* ... waits for an answer so long */
+        int64_t end_ns;         /* ... and is the last one then; 0: not greeted yet */
+    } theirs;
     uint32_t announce_least;    /* the peer is told of so much ahead; 0: no */
     uint64_t announced;         /* position up to which it was */
     bool nonblocking;
@@ -107,6 +113,12 @@ int stream_finish(struct unetmm_stream *s, int64_t deadline_ns);
 
 /* A message of the peer has come: its greeting. */
 void stream_greeting(struct unetmm_stream *s, const struct unetmm_completion *c);
+
+/* Asks for the peer's ring, if it is greeted, without an import, and it is time to. */
+void stream_import(struct unetmm_stream *s);
+
+/* How long the thread may sleep before that is to be called; at most PROBE_NS. */
+int64_t stream_nap(const struct unetmm_stream *s, int64_t now);
 
 /* ---- redirect.c -------------------------------------------------------- */
 

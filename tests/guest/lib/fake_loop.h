@@ -44,6 +44,9 @@ uint32_t loop_room(unsigned endpoint);
 /* The endpoint's process dies: its channels end, and nothing of it goes out. */
 void loop_kill(unsigned endpoint);
 
+/* The next `number` questions for an export are not answered. */
+void loop_silence_imports(unsigned number);
+
 /* All connections to accept are put off, until `on` is false. */
 void loop_hide_connections(bool on);
 

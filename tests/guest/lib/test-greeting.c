@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The first words of a stream.  The accepting side asks the peer's driver for the peer's
+ * ring, in a thread that may have other streams: the peer is the test's, and its driver
+ * answers late, or never.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+
+#include <libunetmm/byteorder.h>
+#include <libunetmm/stream.h>
+
+#include "eventually.h"
+#include "fake_loop.h"
+
+#define MS              1000000ll
+#define SECOND          (1000 * MS)
+#define SERVICE         77
+#define RING_ID         5
+#define RING_BYTES      UNETMM_STREAM_RING_LEAST
+
+static const uint8_t mac[6] = { 0x52, 0x54, 0, 0, 0, 1 };
+
+static struct unetmm_ctx *ctx;
+static struct unetmm_stream_listener *listener;
+static struct unetmm_stream *stream;
+static struct unetmm_ep *peer;
+static int channel;
+static uint8_t ring[RING_BYTES] __attribute__((aligned(4096)));
+
+static int64_t now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * SECOND + time.tv_nsec;
+}
+
+static int start(void **state)
+{
+    struct unetmm_ep_attr attr = UNETMM_EP_ATTR_INIT;
+    struct unetmm_channel_attr how = { .size = sizeof(how), .flags = UNETMM_RELIABLE };
+
+    (void)state;
+    memset(ring, 0, sizeof(ring));
+    assert_int_equal(unetmm_open("/loop", UNETMM_SOURCE_TLB, &ctx), 0);
+    assert_int_equal(unetmm_stream_listen(ctx, SERVICE, NULL, &listener), 0);
+    assert_int_equal(unetmm_ep_create(ctx, &attr, &peer), 0);
+    assert_int_equal(unetmm_export(ctx, RING_ID, ring, sizeof(ring),
+                                   UNETMM_RIGHT_WRITE, UNETMM_EXPORT_NOTIFY, 0), 0);
+    channel = unetmm_connect_ex(peer, mac, SERVICE, SECOND, &how, NULL);
+    assert_true(channel >= 0);
+    assert_int_equal(unetmm_stream_accept(listener, SECOND, &stream), 0);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    loop_silence_imports(0);
+    unetmm_ep_destroy(peer);
+    unetmm_unexport(ctx, RING_ID);
+    unetmm_stream_close(stream);
+    unetmm_stream_listener_close(listener);
+    unetmm_close(ctx);
+    assert_int_equal(loop_leaks(), 0);
+    return 0;
+}
+
+static void greet(uint64_t id)
+{
+    const struct {
+        uint64_t magic, ring_id;
+        uint32_t version, ring_bytes, redirect_least, rsvd;
+    } hello = {
+        unetmm_swap64(0x6d616572747375), unetmm_swap64(id), unetmm_swap32(1),
+        unetmm_swap32(RING_BYTES), 0, 0,
+    };
+
+    assert_int_equal(unetmm_send(peer, channel, &hello, sizeof(hello), 0,
+                                 UNETMM_UNSIGNALED | UNETMM_INLINE), 0);
+}
+
+/*
+ * As a server with several streams: until `events` can be done, or the stream has failed.
+ * Returns which.  `longest`: the longest call.
+ */
+static int serve(short events, int64_t *longest)
+{
+    struct pollfd fd = { .fd = unetmm_stream_fd(stream), .events = POLLIN };
+    int64_t limit = now() + 20 * SECOND;
+    int ready;
+
+    do {
+        int64_t begun = now();
+
+        ready = unetmm_stream_arm(stream, events);
+        assert_true(ready >= 0);
+        *longest = now() - begun > *longest ? now() - begun : *longest;
+        assert_true(now() < limit);
+    } while (!ready && poll(&fd, 1, 20000) >= 0);
+    return ready;
+}
+
+static void silent_driver_delays_no_other_stream(void **state)
+{
+    int64_t longest = 0, begun = now();
+    char byte;
+
+    (void)state;
+    loop_silence_imports(UINT_MAX);
+    greet(RING_ID);
+    assert_true(serve(POLLOUT, &longest) & POLLERR);
+    assert_int_equal(unetmm_stream_recv(stream, &byte, 1, 0), -ECONNRESET);
+    assert_true(now() - begun >= 3 * SECOND);
+    /* 160 ms, and as much again for a machine that does something else. */
+    assert_in_range(longest, 100 * MS, 1000 * MS);
+}
+
+static void late_answer_is_taken(void **state)
+{
+    int64_t longest = 0;
+
+    (void)state;
+    loop_silence_imports(2);
+    greet(RING_ID);
+    assert_int_equal(serve(POLLOUT, &longest), POLLOUT);
+    assert_int_equal(unetmm_stream_send(stream, "hello", 5, 0), 5);
+    EVENTUALLY(!memcmp(ring, "hello", 5));
+}
+
+static void blocking_send_waits_for_the_answer(void **state)
+{
+    (void)state;
+    loop_silence_imports(2);
+    greet(RING_ID);
+    assert_int_equal(unetmm_stream_send(stream, "hello", 5, 0), 5);
+    EVENTUALLY(!memcmp(ring, "hello", 5));
+}
+
+static void ring_that_is_not_there(void **state)
+{
+    int64_t longest = 0, begun = now();
+
+    (void)state;
+    greet(RING_ID + 1);
+    assert_true(serve(POLLOUT, &longest) & POLLERR);
+    assert_int_equal(unetmm_stream_send(stream, "hello", 5, 0), -ECONNRESET);
+    assert_true(now() - begun < 2 * SECOND);
+}
+
+static void second_greeting_before_the_answer(void **state)
+{
+    int64_t longest = 0;
+
+    (void)state;
+    loop_silence_imports(UINT_MAX);
+    greet(RING_ID);
+    greet(RING_ID);
+    assert_true(serve(POLLOUT, &longest) & POLLERR);
+    assert_int_equal(unetmm_stream_send(stream, "hello", 5, 0), -EPROTO);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(silent_driver_delays_no_other_stream, start, end),
+        cmocka_unit_test_setup_teardown(late_answer_is_taken, start, end),
+        cmocka_unit_test_setup_teardown(blocking_send_waits_for_the_answer, start, end),
+        cmocka_unit_test_setup_teardown(ring_that_is_not_there, start, end),
+        cmocka_unit_test_setup_teardown(second_greeting_before_the_answer, start, end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
