@@ -131,6 +131,7 @@ int unetmm_pin_make(struct unetmm_aspace *space, unsigned long vpn,
 void unetmm_dirty_work(struct work_struct *work);
 void unetmm_pins_settle(struct unetmm_aspace *space);
 void unetmm_space_unplace(struct unetmm_aspace *space);
+bool unetmm_pins_make_room(struct unetmm_aspace *space);
 int unetmm_pin_batch(struct unetmm_aspace *space, struct unetmm_batch *batch,
 		     u64 vaddr, u32 npages, bool write);
 void unetmm_unpin_batch(struct unetmm_aspace *space, struct unetmm_batch *batch,

@@ -376,6 +376,15 @@ static bool unetmm_pins_give(struct unetmm_aspace *space, unsigned long vpn,
 	return any;
 }
 
+/* Another charge of the process is at a limit.  False: there is no pin to give. */
+bool unetmm_pins_make_room(struct unetmm_aspace *space)
+{
+	if (!unetmm_pins_give(space, 0, 0, 1))
+		return false;
+	unetmm_pins_flush(space);
+	return true;
+}
+
 /*
  * Charges up to npages pages, and batch->need at least.  Pins that only wait to be undone
  * make room first, then older pins of the space.  Returns the number, 0: the limits do not

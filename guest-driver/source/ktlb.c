@@ -338,6 +338,18 @@ int unetmm_klist_fill(struct unetmm_aspace *space, struct unetmm_batch *batch,
 	return -EAGAIN;
 }
 
+/* Pages that no slot names make room for the table as well; each level may need a page. */
+static int unetmm_klist_grow(struct unetmm_aspace *space, u64 start, u64 last)
+{
+	u32 tries = UNETMM_LEVELS;
+	int ret;
+
+	do {
+		ret = unetmm_table_grow(space, start, last);
+	} while (ret && tries-- && unetmm_pins_make_room(space));
+	return ret;
+}
+
 /*
  * Makes a slot known, with its entries empty.  Without memory for them it is
  * known all the same: a miss of its pages is refused with UNETMM_ST_LIMIT.
@@ -349,7 +361,7 @@ void unetmm_klist_install(struct unetmm_aspace *space, struct unetmm_kslot *slot
 	u64 start = new->entry << PAGE_SHIFT;
 	u32 i;
 
-	if (!unetmm_table_grow(space, start, start +
+	if (!unetmm_klist_grow(space, start, start +
 			       (u64)new->npages * PAGE_SIZE - 1))
 		uses = kvcalloc(new->npages, sizeof(*uses), GFP_KERNEL_ACCOUNT);
 	for (i = 0; uses && i < new->npages; i++)
@@ -441,6 +453,13 @@ static int unetmm_klist_resolve(struct unetmm_aspace *space,
 	return ret == -ESTALE ? 1 : ret;
 }
 
+/* At a limit.  A page that a slot names would be asked for again. */
+static bool unetmm_klist_give(struct unetmm_aspace *space, struct unetmm_pin *pin)
+{
+	lockdep_assert_held(&space->lock);
+	return list_empty(&pin->uses);
+}
+
 static unsigned long unetmm_klist_drop(struct unetmm_aspace *space,
 				       unsigned long vpn, unsigned long last)
 {
@@ -482,6 +501,7 @@ const struct unetmm_source unetmm_ktlb_source = {
 	.free = unetmm_klist_free,
 	.drop = unetmm_klist_drop,
 	.forget = unetmm_klist_forget,
+	.give = unetmm_klist_give,
 	.find = unetmm_klist_user,
 	.resolve = unetmm_klist_resolve,
 };

@@ -620,7 +620,11 @@ static void limited_tlb(void)
     limited = driver_counter(link.ctx, UNETMM_D_pin_limited);
     given = driver_counter(link.ctx, UNETMM_D_pins_given_up);
     use_all(&link, at, 2 * limit);
-    CHECK_EQ(driver_counter(link.ctx, UNETMM_D_pin_limited), limited);
+    /* A page of the table of source ktlb is refused before others make room for it. */
+    if (run.source != UNETMM_SOURCE_KTLB) {
+        CHECK_EQ(driver_counter(link.ctx, UNETMM_D_pin_limited), limited);
+    }
+    limited = driver_counter(link.ctx, UNETMM_D_pin_limited);
     CHECK(driver_counter(link.ctx, UNETMM_D_pins_given_up) > given);
     link_close(&link);
     /* Queues are charged as well, so this one is too long for the rest. */
@@ -633,39 +637,29 @@ static void limited_tlb(void)
     link_close(&link);
 }
 
-/* Source ktlb: fills the limit, and is told; gives some back, and may go on. */
+/*
+ * Source ktlb: the pages that a posted descriptor names do not make room, also when the
+ * card has done with it, until the process posts again.  Pages that are gone do.
+ */
 static void limited_ktlb(void)
 {
     struct unetmm_completion c;
-    uint8_t *from, *to;
-    uint64_t before;
-    unsigned i, limited = 0, limit = limit_pages();
+    unsigned limit = limit_pages(), most = tlb_pages();
     struct link link;
+    uint8_t *at, *from;
 
     become_limited(limit);
     link_open(&link, NULL, NULL);
-    from = pages(2 * limit);
-    to = pages(1);
-    before = driver_counter(link.ctx, UNETMM_D_pin_limited);
-    post(link.rx, to, PAGE, 1);
-    for (i = 0; i < 2 * limit && !limited; i++) {
-        unsigned status = send_status(link.tx, from + i * PAGE, 300);
-
-        if (take_now(link.rx, UNETMM_CQE_RECEIVED, &c)) {
-            post(link.rx, to, PAGE, 1);
-        }
-        CHECK(status == UNETMM_ST_OK || status == UNETMM_ST_LIMIT);
-        limited += status == UNETMM_ST_LIMIT;
-    }
-    note("limited after %u pages, the queues' own not counted", i);
-    CHECK(limited);
-    CHECK(driver_counter(link.ctx, UNETMM_D_pin_limited) > before);
-    post(link.rx, from + (2 * limit - 1) * PAGE, PAGE, 2);
-    while (take_now(link.rx, UNETMM_CQE_RECEIVED, &c)) {
-    }
-    /* Unmapped pages are no longer pinned. */
-    unmap_pages(from, i / 2);
-    EVENTUALLY(send_status(link.tx, from + i * PAGE, 300) == UNETMM_ST_OK);
+    at = pages(limit);
+    from = pages(2);
+    post(link.rx, at, (limit < most ? limit : most) * PAGE, 1);
+    take(link.rx, UNETMM_CQE_BUFFER, &c);
+    CHECK_EQ(c.status, UNETMM_ST_LIMIT);
+    CHECK_EQ(send_status(link.tx, from, 300), UNETMM_ST_LIMIT);
+    unmap_pages(at, limit / 2);
+    EVENTUALLY(send_status(link.tx, from, 300) == UNETMM_ST_OK);
+    post(link.rx, from + PAGE, PAGE, 2);
+    use_all(&link, at + limit / 2 * PAGE, 4);
     link_close(&link);
 }
 
@@ -759,7 +753,7 @@ static const struct test tests[] = {
     { "left-closed", left_closed, TEST_TLB, 0 },
     { "left-by-exec", left_by_exec, TEST_TLB, 0 },
     { "leader-ends", leader_ends, TEST_TLB, 0 },
-    { "limited-tlb", limited_tlb, TEST_TLB, 0 },
+    { "limited-tlb", limited_tlb, TEST_MISS, 0 },
     { "limited-ktlb", limited_ktlb, TEST_KTLB, 0 },
     { "limited-pinned", limited_pinned, TEST_PINNED, 0 },
     { "limited-utlb", limited_utlb, TEST_UTLB, 0 },
