@@ -4,9 +4,9 @@
  * MAC address and service number.  The card is also a network interface, so its
  * IPv4 address stands for the card, and ARP by the kernel resolves a peer's address:
  * a datagram to the peer's discard port has the kernel ask, and netlink tells of
- * the answer.  fi_connect() waits for that answer; the check of a request's address does
- * not wait (cm.c).  No daemon and no table of our own is needed, and a duplicate or a
- * changed address is the kernel's to handle.
+ * the answer.  The thread of a call waits for that answer (caller.c); the check of a
+ * request's address does not wait (cm.c).  No daemon and no table of our own is needed,
+ * and a duplicate or a changed address is the kernel's to handle.
  */
 #include "provider.h"
 
@@ -228,37 +228,57 @@ static bool read_answers(int fd, const struct umfi_netdev *dev, struct in_addr t
     return false;
 }
 
-int umfi_resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6])
+static void close_at(void *fd)
+{
+    if (*(const int *)fd >= 0) {
+        close(*(const int *)fd);
+    }
+}
+
+/* Until the kernel knows the address, in time.  May be cancelled while it waits. */
+static int await_answer(int fd, const struct umfi_netdev *dev, struct in_addr to,
+                        uint8_t mac[6])
 {
     int64_t end = umfi_now_ms() + umfi_config.connect_ms, left, asked = INT64_MIN;
-    int ret = -FI_EHOSTUNREACH, fd;
+    struct pollfd readable = { .fd = fd, .events = POLLIN };
+    int state;
+
+    while ((left = end - umfi_now_ms()) > 0) {
+        if (asked == INT64_MIN || umfi_now_ms() - asked >= ASK_AGAIN_MS) {
+            pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+            ask_peer(dev, to);
+            pthread_setcancelstate(state, NULL);
+            asked = umfi_now_ms();
+        }
+        if (poll(&readable, 1, (int)(left < ASK_AGAIN_MS ? left : ASK_AGAIN_MS)) > 0 &&
+            read_answers(fd, dev, to, mac)) {
+            return 0;
+        }
+    }
+    return -FI_EHOSTUNREACH;
+}
+
+static int ask(int fd, const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6])
+{
+    if (fd < 0 || !ask_table(fd, dev, to)) {
+        UMFI_WARN(FI_LOG_EP_CTRL, "netlink: %s\n", strerror(errno));
+        return -FI_EHOSTUNREACH;
+    }
+    return await_answer(fd, dev, to, mac);
+}
+
+int umfi_resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6])
+{
+    int fd, ret;
 
     if (is_own(dev, to)) {
         memcpy(mac, dev->mac, 6);
         return 0;
     }
     fd = open_netlink(RTMGRP_NEIGH);
-    if (fd < 0 || !ask_table(fd, dev, to)) {
-        UMFI_WARN(FI_LOG_EP_CTRL, "netlink: %s\n", strerror(errno));
-        goto out;
-    }
-    while ((left = end - umfi_now_ms()) > 0) {
-        struct pollfd readable = { .fd = fd, .events = POLLIN };
-
-        if (asked == INT64_MIN || umfi_now_ms() - asked >= ASK_AGAIN_MS) {
-            ask_peer(dev, to);
-            asked = umfi_now_ms();
-        }
-        if (poll(&readable, 1, (int)(left < ASK_AGAIN_MS ? left : ASK_AGAIN_MS)) > 0 &&
-            read_answers(fd, dev, to, mac)) {
-            ret = 0;
-            break;
-        }
-    }
-out:
-    if (fd >= 0) {
-        close(fd);
-    }
+    pthread_cleanup_push(close_at, &fd);
+    ret = ask(fd, dev, to, mac);
+    pthread_cleanup_pop(1);
     return ret;
 }
 

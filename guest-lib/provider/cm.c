@@ -16,6 +16,9 @@
  * several channels on their way from one peer: ACCEPT names the one that is meant by
  * the acceptor's endpoint and channel.
  *
+ * A thread opens each of the two channels (caller.c), since the peer's driver has to answer:
+ * fi_connect() and fi_accept() do not wait for it.
+ *
  * The acceptor sends nothing before the connector has taken the channel, so that a
  * stranger's message is not taken for the acceptor's (port.c).  The end of the CM channel
  * says so, or the first message of the connector.
@@ -43,8 +46,7 @@
 #define BUFFERS         64u
 #define BUFFER_BYTES    256u
 #define COMPLETIONS     1024u
-#define LOOK_MS         10
-#define REFUSED_MS      100     /* of call_back() */
+#define REFUSED_MS      100     /* of umfi_cm_accept() */
 #define ANSWERED_TIMES  10      /* connect_ms: a connector may look late at its queue */
 #define PORT_FIRST      32768u  /* that a PEP without a port gets */
 #define PORT_COUNT      28232u
@@ -69,14 +71,15 @@ struct umfi_cm_port {
     struct umfi_list node;      /* fabric.cm_ports */
     struct umfi_list conns;
     struct umfi_fabric *fabric;
-    struct umfi_pep *pep;       /* NULL: the fabric's own */
+    bool listens;               /* or has listened; else it is the fabric's own */
+    struct umfi_pep *pep;       /* NULL: the fabric's own, or the PEP was closed */
     struct unetmm_ep *ep;
     struct umfi_conn **by_channel;
     uint8_t *buffers;
     struct unetmm_completion *later;    /* COMPLETIONS, and one for each buffer */
     unsigned later_first, later_end;
     unsigned idle, idle_most;       /* callers: is_idle() */
-    unsigned calling;               /* fi_connect()s that use it without the lock */
+    unsigned calling;               /* calls that use it without the lock */
     bool dropped;                   /* a completion of some conn */
     bool failed;                    /* the card stopped the endpoint */
     bool told;                      /* the program knows */
@@ -103,14 +106,6 @@ struct umfi_conn {
     struct sockaddr_in peer;
     struct message request;
 };
-
-static int connect_to(struct unetmm_ep *ep, const uint8_t mac[6], uint64_t service,
-                      int64_t ms)
-{
-    const struct unetmm_channel_attr attr = umfi_channel_attr();
-
-    return unetmm_connect_ex(ep, mac, service, ms * 1000000ll, &attr, NULL);
-}
 
 /* ---- Completions, under the fabric's lock ---------------------------------- */
 
@@ -246,7 +241,7 @@ static void conn_hang_up(struct umfi_conn *conn)
  */
 static bool is_idle(const struct umfi_conn *conn)
 {
-    return conn->port->pep && (!conn->requested || conn->answered);
+    return conn->port->listens && (!conn->requested || conn->answered);
 }
 
 /* The connector has taken the channel of the acceptor's EP, or will not. */
@@ -334,7 +329,8 @@ static void conn_answer(struct umfi_conn *conn, struct message *m, enum type typ
     }
     make_room(conn->port);
     conn->answered = true;
-    conn->until_ms = umfi_now_ms() + (int64_t)ANSWERED_TIMES * umfi_config.connect_ms;
+    conn->until_ms = umfi_now_ms() +
+        (int64_t)(conn->port->pep ? ANSWERED_TIMES : 1) * umfi_config.connect_ms;
     conn->port->idle++;
     if (conn_send(conn, m, type, data, len)) {
         conn_free(conn);
@@ -363,6 +359,7 @@ static void refuse_ep(struct umfi_ep *ep, int error, const void *data, size_t le
     umfi_lock(ep->domain);
     ep->state = UMFI_IDLE;
     umfi_unlock(ep->domain);
+    __atomic_sub_fetch(&ep->eq->channels, 1, __ATOMIC_RELEASE);
     umfi_eq_push(ep->eq, 0, &ep->fid.fid, error, NULL, data, len);
 }
 
@@ -451,7 +448,8 @@ static bool check_request(struct umfi_conn *conn, const struct message *m)
 
 static bool take_request(struct umfi_conn *conn, const struct message *m)
 {
-    if (!conn->port->pep || conn->requested || conn->aside) {
+    /* Of a PEP that was closed only answered ones are left. */
+    if (!conn->port->listens || conn->requested || conn->aside) {
         return not_expected(m);
     }
     return check_request(conn, m);
@@ -463,7 +461,7 @@ static bool take_accept(struct umfi_conn *conn, const struct message *m)
     struct umfi_arrival *arrival;
     bool closed;
 
-    if (conn->port->pep || !ep) {
+    if (conn->port->listens || !ep) {
         return not_expected(m);
     }
     umfi_arrivals_take(ep->port);
@@ -498,7 +496,7 @@ static bool take_accept(struct umfi_conn *conn, const struct message *m)
 
 static bool take_reject(struct umfi_conn *conn, const struct message *m)
 {
-    if (conn->port->pep || !conn->ep) {
+    if (conn->port->listens || !conn->ep) {
         return not_expected(m);
     }
     UMFI_INFO(FI_LOG_EP_CTRL, "port %u: rejected\n", ntohs(conn->ep->dst.sin_port));
@@ -511,7 +509,7 @@ static bool take_reject(struct umfi_conn *conn, const struct message *m)
 static void lose(struct umfi_conn *conn)
 {
     conn_hang_up(conn);
-    if (!conn->port->pep) {
+    if (!conn->port->listens) {
         if (conn->ep) {
             refuse_ep(conn->ep, FI_ECONNREFUSED, NULL, 0);
         }
@@ -684,6 +682,54 @@ static void end_late(struct umfi_cm_port *port)
     }
 }
 
+static void port_free(struct umfi_cm_port *port)
+{
+    umfi_list_del(&port->node);
+    if (port->ep) {
+        epoll_ctl(port->fabric->epoll, EPOLL_CTL_DEL, unetmm_fd(port->ep), NULL);
+        unetmm_ep_destroy(port->ep);
+    }
+    if (port->buffers && umfi_config.source == UNETMM_SOURCE_PINNED) {
+        unetmm_deregister(port->fabric->ctx, port->buffers,
+                          (size_t)BUFFERS * BUFFER_BYTES);
+    }
+    free(port->buffers);
+    free(port->later);
+    free(port->by_channel);
+    free(port);
+}
+
+static bool is_accepting(const struct umfi_ep *ep)
+{
+    bool accepting;
+
+    umfi_lock(ep->domain);
+    accepting = ep->state == UMFI_ACCEPTING;
+    umfi_unlock(ep->domain);
+    return accepting;
+}
+
+/*
+ * A port whose PEP was closed: only connectors keep it that have their answer, or are to
+ * have it, and of which the acceptor does not know yet whether they take it.
+ */
+static void end_left(struct umfi_cm_port *port)
+{
+    struct umfi_list *next;
+
+    for (struct umfi_list *i = port->conns.next; i != &port->conns; i = next) {
+        struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
+
+        next = i->next;
+        if (!conn->ep || (!conn->ep->call && !is_accepting(conn->ep))) {
+            conn_free(conn);
+        }
+    }
+    if (port->conns.next == &port->conns) {
+        port_free(port);
+    }
+}
+
 void umfi_cm_progress(struct umfi_fabric *fabric)
 {
     struct pollfd waiting[] = {
@@ -693,11 +739,12 @@ void umfi_cm_progress(struct umfi_fabric *fabric)
     bool ready = poll(waiting, 2, 0) > 0, arrived = ready && waiting[0].revents;
     bool changed = ready && waiting[1].revents &&
         umfi_neighbours_changed(fabric->neighbours);
-    struct umfi_list *i;
+    struct umfi_list *i, *next;
 
-    for (i = fabric->cm_ports.next; i != &fabric->cm_ports; i = i->next) {
+    for (i = fabric->cm_ports.next; i != &fabric->cm_ports; i = next) {
         struct umfi_cm_port *port = umfi_of(i, struct umfi_cm_port, node);
 
+        next = i->next;
         if (arrived) {
             take_callers(port);
         }
@@ -706,6 +753,9 @@ void umfi_cm_progress(struct umfi_fabric *fabric)
         }
         port_progress(port);
         end_late(port);
+        if (port->listens && !port->pep) {
+            end_left(port);
+        }
     }
     for (i = fabric->ports.next; i != &fabric->ports; i = i->next) {
         struct umfi_port *port = umfi_of(i, struct umfi_port, node);
@@ -797,22 +847,6 @@ static int port_create(struct umfi_cm_port *port)
     return ret;
 }
 
-static void port_free(struct umfi_cm_port *port)
-{
-    if (port->ep) {
-        epoll_ctl(port->fabric->epoll, EPOLL_CTL_DEL, unetmm_fd(port->ep), NULL);
-        unetmm_ep_destroy(port->ep);
-    }
-    if (port->buffers && umfi_config.source == UNETMM_SOURCE_PINNED) {
-        unetmm_deregister(port->fabric->ctx, port->buffers,
-                          (size_t)BUFFERS * BUFFER_BYTES);
-    }
-    free(port->buffers);
-    free(port->later);
-    free(port->by_channel);
-    free(port);
-}
-
 static int port_open(struct umfi_fabric *fabric, struct umfi_pep *pep,
                      struct umfi_cm_port **out)
 {
@@ -824,6 +858,8 @@ static int port_open(struct umfi_fabric *fabric, struct umfi_pep *pep,
     }
     port->fabric = fabric;
     port->pep = pep;
+    port->listens = pep;
+    umfi_list_init(&port->node);
     umfi_list_init(&port->conns);
     port->idle_most = (fabric->dev.card.channels + 1) / 2;
     port->by_channel = calloc(fabric->dev.card.channels, sizeof(struct umfi_conn *));
@@ -839,97 +875,109 @@ static int port_open(struct umfi_fabric *fabric, struct umfi_pep *pep,
     return 0;
 }
 
-static bool is_accepting(const struct umfi_ep *ep)
+/* ---- Calls of the program -------------------------------------------------- */
+
+/* All conns and the port, under the fabric's lock. */
+static void port_end(struct umfi_cm_port *port)
 {
-    bool accepting;
-
-    umfi_lock(ep->domain);
-    accepting = ep->state == UMFI_ACCEPTING;
-    umfi_unlock(ep->domain);
-    return accepting;
-}
-
-static bool has_accepting(const struct umfi_cm_port *port)
-{
-    for (struct umfi_list *i = port->conns.next; i != &port->conns; i = i->next) {
-        const struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
-
-        if (conn->accepted && conn->ep && is_accepting(conn->ep)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Connectors that have their answer take it, in time. */
-static void await_connectors(struct umfi_cm_port *port)
-{
-    struct umfi_fabric *fabric = port->fabric;
-    int64_t end = umfi_now_ms() + umfi_config.connect_ms;
-    struct epoll_event event;
-    bool waits, armed;
-
-    do {
-        pthread_mutex_lock(&fabric->lock);
-        umfi_cm_progress(fabric);
-        waits = has_accepting(port);
-        armed = waits && !umfi_cm_arm(fabric);
-        pthread_mutex_unlock(&fabric->lock);
-        if (armed) {
-            epoll_wait(fabric->epoll, &event, 1, LOOK_MS);
-        }
-    } while (waits && umfi_now_ms() < end);
-}
-
-void umfi_cm_port_close(struct umfi_cm_port *port)
-{
-    if (port->pep) {
-        await_connectors(port);
-    }
-    pthread_mutex_lock(&port->fabric->lock);
     while (port->conns.next != &port->conns) {
         conn_free(umfi_of(port->conns.next, struct umfi_conn, node));
     }
-    umfi_list_del(&port->node);
-    pthread_mutex_unlock(&port->fabric->lock);
     port_free(port);
 }
 
-/* ---- Calls of the program -------------------------------------------------- */
-
-/* A port that the card has stopped makes room for another one of the same number. */
-static int leave_failed(struct umfi_pep *pep)
+void umfi_cm_close(struct umfi_fabric *fabric)
 {
-    bool failed;
-
-    if (!pep->port) {
-        return 0;
+    pthread_mutex_lock(&fabric->lock);
+    while (fabric->cm_ports.next != &fabric->cm_ports) {
+        port_end(umfi_of(fabric->cm_ports.next, struct umfi_cm_port, node));
     }
-    pthread_mutex_lock(&pep->fabric->lock);
-    failed = pep->port->failed;
-    pthread_mutex_unlock(&pep->fabric->lock);
-    if (!failed) {
-        return -FI_EOPBADSTATE;
-    }
-    umfi_cm_port_close(pep->port);
-    pep->port = NULL;
-    return 0;
+    fabric->active = NULL;
+    pthread_mutex_unlock(&fabric->lock);
 }
 
-int umfi_cm_listen(struct umfi_pep *pep)
+void umfi_cm_unlisten(struct umfi_pep *pep)
+{
+    struct umfi_cm_port *port = pep->port;
+    int64_t until = umfi_now_ms() + umfi_config.connect_ms;
+
+    if (!port) {
+        return;
+    }
+    pthread_mutex_lock(&pep->fabric->lock);
+    port_progress(port);
+    for (struct umfi_list *i = port->conns.next; i != &port->conns; i = i->next) {
+        struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
+
+        conn->until_ms = conn->until_ms < until ? conn->until_ms : until;
+    }
+    unetmm_listen(port->ep, 0, 1);
+    pep->port = NULL;
+    port->pep = NULL;
+    end_left(port);
+    pthread_mutex_unlock(&pep->fabric->lock);
+}
+
+/*
+ * Of a port that the card has stopped the next one takes the requests that the program
+ * knows: they have ended, and stay until it answers them, since their handles are not to be
+ * those of others.
+ */
+static void adopt(struct umfi_cm_port *port, struct umfi_cm_port *old)
+{
+    struct umfi_list *next;
+
+    for (struct umfi_list *i = old->conns.next; i != &old->conns; i = next) {
+        struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
+
+        next = i->next;
+        umfi_list_del(&conn->node);
+        umfi_list_add(&port->conns, &conn->node);
+        conn->port = port;
+    }
+    port_free(old);
+}
+
+static int enter_port(struct umfi_pep *pep, struct umfi_cm_port **port)
+{
+    int ret = -FI_EOPBADSTATE;
+
+    pthread_mutex_lock(&pep->fabric->lock);
+    if (!pep->port || pep->port->told) {
+        ret = port_open(pep->fabric, pep, port);
+    }
+    if (!ret) {
+        if (pep->port) {
+            adopt(*port, pep->port);
+        }
+        umfi_list_add(&pep->fabric->cm_ports, &(*port)->node);
+        pep->port = *port;
+    }
+    pthread_mutex_unlock(&pep->fabric->lock);
+    return ret;
+}
+
+/* Its PEP may listen again. */
+static void leave_port(struct umfi_cm_port *port)
+{
+    struct umfi_fabric *fabric = port->fabric;
+
+    pthread_mutex_lock(&fabric->lock);
+    port->failed = port->told = true;
+    if (port->conns.next == &port->conns) {
+        port->pep->port = NULL;
+        port_free(port);
+    }
+    pthread_mutex_unlock(&fabric->lock);
+}
+
+static int listen_at(struct umfi_cm_port *port, in_port_t *at)
 {
     const struct unetmm_channel_attr attr = umfi_channel_attr();
-    unsigned number = ntohs(pep->address.sin_port), tries = PORT_COUNT;
-    struct umfi_cm_port *port;
+    unsigned number = ntohs(*at), tries = PORT_COUNT;
     bool any = !number;
-    int ret = leave_failed(pep);
+    int ret;
 
-    if (!ret) {
-        ret = port_open(pep->fabric, pep, &port);
-    }
-    if (ret) {
-        return ret;
-    }
     do {
         if (any) {
             number = PORT_FIRST + ((unsigned)getpid() * 61 + tries) % PORT_COUNT;
@@ -939,34 +987,37 @@ int umfi_cm_listen(struct umfi_pep *pep)
     if (ret) {
         UMFI_WARN(FI_LOG_EP_CTRL, "port %u: %s\n", number,
                   unetmm_strerror(ret, UNETMM_CALL_LISTEN));
-        port_free(port);
-        return ret;
     }
-    pep->address.sin_port = htons((uint16_t)number);
-    pthread_mutex_lock(&pep->fabric->lock);
-    umfi_list_add(&pep->fabric->cm_ports, &port->node);
-    pep->port = port;
-    pthread_mutex_unlock(&pep->fabric->lock);
-    return 0;
+    *at = htons((uint16_t)number);
+    return ret;
 }
 
-/* Its requests are refused; the next one is made by another port. */
-static void drop_active(struct umfi_fabric *fabric)
+int umfi_cm_listen(struct umfi_pep *pep)
 {
-    lose_all(fabric->active);
-    umfi_list_del(&fabric->active->node);
-    port_free(fabric->active);
-    fabric->active = NULL;
+    in_port_t at = pep->address.sin_port;
+    struct umfi_cm_port *port;
+    int ret = enter_port(pep, &port);
+
+    if (!ret) {
+        ret = listen_at(port, &at);
+        if (ret) {
+            leave_port(port);
+        } else {
+            pep->address.sin_port = at;
+        }
+    }
+    return ret;
 }
 
-/* The port for the fabric's own requests, until leave_active(). */
-static int enter_active(struct umfi_fabric *fabric, struct umfi_cm_port **port)
+/* The port for the fabric's own requests.  One that has failed is replaced. */
+static int get_active(struct umfi_fabric *fabric)
 {
     int ret = 0;
 
-    pthread_mutex_lock(&fabric->lock);
     if (fabric->active && fabric->active->failed && !fabric->active->calling) {
-        drop_active(fabric);
+        lose_all(fabric->active);
+        port_end(fabric->active);
+        fabric->active = NULL;
     }
     if (!fabric->active) {
         ret = port_open(fabric, NULL, &fabric->active);
@@ -974,99 +1025,112 @@ static int enter_active(struct umfi_fabric *fabric, struct umfi_cm_port **port)
             umfi_list_add(&fabric->cm_ports, &fabric->active->node);
         }
     }
-    *port = fabric->active;
-    if (!ret) {
-        fabric->active->calling++;
-    }
-    pthread_mutex_unlock(&fabric->lock);
     return ret;
 }
 
-static void leave_active(struct umfi_cm_port *port)
-{
-    struct umfi_fabric *fabric = port->fabric;
-
-    pthread_mutex_lock(&fabric->lock);
-    port->calling--;
-    pthread_mutex_unlock(&fabric->lock);
-}
-
 /* An EP that was opened for a peer's request makes none itself. */
-static bool is_for_request(struct umfi_ep *ep)
-{
-    struct umfi_fabric *fabric = ep->domain->fabric;
-    bool is;
-
-    pthread_mutex_lock(&fabric->lock);
-    is = ep->conn && ep->conn->port->pep;
-    pthread_mutex_unlock(&fabric->lock);
-    return is;
-}
-
-static int begin_connecting(struct umfi_ep *ep)
+static int begin_connecting(struct umfi_ep *ep, bool accepts)
 {
     int ret = -FI_EISCONN;
 
     umfi_lock(ep->domain);
-    if (ep->state == UMFI_IDLE) {
+    if (ep->state == UMFI_IDLE && accepts == (ep->conn && ep->conn->port->listens)) {
         ep->state = UMFI_CONNECTING;
+        __atomic_add_fetch(&ep->eq->channels, 1, __ATOMIC_RELEASE);
         ret = 0;
     }
     umfi_unlock(ep->domain);
     return ret;
 }
 
-static int call(struct umfi_ep *ep, struct umfi_cm_port *port, const uint8_t mac[6],
-                const void *data, size_t len)
+/* The caller names the peer; the EP is connecting. */
+static struct umfi_call *call_alloc(struct umfi_ep *ep, const void *data, size_t len)
 {
-    struct message m = {
+    struct umfi_call *call = calloc(1, sizeof(*call));
+
+    if (call) {
+        call->fabric = ep->domain->fabric;
+        call->ep = ep;
+        call->first_ms = call->most_ms = umfi_config.connect_ms;
+        /* As conn_send() */
+        call->len = len < sizeof(call->data) ? len : sizeof(call->data);
+        if (call->len) {
+            memcpy(call->data, data, call->len);
+        }
+    }
+    return call;
+}
+
+static void fail_connect(struct umfi_ep *ep, int error)
+{
+    UMFI_INFO(FI_LOG_EP_CTRL, "port %u: %s\n", ntohs(ep->dst.sin_port),
+              unetmm_strerror(error, UNETMM_CALL_CONNECT));
+    /* Refused, as when the answer says so; not an error of fi_connect(). */
+    refuse_ep(ep, error == -EHOSTUNREACH ? FI_EHOSTUNREACH : FI_ECONNREFUSED, NULL, 0);
+}
+
+/* The channel for a request: the request goes. */
+static void called_connect(struct umfi_call *call, int channel)
+{
+    struct umfi_cm_port *port = call->fabric->active;
+    struct umfi_ep *ep = call->ep;
+    struct umfi_conn *conn;
+    struct message m;
+    int ret;
+
+    port->calling--;
+    if (channel < 0 || !ep) {
+        if (channel >= 0) {
+            end_channel(port, (unsigned)channel, false);
+        }
+        if (ep) {
+            fail_connect(ep, channel);
+        }
+        return;
+    }
+    m = (struct message) {
         .service = htole64(ep->port->service),
         .address = ep->src.sin_addr.s_addr,
         .port = ep->src.sin_port,
     };
-    struct umfi_conn *conn;
-    int channel = connect_to(port->ep, mac, SERVICE_BASE | ntohs(ep->dst.sin_port),
-                             umfi_config.connect_ms);
-    int ret;
-
-    if (channel < 0) {
-        return channel;
-    }
-    pthread_mutex_lock(&ep->domain->fabric->lock);
-    conn = conn_open(port, (unsigned)channel, mac, ep);
-    ret = conn ? conn_send(conn, &m, REQUEST, data, len) : -FI_ENOMEM;
+    conn = conn_open(port, (unsigned)channel, call->mac, ep);
+    ret = conn ? conn_send(conn, &m, REQUEST, call->data, call->len) : -FI_ENOMEM;
     if (conn && ret) {
         conn_free(conn);
     }
-    pthread_mutex_unlock(&ep->domain->fabric->lock);
-    return ret;
+    if (ret) {
+        fail_connect(ep, ret);
+    }
 }
 
-int umfi_cm_connect(struct umfi_ep *ep, const void *data, size_t len)
+int umfi_cm_connect(struct umfi_ep *ep, const struct sockaddr_in *to, const void *data,
+                    size_t len)
 {
     struct umfi_fabric *fabric = ep->domain->fabric;
-    struct umfi_cm_port *port;
-    uint8_t mac[6];
-    int ret = is_for_request(ep) ? -FI_EISCONN : begin_connecting(ep);
+    struct umfi_call *call;
+    int ret;
 
+    pthread_mutex_lock(&fabric->lock);
+    ret = begin_connecting(ep, false);
     if (ret) {
+        pthread_mutex_unlock(&fabric->lock);
         return ret;
     }
-    ret = umfi_resolve(&fabric->dev, ep->dst.sin_addr, mac);
-    if (!ret) {
-        ret = enter_active(fabric, &port);
-    }
-    if (!ret) {
-        ret = call(ep, port, mac, data, len);
-        leave_active(port);
-    }
+    ep->dst = *to;
+    call = call_alloc(ep, data, len);
+    ret = call ? get_active(fabric) : -FI_ENOMEM;
     if (ret) {
-        UMFI_INFO(FI_LOG_EP_CTRL, "port %u: %s\n", ntohs(ep->dst.sin_port),
-                  unetmm_strerror(ret, UNETMM_CALL_CONNECT));
-        /* Refused, as when the answer says so; not an error of the call. */
-        refuse_ep(ep, ret == -EHOSTUNREACH ? FI_EHOSTUNREACH : FI_ECONNREFUSED, NULL,
-                  0);
+        free(call);
+        fail_connect(ep, ret);
+    } else {
+        call->card = fabric->active->ep;
+        call->to = to->sin_addr;
+        call->service = SERVICE_BASE | ntohs(to->sin_port);
+        fabric->active->calling++;
+        ep->call = call;
+        umfi_call_begin(call);
     }
+    pthread_mutex_unlock(&fabric->lock);
     return 0;
 }
 
@@ -1088,85 +1152,103 @@ bool umfi_cm_take(struct umfi_fabric *fabric, fid_t handle, struct umfi_ep *ep)
     return conn;
 }
 
-/* The data channel is there: tells the connector. */
-static void answer(struct umfi_ep *ep, unsigned channel, uint64_t mark, const void *data,
-                   size_t len)
+/* Its messages are gone before its number is another's. */
+static void end_data_channel(struct umfi_port *port, unsigned channel)
 {
-    struct message m = {
-        .endpoint = htole32((uint32_t)unetmm_ep_id(ep->port->ep)),
-        .channel = htole32(channel),
-    };
-    struct umfi_conn *conn;
-    bool lives;
+    umfi_lock(port->domain);
+    unetmm_disconnect(port->ep, (int)channel);
+    umfi_port_progress(port);
+    umfi_unlock(port->domain);
+}
 
-    pthread_mutex_lock(&ep->domain->fabric->lock);
-    umfi_lock(ep->domain);
-    lives = umfi_ep_expect(ep, channel, mark);
+/* The data channel is there, or the connector was not reached: tells the connector. */
+static void called_accept(struct umfi_call *call, int channel)
+{
+    struct umfi_ep *ep = call->ep;
+    struct message m = { 0 };
+    struct umfi_conn *conn;
+    bool lives = channel >= 0;
+
+    if (!ep) {
+        if (lives) {
+            end_data_channel(call->port, (unsigned)channel);
+        }
+        return;
+    }
     conn = ep->conn;
+    umfi_lock(ep->domain);
+    if (lives) {
+        m.endpoint = htole32((uint32_t)unetmm_ep_id(call->card));
+        m.channel = htole32((uint32_t)channel);
+        lives = umfi_ep_expect(ep, (unsigned)channel, call->mark);
+    } else {
+        UMFI_WARN(FI_LOG_EP_CTRL, "accepting: %s\n",
+                  unetmm_strerror(channel, UNETMM_CALL_CONNECT));
+        umfi_ep_unreached(ep);
+    }
     if (!conn && lives) {
         /* The listener has gone. */
         umfi_ep_abort(ep);
     }
     umfi_unlock(ep->domain);
     if (conn) {
-        conn_answer(conn, &m, lives ? ACCEPT : REJECT, data, len);
+        conn_answer(conn, &m, lives ? ACCEPT : REJECT, call->data, call->len);
     }
-    pthread_mutex_unlock(&ep->domain->fabric->lock);
+}
+
+void umfi_cm_called(struct umfi_call *call, int channel)
+{
+    if (call->ep) {
+        call->ep->call = NULL;
+    }
+    if (call->port) {
+        called_accept(call, channel);
+    } else {
+        called_connect(call, channel);
+    }
 }
 
 /*
- * The connector listens before it asks, so a driver's answer that nobody does is final.
- * libunetmm does not take it so, and asks on: -ETIMEDOUT is such an answer (or that of a
- * full backlog, which has REFUSED_MS to become empty).  Each peer chooses the service that
- * it names, and fi_accept()'s caller waits: hence the short time.  It doubles up to
- * connect_ms only while the driver has not answered at all.
+ * The connector listens before it asks, so a driver's answer that nobody does is final, but
+ * for a full backlog.  Each peer chooses the service that it names: hence the short time.
  */
-static int call_back(struct umfi_ep *ep, const uint8_t mac[6], uint64_t service)
+static void call_back(struct umfi_call *call, struct umfi_conn *conn)
 {
-    int64_t left = umfi_config.connect_ms, ms = REFUSED_MS;
-    int ret;
+    struct umfi_ep *ep = call->ep;
 
-    do {
-        ms = left < ms ? left : ms;
-        ret = connect_to(ep->port->ep, mac, service, ms);
-        left -= ms;
-        ms *= 2;
-    } while (ret == -EHOSTUNREACH && left > 0);
-    return ret;
+    call->card = ep->port->ep;
+    call->port = ep->port;
+    call->to = conn->peer.sin_addr;
+    memcpy(call->mac, conn->mac, sizeof(call->mac));
+    call->has_mac = true;
+    call->service = conn->service;
+    call->first_ms = REFUSED_MS;
+    umfi_lock(ep->domain);
+    call->mark = umfi_port_mark(ep->port);
+    umfi_unlock(ep->domain);
+    ep->call = call;
+    umfi_call_begin(call);
 }
 
 int umfi_cm_accept(struct umfi_ep *ep, const void *data, size_t len)
 {
     struct umfi_fabric *fabric = ep->domain->fabric;
-    uint64_t service = 0, mark;
-    uint8_t mac[6];
-    bool open = false;
-    int channel;
+    struct umfi_call *call = call_alloc(ep, data, len);
+    int ret = -FI_ECONNABORTED;
 
+    if (!call) {
+        return -FI_ENOMEM;
+    }
     pthread_mutex_lock(&fabric->lock);
-    if (ep->conn && ep->conn->requested) {
-        open = ep->conn->open;
-        service = ep->conn->service;
-        memcpy(mac, ep->conn->mac, 6);
+    if (ep->conn && ep->conn->requested && ep->conn->open && !begin_connecting(ep, true)) {
+        call_back(call, ep->conn);
+        ret = 0;
     }
     pthread_mutex_unlock(&fabric->lock);
-    if (!open || begin_connecting(ep)) {
-        return -FI_ECONNABORTED;
+    if (ret) {
+        free(call);
     }
-    umfi_lock(ep->domain);
-    mark = umfi_port_mark(ep->port);
-    umfi_unlock(ep->domain);
-    channel = call_back(ep, mac, service);
-    if (channel < 0) {
-        UMFI_WARN(FI_LOG_EP_CTRL, "accepting: %s\n",
-                  unetmm_strerror(channel, UNETMM_CALL_CONNECT));
-        umfi_lock(ep->domain);
-        ep->state = UMFI_IDLE;
-        umfi_unlock(ep->domain);
-        return -FI_ECONNABORTED;
-    }
-    answer(ep, (unsigned)channel, mark, data, len);
-    return 0;
+    return ret;
 }
 
 int umfi_cm_reject(struct umfi_pep *pep, fid_t handle, const void *data, size_t len)
@@ -1190,10 +1272,14 @@ void umfi_cm_abandon(struct umfi_ep *ep)
     struct umfi_conn *conn = ep->conn;
     struct message m = { 0 };
 
+    if (ep->call) {
+        ep->call->ep = NULL;
+        ep->call = NULL;
+    }
     if (!conn) {
         return;
     }
-    if (!conn->port->pep) {
+    if (!conn->port->listens) {
         conn_free(conn);
     } else if (conn->answered) {
         conn->ep = NULL;

@@ -87,6 +87,7 @@ int umfi_domain_open(struct fid_fabric *fid, struct fi_info *info,
         return -FI_ENOMEM;
     }
     domain->fabric = fabric;
+    umfi_list_init(&domain->eps);
     domain->fid.fid.fclass = FI_CLASS_DOMAIN;
     domain->fid.fid.context = context;
     domain->fid.fid.ops = &domain_fi_ops;

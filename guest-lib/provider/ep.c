@@ -70,7 +70,6 @@ bool umfi_ep_expect(struct umfi_ep *ep, unsigned channel, uint64_t mark)
     ep->channel = channel;
     ep->open = true;
     ep->state = UMFI_ACCEPTING;
-    __atomic_add_fetch(&ep->eq->channels, 1, __ATOMIC_RELEASE);
     umfi_list_add(&ep->port->accepting, &ep->node);
     if (umfi_port_has_ended(ep->port, channel, mark)) {
         umfi_ep_abort(ep);
@@ -82,9 +81,6 @@ bool umfi_ep_expect(struct umfi_ep *ep, unsigned channel, uint64_t mark)
 void umfi_ep_connected(struct umfi_ep *ep, const void *data, size_t len)
 {
     umfi_list_del(&ep->node);
-    if (ep->state != UMFI_ACCEPTING) {
-        __atomic_add_fetch(&ep->eq->channels, 1, __ATOMIC_RELEASE);
-    }
     ep->state = UMFI_CONNECTED;
     umfi_port_claim(ep->port, ep);
     umfi_eq_push(ep->eq, FI_CONNECTED, &ep->fid.fid, 0, NULL, data, len);
@@ -93,7 +89,7 @@ void umfi_ep_connected(struct umfi_ep *ep, const void *data, size_t len)
 /* Nothing more is awaited. */
 static void set_ended(struct umfi_ep *ep)
 {
-    if (ep->state == UMFI_ACCEPTING || ep->state == UMFI_CONNECTED) {
+    if (ep->state != UMFI_IDLE && ep->state != UMFI_ENDED) {
         __atomic_sub_fetch(&ep->eq->channels, 1, __ATOMIC_RELEASE);
     }
     ep->state = UMFI_ENDED;
@@ -101,11 +97,12 @@ static void set_ended(struct umfi_ep *ep)
 
 void umfi_ep_ended(struct umfi_ep *ep, int status)
 {
-    if (ep->state != UMFI_CONNECTED) {
+    if (ep->state != UMFI_CONNECTED && ep->state != UMFI_ENDING) {
         return;
     }
     UMFI_INFO(FI_LOG_EP_CTRL, "the channel has ended: %s\n",
               unetmm_status_str((unsigned)status));
+    umfi_list_del(&ep->node);
     set_ended(ep);
     umfi_eq_push(ep->eq, FI_SHUTDOWN, &ep->fid.fid, 0, NULL, NULL, 0);
     if (!ep->srx) {
@@ -114,53 +111,101 @@ void umfi_ep_ended(struct umfi_ep *ep, int status)
     }
 }
 
-/* Behind all that was sent.  NULL: why not is in *ret; -EAGAIN: no room for it yet. */
-static struct umfi_op *post_fence(struct umfi_ep *ep, int *ret)
+/* ---- The end of a channel, behind its messages ----------------------------- */
+
+/* Behind all that was sent until now.  -EAGAIN: no room for it yet. */
+static int post_fence(struct umfi_ep *ep)
 {
     struct umfi_op *fence = umfi_op_fill(ep->port, ep, NULL, 0, NULL, 0, NULL);
+    int ret;
 
-    *ret = -EAGAIN;
     if (!fence) {
-        return NULL;
+        return -EAGAIN;
     }
     fence->done = true;
-    *ret = unetmm_fence(ep->port->ep, (int)ep->channel, (uintptr_t)fence, 0);
-    if (*ret) {
-        return NULL;
+    ret = unetmm_fence(ep->port->ep, (int)ep->channel, (uintptr_t)fence, 0);
+    if (!ret) {
+        umfi_op_begin(ep->port);
+        fence->kept = true;
+        ep->fence = fence;
+        ep->fence_ms = umfi_now_ms() + umfi_config.close_ms;
     }
-    umfi_op_begin(ep->port);
-    fence->kept = true;
-    return fence;
+    return ret;
 }
 
-/* Its completion may come when the channel has ended: until then the operation is used. */
-static void leave_fence(struct umfi_port *port, struct umfi_op *fence)
+/* Its completion may come when the EP is no more: it frees the operation alone. */
+static void leave_fence(struct umfi_ep *ep)
 {
-    fence->kept = false;
-    if (!fence->parts) {
-        umfi_op_free(port, fence);
+    if (ep->fence) {
+        ep->fence->kept = false;
+        ep->fence = NULL;
     }
+}
+
+static bool has_unsent(const struct umfi_ep *ep)
+{
+    return ep->state == UMFI_CONNECTED && ep->open && !ep->port->failed &&
+        unetmm_send_pending(ep->port->ep) > 0;
 }
 
 /*
- * Waits until the peer's card has all that was sent, in time.  Without the lock while it
- * sleeps, so that others of the domain go on.  One of them may take the port's wake-up:
- * hence LOOK_MS.
+ * One EP waits for its peer.  The time of all other peers of the domain begins as well:
+ * those that have gone then cost a program that closes its EPs one such time in all.
+ */
+static void fence_others(struct umfi_domain *domain)
+{
+    for (struct umfi_list *i = domain->eps.next; i != &domain->eps; i = i->next) {
+        struct umfi_ep *ep = umfi_of(i, struct umfi_ep, in_domain);
+
+        if (!ep->fence && has_unsent(ep)) {
+            post_fence(ep);
+        }
+    }
+}
+
+/* The EP sends nothing more, and waits until its peer's card has all messages, in time. */
+static void begin_ending(struct umfi_ep *ep)
+{
+    ep->fenced = !has_unsent(ep);
+    ep->state = UMFI_ENDING;
+    ep->until_ms = umfi_now_ms() + umfi_config.close_ms;
+}
+
+/* An earlier fence may be before some of it, and its time may be over earlier. */
+static bool is_drained(struct umfi_ep *ep)
+{
+    int64_t now = umfi_now_ms();
+    int ret;
+
+    if (ep->state != UMFI_ENDING || ep->port->failed || now >= ep->until_ms) {
+        return true;
+    }
+    if (ep->fence) {
+        return !ep->fenced && now >= ep->fence_ms;
+    }
+    if (ep->fenced) {
+        return true;
+    }
+    ret = post_fence(ep);
+    ep->fenced = !ret;
+    return ret && ret != -EAGAIN;
+}
+
+/*
+ * Sleeps until then without the lock, so that others of the domain go on.  One of them may
+ * take the port's wake-up: hence LOOK_MS.
  */
 static void drain(struct umfi_ep *ep)
 {
     struct pollfd wake = { .fd = unetmm_fd(ep->port->ep), .events = POLLIN };
-    int64_t end = umfi_now_ms() + umfi_config.close_ms, left;
-    struct umfi_op *fence = NULL;
-    int ret = -EAGAIN;
+    bool waits = false;
 
-    while ((left = end - umfi_now_ms()) > 0) {
-        umfi_port_progress(ep->port);
-        if (ret == -EAGAIN) {
-            fence = post_fence(ep, &ret);
-        }
-        if (ep->port->failed || (ret && ret != -EAGAIN) || (fence && !fence->parts)) {
-            break;
+    while (umfi_port_progress(ep->port), !is_drained(ep)) {
+        int64_t left = ep->until_ms - umfi_now_ms();
+
+        if (!waits) {
+            fence_others(ep->domain);
+            waits = true;
         }
         if (!unetmm_arm(ep->port->ep)) {
             umfi_unlock(ep->domain);
@@ -168,22 +213,15 @@ static void drain(struct umfi_ep *ep)
             umfi_lock(ep->domain);
         }
     }
-    if (fence) {
-        leave_fence(ep->port, fence);
-    }
 }
 
-/* Ends the channel when the peer's card has all that was sent, in time. */
 static void end_channel(struct umfi_ep *ep)
 {
-    /* Others may look at the EP during the wait: the end is this caller's. */
-    ep->open = false;
-    if (ep->state == UMFI_CONNECTED && unetmm_send_pending(ep->port->ep) > 0) {
-        drain(ep);
-    }
     /* All messages until now are the program's. */
     umfi_port_progress(ep->port);
+    ep->open = false;
     unetmm_disconnect(ep->port->ep, (int)ep->channel);
+    umfi_port_release(ep->port, ep);
 }
 
 void umfi_ep_abort(struct umfi_ep *ep)
@@ -195,6 +233,31 @@ void umfi_ep_abort(struct umfi_ep *ep)
     umfi_ep_ended(ep, UNETMM_ST_BAD_CHANNEL);
 }
 
+void umfi_ep_unreached(struct umfi_ep *ep)
+{
+    ep->state = UMFI_CONNECTED;
+    umfi_eq_push(ep->eq, FI_CONNECTED, &ep->fid.fid, 0, NULL, NULL, 0);
+    umfi_ep_ended(ep, UNETMM_ST_TIMEOUT);
+}
+
+void umfi_ep_end_drained(struct umfi_port *port)
+{
+    struct umfi_list *next;
+
+    for (struct umfi_list *i = port->ending.next; i != &port->ending; i = next) {
+        struct umfi_ep *ep = umfi_of(i, struct umfi_ep, node);
+
+        next = i->next;
+        if (is_drained(ep)) {
+            /* end_channel() makes progress, which may call this function for other EPs. */
+            umfi_list_del(&ep->node);
+            end_channel(ep);
+            umfi_ep_ended(ep, UNETMM_ST_OK);
+            next = port->ending.next;
+        }
+    }
+}
+
 static int ep_shutdown(struct fid_ep *fid, uint64_t flags)
 {
     struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
@@ -202,9 +265,9 @@ static int ep_shutdown(struct fid_ep *fid, uint64_t flags)
 
     umfi_lock(ep->domain);
     if (ep->state == UMFI_CONNECTED && ep->open) {
-        end_channel(ep);
-        umfi_port_release(ep->port, ep);
-        umfi_ep_ended(ep, UNETMM_ST_OK);
+        begin_ending(ep);
+        umfi_list_add(&ep->port->ending, &ep->node);
+        umfi_port_progress(ep->port);
         ret = 0;
     }
     umfi_unlock(ep->domain);
@@ -216,13 +279,18 @@ static int ep_shutdown(struct fid_ep *fid, uint64_t flags)
 static void leave_port(struct umfi_ep *ep)
 {
     umfi_lock(ep->domain);
+    umfi_list_del(&ep->node);
+    if (has_unsent(ep)) {
+        begin_ending(ep);
+    }
+    if (ep->state == UMFI_ENDING) {
+        drain(ep);
+    }
+    leave_fence(ep);
     if (ep->open) {
         end_channel(ep);
     }
-    if (ep->state >= UMFI_ACCEPTING) {
-        set_ended(ep);
-        umfi_port_release(ep->port, ep);
-    }
+    set_ended(ep);
     umfi_port_cancel(ep->port, ep, false);
     if (ep->tx_cq) {
         umfi_cq_detach(ep->tx_cq, ep->port);
@@ -261,6 +329,7 @@ static void keep_closed(struct umfi_ep *ep)
     struct umfi_ep **place;
 
     umfi_lock(domain);
+    umfi_list_del(&ep->in_domain);
     ep->port = NULL;
     ep->state = UMFI_ENDED;
     place = &domain->closed[domain->nclosed++ % UMFI_CLOSED_KEPT];
@@ -453,8 +522,7 @@ static int ep_connect(struct fid_ep *fid, const void *addr, const void *data,
     if (ret) {
         return ret;
     }
-    ep->dst = *to;
-    return umfi_cm_connect(ep, data, len);
+    return umfi_cm_connect(ep, to, data, len);
 }
 
 static int ep_accept(struct fid_ep *fid, const void *data, size_t len)
@@ -526,6 +594,7 @@ int umfi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **o
     }
     ep->domain = domain;
     umfi_list_init(&ep->node);
+    umfi_list_init(&ep->in_domain);
     take_info(ep, info);
     if (info->handle && !umfi_cm_take(domain->fabric, info->handle, ep)) {
         free(ep);
@@ -538,6 +607,9 @@ int umfi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **o
     ep->fid.cm = &ep_cm_ops;
     ep->fid.msg = &umfi_msg_ops;
     ep->fid.rma = &umfi_rma_ops;
+    umfi_lock(domain);
+    umfi_list_add(&domain->eps, &ep->in_domain);
+    umfi_unlock(domain);
     __atomic_add_fetch(&domain->users, 1, __ATOMIC_RELAXED);
     *out = &ep->fid;
     return 0;

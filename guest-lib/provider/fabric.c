@@ -15,9 +15,8 @@ static int fabric_close(fid_t fid)
     if (__atomic_load_n(&fabric->users, __ATOMIC_ACQUIRE)) {
         return -FI_EBUSY;
     }
-    if (fabric->active) {
-        umfi_cm_port_close(fabric->active);
-    }
+    umfi_calls_cancel(fabric, NULL);
+    umfi_cm_close(fabric);
     ret = unetmm_close(fabric->ctx);
     if (ret) {
         UMFI_WARN(FI_LOG_FABRIC, "close: %s\n",
@@ -132,6 +131,9 @@ int umfi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **out,
     fabric->next_export = 1;
     umfi_list_init(&fabric->cm_ports);
     umfi_list_init(&fabric->ports);
+    umfi_list_init(&fabric->to_call);
+    umfi_list_init(&fabric->calling);
+    umfi_list_init(&fabric->called);
     fabric->fid.fid.fclass = FI_CLASS_FABRIC;
     fabric->fid.fid.context = context;
     fabric->fid.fid.ops = &fabric_fi_ops;

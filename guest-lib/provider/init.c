@@ -50,9 +50,9 @@ static void define_variables(void)
                     "connected peer can read and write all of the process's memory; "
                     "registering then costs nothing (default: false)");
     fi_param_define(&umfi_provider, "connect_ms", FI_PARAM_INT,
-                    "Milliseconds that fi_connect() waits for the peer's driver "
-                    "and address, and fi_close() of a listener for connectors that "
-                    "have their answer; ten times that, and an acceptor's connection "
+                    "Milliseconds that the peer's driver and address have to answer, "
+                    "and connectors of a closed listener to take their connection; "
+                    "ten times that, and an acceptor's connection "
                     "ends whose connector does not take it (default: %d)",
                     umfi_config.connect_ms);
     fi_param_define(&umfi_provider, "close_ms", FI_PARAM_INT,

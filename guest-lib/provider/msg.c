@@ -179,7 +179,7 @@ UMFI_INLINE ssize_t recv_locked(struct umfi_port *port, struct umfi_ep *ep, void
                                 size_t len, void *context, uint64_t flags)
 {
     /* Nothing would end it but the end of the port. */
-    ssize_t ret = ep && ep->state == UMFI_ENDED ? -FI_ENOTCONN : -FI_EAGAIN;
+    ssize_t ret = ep && ep->state >= UMFI_ENDING ? -FI_ENOTCONN : -FI_EAGAIN;
     size_t room = buf ? len : 0;
     struct umfi_op *op;
 

@@ -21,9 +21,7 @@ static int pep_close(fid_t fid)
 {
     struct umfi_pep *pep = umfi_of(fid, struct umfi_pep, fid.fid);
 
-    if (pep->port) {
-        umfi_cm_port_close(pep->port);
-    }
+    umfi_cm_unlisten(pep);
     if (pep->eq) {
         umfi_eq_forget(pep->eq, fid);
         __atomic_sub_fetch(&pep->eq->users, 1, __ATOMIC_RELEASE);

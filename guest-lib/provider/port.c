@@ -78,9 +78,11 @@ static void sent(struct umfi_port *port, const struct unetmm_completion *c)
         UMFI_INFO(FI_LOG_EP_DATA, "an operation that nobody waits for failed: %s\n",
                   unetmm_status_str(op->status));
     }
-    if (!op->kept) {
-        umfi_op_free(port, op);
+    if (op->kept) {
+        op->kept = false;
+        op->ep->fence = NULL;
     }
+    umfi_op_free(port, op);
 }
 
 static void received(struct umfi_port *port, struct umfi_ep *ep,
@@ -231,6 +233,9 @@ void umfi_port_progress(struct umfi_port *port)
     if (n < 0) {
         fail(port, n);
     }
+    if (port->ending.next != &port->ending) {
+        umfi_ep_end_drained(port);
+    }
 }
 
 uint64_t umfi_port_mark(struct umfi_port *port)
@@ -362,6 +367,7 @@ int umfi_port_open(struct umfi_domain *domain, size_t tx_size, size_t rx_size,
     umfi_list_init(&port->node);
     umfi_list_init(&port->arrivals);
     umfi_list_init(&port->accepting);
+    umfi_list_init(&port->ending);
     ret = umfi_pin(domain->fabric, &port->scratch, 1);
     if (!ret) {
         ret = create(port, tx_size, rx_size);
@@ -387,6 +393,7 @@ void umfi_port_close(struct umfi_port *port)
 {
     int ret;
 
+    umfi_calls_cancel(port->domain->fabric, port->ep);
     pthread_mutex_lock(&port->domain->fabric->lock);
     umfi_list_del(&port->node);
     umfi_arrivals_drop(port);

@@ -18,11 +18,13 @@
  *             that it receives
  *   conn      a channel of a CM port: one request for a connection.  It ends with
  *             the answer, with its channel, or with its CM port.
+ *   call      a thread that opens a channel for an EP, since the peer's driver has to
+ *             answer; of the fabric, at whose end it is cancelled
  *
  * Locks, outermost first:
  *
- *   fabric.lock   CM ports, conns, the lists of ports, registered pages.  Not held
- *                 in calls that wait for a peer.
+ *   fabric.lock   CM ports, conns, calls, the lists of ports, registered pages.  Not
+ *                 held in calls that wait for a peer.
  *   domain.lock   ports and their queues, CQs, the channel and the state of each
  *                 EP.  The only lock of the data path.
  *   eq.lock       an EQ's list of events; nothing else is locked under it.
@@ -168,6 +170,7 @@ struct umfi_fabric {
     struct umfi_list cm_ports;
     struct umfi_list ports;     /* those for data */
     struct umfi_cm_port *active;    /* requests that we make; NULL: none yet */
+    struct umfi_list to_call, calling, called;  /* see caller.c */
     struct umfi_span *spans;    /* see pin.c */
     uint64_t next_export;       /* the number of the next export */
     unsigned users;
@@ -194,7 +197,7 @@ struct umfi_eq {
     int epoll;                  /* the fabric's, and: */
     int event_fd;               /* readable while there are events */
     int timer;                  /* readable when the ports are to be looked at */
-    unsigned channels;          /* EPs that are accepting or connected */
+    unsigned channels;          /* EPs that are neither idle nor ended */
     unsigned users;
 };
 
@@ -219,6 +222,7 @@ struct umfi_domain {
     struct umfi_lock lock;
     struct umfi_fabric *fabric;
     uint64_t whole, whole_key;  /* the export of everything, its key; 0: none yet */
+    struct umfi_list eps;
     struct umfi_ep *closed[UMFI_CLOSED_KEPT];   /* see keep_closed() */
     unsigned nclosed;
     unsigned users;
@@ -295,13 +299,14 @@ struct umfi_op {
     uint8_t status;
     bool busy;
     bool done;                  /* completed here: the card's answer is not awaited */
-    bool kept;                  /* not to be freed with its last part */
+    bool kept;                  /* it is ep.fence */
 };
 
 struct umfi_port {
     struct umfi_list node;      /* fabric.ports */
     struct umfi_list arrivals;  /* see arrival.c; changed under fabric.lock, too */
     struct umfi_list accepting; /* EPs whose connector has not taken the channel yet */
+    struct umfi_list ending;    /* EPs that fi_shutdown() was called for */
     struct umfi_domain *domain;
     struct unetmm_ep *ep;
     struct umfi_ep **by_channel;
@@ -428,9 +433,12 @@ static inline ssize_t umfi_error(int ret)
 
 /* ---- Endpoints (ep.c, srx.c, pep.c) ---------------------------------------- */
 
-/* ACCEPTING: with a channel, which the connector has not taken yet. */
+/*
+ * CONNECTING: without a channel.  ACCEPTING: with a channel, which the connector has not
+ * taken yet.  ENDING: the peer's card has not yet all that was sent.
+ */
 enum umfi_state {
-    UMFI_IDLE, UMFI_CONNECTING, UMFI_ACCEPTING, UMFI_CONNECTED, UMFI_ENDED,
+    UMFI_IDLE, UMFI_CONNECTING, UMFI_ACCEPTING, UMFI_CONNECTED, UMFI_ENDING, UMFI_ENDED,
 };
 
 struct umfi_ep {
@@ -445,9 +453,14 @@ struct umfi_ep {
     unsigned channel;
     bool open;                  /* the channel's number is ours */
     enum umfi_state state;
-    struct umfi_list node;      /* port.accepting */
+    struct umfi_list node;      /* port.accepting, port.ending */
+    struct umfi_list in_domain; /* domain.eps */
+    struct umfi_op *fence;      /* that has not completed; NULL: none */
+    bool fenced;                /* behind all that was sent: then none is needed any more */
+    int64_t fence_ms, until_ms; /* the peer's time for the fence, and that of ENDING */
     struct umfi_eq *eq;
     struct umfi_conn *conn;     /* the request it makes or answers */
+    struct umfi_call *call;     /* for the channel of its request, or of its answer */
     size_t tx_size, rx_size;
     struct sockaddr_in src, dst;
 };
@@ -481,6 +494,10 @@ void umfi_ep_connected(struct umfi_ep *ep, const void *data, size_t len);
 void umfi_ep_ended(struct umfi_ep *ep, int status);
 /* The connector did not take it, as far as is known. */
 void umfi_ep_abort(struct umfi_ep *ep);
+/* There is no channel to the connector: the program learns of an end at once. */
+void umfi_ep_unreached(struct umfi_ep *ep);
+/* Ends those of port.ending whose peer's card has all that was sent, or had its time. */
+void umfi_ep_end_drained(struct umfi_port *port);
 /* At the domain's end */
 void umfi_ep_free_closed(struct umfi_domain *domain);
 int umfi_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr,
@@ -509,22 +526,59 @@ struct umfi_pep {
     size_t max_msg_size;        /* of the caller's fi_getinfo() */
 };
 
-/* Not under any lock: they wait for the peer's driver. */
+/* Not under any lock.  None waits for a peer. */
 /* -FI_EOPBADSTATE: it listens. */
 int umfi_cm_listen(struct umfi_pep *pep);
-int umfi_cm_connect(struct umfi_ep *ep, const void *data, size_t len);
+int umfi_cm_connect(struct umfi_ep *ep, const struct sockaddr_in *to, const void *data,
+                    size_t len);
 int umfi_cm_accept(struct umfi_ep *ep, const void *data, size_t len);
 int umfi_cm_reject(struct umfi_pep *pep, fid_t handle, const void *data, size_t len);
-void umfi_cm_port_close(struct umfi_cm_port *port);
+/*
+ * Nobody listens any more.  Connectors that have their answer keep the port until they have
+ * taken the connection, in time.
+ */
+void umfi_cm_unlisten(struct umfi_pep *pep);
+/* At the fabric's end */
+void umfi_cm_close(struct umfi_fabric *fabric);
 /* An EP that is to answer a request.  False: there is no such request any more. */
 bool umfi_cm_take(struct umfi_fabric *fabric, fid_t handle, struct umfi_ep *ep);
 /* Under the fabric's lock: */
+/* The call has its channel, or an error. */
+void umfi_cm_called(struct umfi_call *call, int channel);
 void umfi_cm_abandon(struct umfi_ep *ep);
 /* Requests for a channel to that port which the card is to answer */
 unsigned umfi_cm_requests(const struct umfi_port *port, const uint8_t mac[6]);
 void umfi_cm_progress(struct umfi_fabric *fabric);
 /* 1: there is something to do; 0: one may wait for the fabric's epoll. */
 int umfi_cm_arm(struct umfi_fabric *fabric);
+
+/* ---- Calls of peers' drivers (caller.c) ------------------------------------ */
+
+struct umfi_call {
+    struct umfi_list node;      /* of one of the fabric's three lists */
+    struct umfi_fabric *fabric;
+    struct unetmm_ep *card;     /* the channel is to be one of it */
+    struct umfi_ep *ep;         /* NULL: closed, and nobody wants the channel */
+    struct umfi_port *port;     /* for an answer: of `card`.  NULL: for a request */
+    uint64_t mark;              /* of that port: umfi_port_mark() */
+    struct in_addr to;
+    bool has_mac, cancelled;
+    uint8_t mac[6];
+    uint64_t service;
+    int64_t first_ms;           /* for a driver that says that nobody listens ... */
+    int64_t most_ms;            /* ... and for one that says nothing */
+    pthread_t thread;
+    size_t len;                 /* of the program's data for the peer */
+    uint8_t data[UMFI_CM_DATA];
+};
+
+/* Under the fabric's lock: takes the call, which ends in umfi_cm_called(), perhaps at once. */
+void umfi_call_begin(struct umfi_call *call);
+/*
+ * Under no lock.  No call, or none for a channel of that endpoint (not NULL), goes on; none
+ * of them has an EP.
+ */
+void umfi_calls_cancel(struct umfi_fabric *fabric, const struct unetmm_ep *card);
 
 /* ---- Arrivals (arrival.c), under the fabric's lock ------------------------- */
 

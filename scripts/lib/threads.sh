@@ -6,7 +6,7 @@
 
 # Not `calls`: a pending cancellation of a thread stops the sanitizer's own calls.
 THREADS_TESTS=(counter fork handlers sync thread utlb vmmc wait)
-THREADS_PROVIDER=(cq ep eq)
+THREADS_PROVIDER=(cq ep eq caller wait)
 
 threads_build() { echo "$CACHE/threads/$(hash_text "$REPO")"; }
 

@@ -88,6 +88,7 @@ static void open_endpoint(void)
 
     port.ep = fast_open();
     port.channels = 2;
+    umfi_list_init(&port.ending);
     port.slots = 256;
     port.nops = OPS;
     port.by_channel = by_channel;

@@ -22,6 +22,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "fake_caller.h"
 #include "input.h"
 #include "provider.h"
 
@@ -323,6 +324,12 @@ int unetmm_ep_id(const struct unetmm_ep *ep)
 int unetmm_listen_ex(struct unetmm_ep *ep, uint64_t service, unsigned backlog,
                      const struct unetmm_channel_attr *attr)
 {
+    return 0;
+}
+
+int unetmm_listen(struct unetmm_ep *ep, uint64_t service, unsigned backlog)
+{
+    assert(!service && card_of(ep)->live);
     return 0;
 }
 
@@ -731,6 +738,19 @@ static void close_pep(unsigned i)
     }
 }
 
+/* Drivers that were silent answer, or do not answer at once from now on. */
+static void time_passes(uint8_t how)
+{
+    struct umfi_fabric *fabric = umfi_of(p.fabric, struct umfi_fabric, fid);
+
+    now_ns += fuzz_u16(input) * 100000ll;
+    neighbours_changed = true;
+    fake_calls_wait ^= how & 0x40;
+    pthread_mutex_lock(&fabric->lock);
+    fake_calls_end(fabric, 1 + (how >> 4 & 3));
+    pthread_mutex_unlock(&fabric->lock);
+}
+
 static void program_op(uint8_t what)
 {
     const struct sockaddr_in there = {
@@ -764,8 +784,7 @@ static void program_op(uint8_t what)
         }
         break;
     case 7:
-        now_ns += fuzz_u16(input) * 100000ll;
-        neighbours_changed = true;
+        time_passes(what);
         break;
     case 8:
         if (what & 0x40) {
@@ -820,7 +839,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     input = &in;
     now_ns = 1000000000;
-    neighbours_changed = false;
+    neighbours_changed = fake_calls_wait = false;
     memset(cards, 0, sizeof(cards));
     card_fd = eventfd(0, EFD_NONBLOCK);
     context_fd = eventfd(0, EFD_NONBLOCK);

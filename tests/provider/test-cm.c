@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "fake_caller.h"
 #include "provider.h"
 
 #define CHANNELS    4
@@ -29,7 +30,7 @@ const uint32_t unetmm_inline_1_ = 1;
 struct umfi_config umfi_config = { .source = UNETMM_SOURCE_ODP };
 struct fi_provider umfi_provider = { .name = UMFI_NAME };
 
-static int card_fd, context_fd;
+static int card_fds[2], context_fd;
 static uint32_t mtu[CHANNELS];      /* 0: the number is free */
 static uint8_t *buffers[BUFFERS];   /* that are posted */
 static struct unetmm_completion pending[PENDING];
@@ -45,8 +46,9 @@ static bool endless;                /* peers send as fast as the provider reads 
 static unsigned callers;            /* that wait for unetmm_accept() */
 static bool stopped;                /* the endpoint, by the card */
 static bool flooded;                /* by channel 2, before the ends of 0 and 1 */
+static int listen_error;            /* of unetmm_listen_ex() */
 static int connect_error;           /* of unetmm_connect_ex() */
-static int64_t connect_ns;          /* that it may have taken, in all */
+static unsigned unreached;          /* EPs whose connector has no channel */
 static const struct fid *event_fid;
 static fid_t event_handle;          /* of a request */
 static size_t event_limit;
@@ -86,22 +88,23 @@ static int card_poll(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned
 static const struct unetmm_rare_ops_ rare = {
     .queue = card_queue, .post = card_post, .poll = card_poll,
 };
-static struct unetmm_ep card_ep = {
-    .alive = 1,
-    .source = (const struct unetmm_source_ops_ *)&rare,
-    .rare = &rare,
-    .max_buffer_pages = UINT32_MAX,
-    .inline_max = 256,
-    .channels = CHANNELS,
-    .channel_mtu = mtu,
-};
+/* The endpoint, and the one that replaces it: all but their descriptors is the same. */
+static struct unetmm_ep card_eps[2];
 
 int unetmm_ep_create(struct unetmm_ctx *ctx, const struct unetmm_ep_attr *attr,
                      struct unetmm_ep **ep)
 {
-    *ep = &card_ep;
+    *ep = &card_eps[created++ % 2];
+    **ep = (struct unetmm_ep) {
+        .alive = 1,
+        .source = (const struct unetmm_source_ops_ *)&rare,
+        .rare = &rare,
+        .max_buffer_pages = UINT32_MAX,
+        .inline_max = 256,
+        .channels = CHANNELS,
+        .channel_mtu = mtu,
+    };
     endpoints++;
-    created++;
     return 0;
 }
 
@@ -127,7 +130,6 @@ int unetmm_connect_ex(struct unetmm_ep *ep, const uint8_t mac[6], uint64_t servi
                       int64_t timeout_ns, const struct unetmm_channel_attr *attr,
                       struct unetmm_peer *peer)
 {
-    connect_ns += timeout_ns;
     return connect_error ? connect_error : open_channel();
 }
 
@@ -151,7 +153,7 @@ int unetmm_disconnect(struct unetmm_ep *ep, int channel)
 
 int unetmm_fd(const struct unetmm_ep *ep)
 {
-    return card_fd;
+    return card_fds[ep - card_eps];
 }
 
 int unetmm_ctx_fd(const struct unetmm_ctx *ctx)
@@ -172,6 +174,12 @@ const char *unetmm_status_str(unsigned status)
 int unetmm_listen_ex(struct unetmm_ep *ep, uint64_t service, unsigned backlog,
                      const struct unetmm_channel_attr *attr)
 {
+    return listen_error;
+}
+
+int unetmm_listen(struct unetmm_ep *ep, uint64_t service, unsigned backlog)
+{
+    assert_int_equal(service, 0);
     return 0;
 }
 
@@ -285,6 +293,12 @@ void umfi_ep_abort(struct umfi_ep *ep)
     fail();
 }
 
+void umfi_ep_unreached(struct umfi_ep *ep)
+{
+    unreached++;
+    ep->state = UMFI_ENDED;
+}
+
 void umfi_port_progress(struct umfi_port *port)
 {
     fail();
@@ -300,6 +314,7 @@ uint64_t umfi_port_mark(struct umfi_port *port)
 struct scene {
     struct umfi_fabric fabric;
     struct umfi_domain domain;
+    struct umfi_eq eq;
     struct umfi_port port;
     struct umfi_ep one, two;
 };
@@ -308,8 +323,9 @@ static void open_scene(struct scene *s)
 {
     memset(s, 0, sizeof(*s));
     npending = requests = events = callers = endpoints = created = 0;
-    connect_error = 0;
-    connect_ns = 0;
+    connect_error = listen_error = 0;
+    unreached = 0;
+    fake_calls_wait = false;
     address_error = 0;
     asked = polled = 0;
     unread = NULL;
@@ -318,31 +334,37 @@ static void open_scene(struct scene *s)
     pthread_mutex_init(&s->fabric.lock, NULL);
     umfi_list_init(&s->fabric.cm_ports);
     umfi_list_init(&s->fabric.ports);
+    umfi_list_init(&s->fabric.calling);
     s->fabric.dev.card.channels = CHANNELS;
     s->fabric.epoll = epoll_create1(0);
-    card_fd = eventfd(0, 0);
+    card_fds[0] = eventfd(0, 0);
+    card_fds[1] = eventfd(0, 0);
     context_fd = eventfd(0, 0);
     s->fabric.neighbours = table_fd = eventfd(0, EFD_NONBLOCK);
-    assert_true(s->fabric.epoll >= 0 && card_fd >= 0 && context_fd >= 0 &&
+    assert_true(s->fabric.epoll >= 0 && card_fds[0] >= 0 && card_fds[1] >= 0 && context_fd >= 0 &&
                 table_fd >= 0);
     s->domain.fabric = &s->fabric;
-    s->one = s->two = (struct umfi_ep) { .domain = &s->domain, .port = &s->port };
+    s->port.domain = &s->domain;
+    s->one = s->two = (struct umfi_ep) {
+        .domain = &s->domain, .port = &s->port, .eq = &s->eq,
+    };
 }
 
 static void close_scene(struct scene *s)
 {
-    if (s->fabric.active) {
-        umfi_cm_port_close(s->fabric.active);
-    }
+    umfi_calls_cancel(&s->fabric, NULL);
+    umfi_cm_close(&s->fabric);
+    assert_int_equal(endpoints, 0);
     close(s->fabric.epoll);
-    close(card_fd);
+    close(card_fds[0]);
+    close(card_fds[1]);
     close(context_fd);
     close(table_fd);
 }
 
 static void close_listener(struct scene *s, struct umfi_pep *pep)
 {
-    umfi_cm_port_close(pep->port);
+    umfi_cm_unlisten(pep);
     close_scene(s);
 }
 
@@ -368,11 +390,13 @@ static void abandon(struct scene *s, struct umfi_ep *ep)
     pthread_mutex_unlock(&s->fabric.lock);
 }
 
+static const struct sockaddr_in anywhere = { .sin_family = AF_INET };
+
 static void require_connecting(struct umfi_ep *ep, unsigned channel)
 {
     unsigned before = requests;
 
-    assert_int_equal(umfi_cm_connect(ep, NULL, 0), 0);
+    assert_int_equal(umfi_cm_connect(ep, &anywhere, NULL, 0), 0);
     assert_int_equal(requests, before + 1);
     assert_int_equal(ep->state, UMFI_CONNECTING);
     assert_true(mtu[channel]);
@@ -405,6 +429,65 @@ static void refused(void **state)
     assert_int_equal(event_error, FI_ECONNREFUSED);
     assert_int_equal(s.two.state, UMFI_IDLE);
     assert_int_equal(s.one.state, UMFI_CONNECTING);
+    close_scene(&s);
+}
+
+static void end_calls(struct scene *s, unsigned n, unsigned left)
+{
+    pthread_mutex_lock(&s->fabric.lock);
+    assert_int_equal(fake_calls_end(&s->fabric, n), left);
+    pthread_mutex_unlock(&s->fabric.lock);
+}
+
+/* fi_connect() returns before the peer's driver answers; the request goes then. */
+static void silent_driver(void **state)
+{
+    struct scene s;
+
+    open_scene(&s);
+    fake_calls_wait = true;
+    assert_int_equal(umfi_cm_connect(&s.one, &anywhere, NULL, 0), 0);
+    assert_int_equal(umfi_cm_connect(&s.one, &anywhere, NULL, 0), -FI_EISCONN);
+    assert_int_equal(umfi_cm_connect(&s.two, &anywhere, NULL, 0), 0);
+    assert_int_equal(s.eq.channels, 2);
+    progress(&s);
+    assert_int_equal(requests, 0);
+    assert_int_equal(events, 0);
+    end_calls(&s, 1, 1);
+    assert_int_equal(requests, 1);
+    assert_int_equal(s.one.state, UMFI_CONNECTING);
+    connect_error = -EHOSTUNREACH;
+    end_calls(&s, 1, 0);
+    assert_int_equal(requests, 1);
+    assert_int_equal(events, 1);
+    assert_ptr_equal(event_fid, &s.two.fid.fid);
+    assert_int_equal(event_error, FI_EHOSTUNREACH);
+    assert_int_equal(s.two.state, UMFI_IDLE);
+    assert_int_equal(s.eq.channels, 1);
+    close_scene(&s);
+}
+
+/* The EP is closed before the driver answers: nothing goes, and the channel ends. */
+static void closed_while_calling(void **state)
+{
+    struct scene s;
+
+    open_scene(&s);
+    fake_calls_wait = true;
+    assert_int_equal(umfi_cm_connect(&s.one, &anywhere, NULL, 0), 0);
+    abandon(&s, &s.one);
+    assert_null(s.one.call);
+    /* The port is not replaced while the call uses it. */
+    stopped = true;
+    progress(&s);
+    stopped = false;
+    assert_int_equal(umfi_cm_connect(&s.two, &anywhere, NULL, 0), 0);
+    assert_int_equal(created, 1);
+    end_calls(&s, 1, 1);
+    assert_int_equal(requests, 0);
+    assert_int_equal(events, 0);
+    assert_int_equal(mtu[0], 0);
+    end_calls(&s, 1, 0);
     close_scene(&s);
 }
 
@@ -480,7 +563,7 @@ static void silent_callers(void **state)
     require_open(1 << 0 | 1 << 1 | 1 << 2);
     call_in(&s, 2);
     require_open(1 << 1 | 1 << 2 | 1 << 3);
-    umfi_cm_port_close(pep.port);
+    umfi_cm_unlisten(&pep);
     require_open(0);
     close_scene(&s);
 }
@@ -506,7 +589,7 @@ static void rejected_callers(void **state)
     }
     assert_int_equal(requests, CHANNELS);
     require_open(1 << 2 | 1 << 3);
-    umfi_cm_port_close(pep.port);
+    umfi_cm_unlisten(&pep);
     require_open(0);
     close_scene(&s);
 }
@@ -574,27 +657,21 @@ static void others_wait(void **state)
     close_listener(&s, &pep);
 }
 
-/*
- * A request names a service that nobody listens on: the peer's driver says so again and
- * again, and fi_accept() does not wait for another answer.
- */
-static void service_of_nobody(void **state)
+/* The acceptor cannot reach the connector: both learn of it. */
+static void connector_not_reached(void **state)
 {
     struct umfi_pep pep = { 0 };
     struct scene s;
 
     open_request(&s, &pep);
     assert_true(umfi_cm_take(&s.fabric, event_handle, &s.one));
-    umfi_config.connect_ms = 1000;
     connect_error = -ETIMEDOUT;
+    assert_int_equal(umfi_cm_accept(&s.one, NULL, 0), 0);
+    assert_int_equal(unreached, 1);
+    assert_int_equal(requests, 1);
+    assert_int_equal(sent[6], CM_REJECT);
+    assert_null(s.one.conn);
     assert_int_equal(umfi_cm_accept(&s.one, NULL, 0), -FI_ECONNABORTED);
-    assert_int_equal(s.one.state, UMFI_IDLE);
-    assert_true(connect_ns > 0 && connect_ns <= 100000000);
-    /* One that does not answer has its time. */
-    connect_error = -EHOSTUNREACH;
-    connect_ns = 0;
-    assert_int_equal(umfi_cm_accept(&s.one, NULL, 0), -FI_ECONNABORTED);
-    assert_int_equal(connect_ns, 1000000000);
     close_listener(&s, &pep);
 }
 
@@ -790,6 +867,7 @@ static void stopped_listener(void **state)
     open_request(&s, &pep);
     port = pep.address.sin_port;
     assert_int_equal(umfi_cm_listen(&pep), -FI_EOPBADSTATE);
+    assert_int_equal(created, 1);
     assert_true(umfi_cm_take(&s.fabric, event_handle, &s.one));
     stopped = true;
     for (unsigned i = 0; i < 2; i++) {
@@ -803,11 +881,61 @@ static void stopped_listener(void **state)
     assert_int_equal(umfi_cm_listen(&pep), 0);
     assert_int_equal(pep.address.sin_port, port);
     assert_int_equal(endpoints, 1);
-    assert_null(s.one.conn);
     call_in(&s, 1);
     arrive(0, CM_REQUEST);
     progress(&s);
     assert_int_equal(events, 3);
+    abandon(&s, &s.one);
+    assert_null(s.one.conn);
+    close_listener(&s, &pep);
+}
+
+/*
+ * A request that the program has read, and whose listener the card has stopped, ends with
+ * the program's answer: until then its handle is no other request's.
+ */
+static void handle_of_a_stopped_listener(void **state)
+{
+    struct umfi_pep pep = { 0 };
+    struct scene s;
+    fid_t before;
+
+    open_request(&s, &pep);
+    before = event_handle;
+    unread = NULL;
+    stopped = true;
+    progress(&s);
+    stopped = false;
+    assert_int_equal(umfi_cm_listen(&pep), 0);
+    for (unsigned i = 0; i < CHANNELS; i++) {
+        call_in(&s, 1);
+        arrive(i, CM_REQUEST);
+        progress(&s);
+        assert_ptr_not_equal(event_handle, before);
+    }
+    require_open((1 << CHANNELS) - 1);
+    assert_int_equal(umfi_cm_reject(&pep, before, NULL, 0), 0);
+    assert_int_equal(requests, 0);
+    require_open((1 << CHANNELS) - 1);
+    assert_int_equal(umfi_cm_reject(&pep, before, NULL, 0), -FI_EINVAL);
+    close_listener(&s, &pep);
+}
+
+/* A number that another has: the endpoint goes, and the passive endpoint is as before. */
+static void number_of_another(void **state)
+{
+    struct umfi_pep pep = { .address.sin_port = htons(7) };
+    struct scene s;
+
+    open_scene(&s);
+    pep.fabric = &s.fabric;
+    listen_error = -EADDRINUSE;
+    assert_int_equal(umfi_cm_listen(&pep), -EADDRINUSE);
+    assert_null(pep.port);
+    assert_int_equal(endpoints, 0);
+    listen_error = 0;
+    assert_int_equal(umfi_cm_listen(&pep), 0);
+    assert_int_equal(pep.address.sin_port, htons(7));
     close_listener(&s, &pep);
 }
 
@@ -819,7 +947,7 @@ static void request_instead_of_an_answer(void **state)
 
     open_request(&s, &pep);
     assert_true(umfi_cm_take(&s.fabric, event_handle, &s.one));
-    assert_int_equal(umfi_cm_connect(&s.one, NULL, 0), -FI_EISCONN);
+    assert_int_equal(umfi_cm_connect(&s.one, &anywhere, NULL, 0), -FI_EISCONN);
     assert_int_equal(requests, 0);
     assert_int_equal(s.one.state, UMFI_IDLE);
     abandon(&s, &s.one);
@@ -835,7 +963,7 @@ static void long_data(void **state)
 
     open_scene(&s);
     memset(data, 'd', sizeof(data));
-    assert_int_equal(umfi_cm_connect(&s.one, data, sizeof(data)), 0);
+    assert_int_equal(umfi_cm_connect(&s.one, &anywhere, data, sizeof(data)), 0);
     assert_int_equal(requests, 1);
     assert_int_equal(sent[CM_BYTES - CM_DATA - 2], CM_DATA);
     assert_memory_equal(sent + CM_BYTES - CM_DATA, data, CM_DATA);
@@ -852,7 +980,9 @@ int main(void)
         cmocka_unit_test(end_of_the_caller_before),
         cmocka_unit_test(end_in_a_flood),
         cmocka_unit_test(others_wait),
-        cmocka_unit_test(service_of_nobody),
+        cmocka_unit_test(connector_not_reached),
+        cmocka_unit_test(silent_driver),
+        cmocka_unit_test(closed_while_calling),
         cmocka_unit_test(name_of_another),
         cmocka_unit_test(address_asked_for),
         cmocka_unit_test(address_of_nobody),
@@ -861,6 +991,8 @@ int main(void)
         cmocka_unit_test(never_accepted),
         cmocka_unit_test(stopped_endpoint),
         cmocka_unit_test(stopped_listener),
+        cmocka_unit_test(handle_of_a_stopped_listener),
+        cmocka_unit_test(number_of_another),
         cmocka_unit_test(request_instead_of_an_answer),
         cmocka_unit_test(long_data),
     };

@@ -50,6 +50,7 @@ static int setup(void **opaque)
     };
     umfi_list_init(&s->port.arrivals);
     umfi_list_init(&s->port.accepting);
+    umfi_list_init(&s->port.ending);
     for (unsigned i = 0; i < OPS; i++) {
         umfi_op_free(&s->port, &s->port.ops[i]);
     }
@@ -259,6 +260,7 @@ static void closed_endpoint_takes_no_buffers(void **opaque)
     struct fid_ep *ep;
 
     domain->fabric = &fabric;
+    umfi_list_init(&domain->eps);
     assert_int_equal(umfi_ep_open(&domain->fid, &info, &ep, NULL), 0);
     assert_int_equal(fi_close(&ep->fid), 0);
     assert_int_equal(fi_recv(ep, domain, 1, NULL, 0, NULL), -FI_EOPBADSTATE);

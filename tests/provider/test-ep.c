@@ -161,7 +161,8 @@ bool umfi_cm_take(struct umfi_fabric *fabric, fid_t handle, struct umfi_ep *ep)
     return false;
 }
 
-int umfi_cm_connect(struct umfi_ep *ep, const void *data, size_t len)
+int umfi_cm_connect(struct umfi_ep *ep, const struct sockaddr_in *to, const void *data,
+                    size_t len)
 {
     fail();
     return 0;
@@ -175,6 +176,11 @@ int umfi_cm_accept(struct umfi_ep *ep, const void *data, size_t len)
 
 void umfi_cm_abandon(struct umfi_ep *ep)
 {
+}
+
+void umfi_calls_cancel(struct umfi_fabric *fabric, const struct unetmm_ep *card)
+{
+    fail();
 }
 
 void umfi_arrivals_drop(struct umfi_port *port)
@@ -231,6 +237,8 @@ static void open_scene(struct scene *s)
         .channels = CHANNELS, .ops = s->ops, .nops = OPS,
     };
     umfi_list_init(&s->port.accepting);
+    umfi_list_init(&s->port.ending);
+    umfi_list_init(&s->domain.eps);
     for (unsigned i = 0; i < OPS; i++) {
         umfi_op_free(&s->port, &s->ops[OPS - 1 - i]);
     }
@@ -249,6 +257,7 @@ static void open_scene(struct scene *s)
     umfi_lock(&s->domain);
     assert_int_equal(umfi_cq_attach(ep->tx_cq, &s->port), 0);
     assert_int_equal(umfi_cq_attach(ep->rx_cq, &s->port), 0);
+    s->eq.channels = 1;
     umfi_ep_connected(ep, NULL, 0);
     umfi_unlock(&s->domain);
 }

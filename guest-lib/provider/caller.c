@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Calls of peers' drivers: the channel of a request, and that of an answer to one.
+ *
+ * A peer's driver may be silent, and the address of a peer may be nobody's.  So a thread
+ * makes each call, and no caller of the provider waits for a peer.  When the driver has
+ * answered, the thread goes on with the connection under the fabric's lock (cm.c), and the
+ * event queue tells the program.
+ *
+ * Each peer chooses how long its driver is silent, so an address has CALLS_OF_ADDRESS of
+ * the threads at most.  The calls beyond wait in a list for one of the same address to end.
+ */
+#include "provider.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CALLS               256     /* threads at a time */
+#define CALLS_OF_ADDRESS    4
+#define STACK_BYTES         (256u << 10)
+
+/*
+ * libunetmm asks on when a driver answers that nobody listens: -ETIMEDOUT after first_ms is
+ * such an answer, or that of a full backlog, which has first_ms to become empty.  A driver
+ * that has not answered at all, -EHOSTUNREACH, is asked again until most_ms are over.
+ */
+static int connect_to(const struct umfi_call *call)
+{
+    const struct unetmm_channel_attr attr = umfi_channel_attr();
+    int64_t left = call->most_ms, ms = call->first_ms;
+    int ret;
+
+    do {
+        ms = left < ms ? left : ms;
+        ret = unetmm_connect_ex(call->card, call->mac, call->service, ms * 1000000ll,
+                                &attr, NULL);
+        left -= ms;
+        ms *= 2;
+    } while (ret == -EHOSTUNREACH && left > 0);
+    return ret;
+}
+
+/*
+ * May be cancelled in the driver, where it waits, and then touches nothing any more: the
+ * caller of umfi_calls_cancel() destroys the card's endpoint, and a channel with it.
+ */
+static int make_call(struct umfi_call *call)
+{
+    int ret = call->has_mac ? 0 :
+        umfi_resolve(&call->fabric->dev, call->to, call->mac);
+
+    if (!ret) {
+        pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+        ret = connect_to(call);
+        pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
+    }
+    return ret;
+}
+
+static void start_some(struct umfi_fabric *fabric);
+
+static void *run(void *arg)
+{
+    struct umfi_call *call = arg;
+    struct umfi_fabric *fabric = call->fabric;
+    int ret = make_call(call);
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    pthread_mutex_lock(&fabric->lock);
+    if (!call->cancelled) {
+        umfi_list_del(&call->node);
+        umfi_list_add(&fabric->called, &call->node);
+        umfi_cm_called(call, ret);
+        start_some(fabric);
+    }
+    pthread_mutex_unlock(&fabric->lock);
+    return NULL;
+}
+
+/* The signals of the program are handled by its own threads. */
+static int start(struct umfi_call *call)
+{
+    pthread_attr_t attr;
+    sigset_t all, before;
+    int ret = pthread_attr_init(&attr);
+
+    if (!ret) {
+        pthread_attr_setstacksize(&attr, STACK_BYTES);
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        ret = pthread_create(&call->thread, &attr, run, call);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        pthread_attr_destroy(&attr);
+    }
+    return -ret;
+}
+
+static bool has_thread(const struct umfi_fabric *fabric, const struct umfi_call *call)
+{
+    unsigned all = 0, same = 0;
+
+    for (const struct umfi_list *i = fabric->calling.next; i != &fabric->calling;
+         i = i->next) {
+        all++;
+        same += umfi_of(i, struct umfi_call, node)->to.s_addr == call->to.s_addr;
+    }
+    return all < CALLS && same < CALLS_OF_ADDRESS;
+}
+
+/* Of those that wait, in their order.  Without a thread a call fails. */
+static void start_some(struct umfi_fabric *fabric)
+{
+    struct umfi_list *next;
+
+    for (struct umfi_list *i = fabric->to_call.next; i != &fabric->to_call; i = next) {
+        struct umfi_call *call = umfi_of(i, struct umfi_call, node);
+
+        next = i->next;
+        if (has_thread(fabric, call)) {
+            int ret;
+
+            umfi_list_del(&call->node);
+            umfi_list_add(&fabric->calling, &call->node);
+            ret = start(call);
+            if (ret) {
+                umfi_list_del(&call->node);
+                umfi_cm_called(call, ret);
+                free(call);
+            }
+        }
+    }
+}
+
+/* Their threads are at their end. */
+static void join_ended(struct umfi_fabric *fabric)
+{
+    while (fabric->called.next != &fabric->called) {
+        struct umfi_call *call = umfi_of(fabric->called.next, struct umfi_call, node);
+
+        umfi_list_del(&call->node);
+        pthread_join(call->thread, NULL);
+        free(call);
+    }
+}
+
+void umfi_call_begin(struct umfi_call *call)
+{
+    join_ended(call->fabric);
+    umfi_list_add(&call->fabric->to_call, &call->node);
+    start_some(call->fabric);
+}
+
+static bool is_of(const struct umfi_call *call, const struct unetmm_ep *card)
+{
+    return !card || call->card == card;
+}
+
+/* Drops those that have no thread yet; takes out one that has.  NULL: there is none. */
+static struct umfi_call *take_call(struct umfi_fabric *fabric, const struct unetmm_ep *card)
+{
+    struct umfi_call *found = NULL;
+    struct umfi_list *next;
+
+    pthread_mutex_lock(&fabric->lock);
+    join_ended(fabric);
+    for (struct umfi_list *i = fabric->to_call.next; i != &fabric->to_call; i = next) {
+        struct umfi_call *call = umfi_of(i, struct umfi_call, node);
+
+        next = i->next;
+        if (is_of(call, card)) {
+            umfi_list_del(&call->node);
+            free(call);
+        }
+    }
+    for (struct umfi_list *i = fabric->calling.next; !found && i != &fabric->calling;
+         i = i->next) {
+        struct umfi_call *call = umfi_of(i, struct umfi_call, node);
+
+        found = is_of(call, card) ? call : NULL;
+    }
+    if (found) {
+        found->cancelled = true;
+        umfi_list_del(&found->node);
+        start_some(fabric);
+    }
+    pthread_mutex_unlock(&fabric->lock);
+    return found;
+}
+
+void umfi_calls_cancel(struct umfi_fabric *fabric, const struct unetmm_ep *card)
+{
+    struct umfi_call *call;
+
+    while ((call = take_call(fabric, card)) != NULL) {
+        pthread_cancel(call->thread);
+        pthread_join(call->thread, NULL);
+        free(call);
+    }
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "fake_caller.h"
+
+#include "provider.h"
+
+#include <stdlib.h>
+
+bool fake_calls_wait;
+
+static void end_call(struct umfi_call *call)
+{
+    const struct unetmm_channel_attr attr = umfi_channel_attr();
+    int ret = call->has_mac ? 0 :
+        umfi_resolve(&call->fabric->dev, call->to, call->mac);
+
+    umfi_list_del(&call->node);
+    if (!ret) {
+        ret = unetmm_connect_ex(call->card, call->mac, call->service,
+                                call->first_ms * 1000000ll, &attr, NULL);
+    }
+    umfi_cm_called(call, ret);
+    free(call);
+}
+
+void umfi_call_begin(struct umfi_call *call)
+{
+    umfi_list_add(&call->fabric->calling, &call->node);
+    if (!fake_calls_wait) {
+        end_call(call);
+    }
+}
+
+unsigned fake_calls_end(struct umfi_fabric *fabric, unsigned n)
+{
+    unsigned left = 0;
+
+    while (n-- && fabric->calling.next != &fabric->calling) {
+        end_call(umfi_of(fabric->calling.next, struct umfi_call, node));
+    }
+    for (struct umfi_list *i = fabric->calling.next; i != &fabric->calling; i = i->next) {
+        left++;
+    }
+    return left;
+}
+
+void umfi_calls_cancel(struct umfi_fabric *fabric, const struct unetmm_ep *card)
+{
+    struct umfi_list *next;
+
+    for (struct umfi_list *i = fabric->calling.next; i != &fabric->calling; i = next) {
+        struct umfi_call *call = umfi_of(i, struct umfi_call, node);
+
+        next = i->next;
+        if (!card || call->card == card) {
+            umfi_list_del(&call->node);
+            free(call);
+        }
+    }
+}

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Both sides of a connection, on a card that is the test: doubles and scenes.  With
+ * SCENE_WHOLE there are doubles of the library and of the addresses alone.
+ */
+#ifndef UNETMM_TESTS_PROVIDER_SCENE_H
+#define UNETMM_TESTS_PROVIDER_SCENE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "provider.h"
+
+#define CHANNELS    8
+#define PENDING     8
+#define BUFFERS     64
+#define CM_BYTES    160     /* of a message of the connection management */
+#define CM_REQUEST  1
+#define CM_ACCEPT   2
+#define SPARE       4       /* arrivals beside the requests */
+#define CARDS       6       /* endpoints: some for data, one for connections */
+#define PEER_EP     5
+#define PEER_CHANNEL 70     /* and of the next arrival one more */
+
+/* ---- The library ------------------------------------------------------------- */
+
+const uint32_t unetmm_inline_1_ = 1;
+struct umfi_config umfi_config = { .source = UNETMM_SOURCE_ODP };
+struct fi_provider umfi_provider = { .name = UMFI_NAME };
+#ifndef SCENE_WHOLE
+struct fi_ops_rma umfi_rma_ops;
+#endif
+
+static struct card {
+    struct unetmm_ep ep;
+    struct unetmm_completion pending[PENDING];
+    unsigned npending, callers, arrived;
+    uint32_t mtu[CHANNELS];             /* 0: the number is free */
+    uint8_t *buffers[BUFFERS];          /* of the connection management */
+    uint64_t posted[PENDING];           /* user_data of receive buffers */
+    unsigned nposted;
+    bool stopped;
+    int fd;
+} cards[CARDS];
+static unsigned ncards, sent;
+static bool crossing;                   /* peers close when we do */
+static bool hasty;                      /* peers close at once ... */
+static struct umfi_port *reader;        /* ... and another thread reads of it first */
+static int (*silent)(int64_t ns);       /* a peer's driver: the error */
+static int unsent;                      /* messages that no peer takes */
+static unsigned flood;                  /* messages of a stranger to the data port */
+static int context_fd;
+#ifndef SCENE_WHOLE
+static uint32_t events[PENDING];
+static unsigned nevents;
+static fid_t handle;                    /* of the last request */
+#endif
+
+static struct card *card_of(struct unetmm_ep *ep)
+{
+    return umfi_of(ep, struct card, ep);
+}
+
+static int card_queue(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
+                      size_t len, int is_inline)
+{
+    sent++;
+    return 0;
+}
+
+static int card_post(struct unetmm_ep *ep, void *buf, size_t len, uint64_t user_data,
+                     unsigned flags)
+{
+    struct card *card = card_of(ep);
+
+    if (user_data < BUFFERS) {
+        card->buffers[user_data] = buf;
+    } else {
+        card->posted[card->nposted++ % PENDING] = user_data;
+    }
+    return 0;
+}
+
+static int card_poll(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n)
+{
+    struct card *card = card_of(ep);
+    unsigned taken = card->npending < n ? card->npending : n;
+
+    if (flood) {
+        taken = flood < n ? flood : n;
+        flood -= taken;
+        for (unsigned i = 0; i < taken; i++) {
+            c[i] = (struct unetmm_completion) {
+                .type = UNETMM_CQE_RECEIVED, .channel = CHANNELS - 1,
+                .user_data = card->posted[0],
+            };
+        }
+        return (int)taken;
+    }
+    if (card->stopped) {
+        return -EIO;
+    }
+    memcpy(c, card->pending, taken * sizeof(*c));
+    card->npending -= taken;
+    memmove(card->pending, card->pending + taken, card->npending * sizeof(*c));
+    return (int)taken;
+}
+
+static int card_pending(struct unetmm_ep *ep)
+{
+    return unsent;
+}
+
+static const struct unetmm_rare_ops_ rare = {
+    .queue = card_queue, .post = card_post, .poll = card_poll,
+};
+static const struct unetmm_source_ops_ source = { .pending = card_pending };
+static struct unetmm_ep_index indices;
+
+int unetmm_ep_create(struct unetmm_ctx *ctx, const struct unetmm_ep_attr *attr,
+                     struct unetmm_ep **ep)
+{
+    struct card *card = &cards[ncards++];
+
+    assert_true(ncards <= CARDS);
+    memset(card, 0, sizeof(*card));
+    card->fd = eventfd(0, EFD_NONBLOCK);
+    assert_true(card->fd >= 0);
+    card->ep = (struct unetmm_ep) {
+        .alive = 1, .source = &source, .rare = &rare, .index = &indices,
+        .max_buffer_pages = UINT32_MAX, .inline_max = 256, .channels = CHANNELS,
+        .channel_mtu = card->mtu,
+    };
+    *ep = &card->ep;
+    return 0;
+}
+
+int unetmm_ep_destroy(struct unetmm_ep *ep)
+{
+    close(card_of(ep)->fd);
+    return 0;
+}
+
+/* The lowest number that is free, as the driver. */
+static int open_channel(struct card *card)
+{
+    for (int i = 0; i < CHANNELS; i++) {
+        if (!card->mtu[i]) {
+            card->mtu[i] = UNETMM_MAX_MESSAGE;
+            return i;
+        }
+    }
+    return -ENOSPC;
+}
+
+static void close_channel(struct card *card, unsigned channel, uint8_t status)
+{
+    card->pending[card->npending++] = (struct unetmm_completion) {
+        .type = UNETMM_CQE_CLOSED, .channel = (uint16_t)channel, .status = status,
+    };
+}
+
+static void close_hastily(struct card *card, int channel)
+{
+    if (hasty) {
+        close_channel(card, (unsigned)channel, UNETMM_ST_BAD_CHANNEL);
+    }
+    if (reader) {
+        umfi_lock(reader->domain);
+        umfi_port_progress(reader);
+        umfi_unlock(reader->domain);
+    }
+}
+
+int unetmm_connect_ex(struct unetmm_ep *ep, const uint8_t mac[6], uint64_t service,
+                      int64_t timeout_ns, const struct unetmm_channel_attr *attr,
+                      struct unetmm_peer *peer)
+{
+    int channel = silent ? silent(timeout_ns) : open_channel(card_of(ep));
+
+    if (channel >= 0) {
+        close_hastily(card_of(ep), channel);
+    }
+    return channel;
+}
+
+int unetmm_disconnect(struct unetmm_ep *ep, int channel)
+{
+    card_of(ep)->mtu[channel] = 0;
+    if (crossing) {
+        close_channel(card_of(ep), (unsigned)channel, UNETMM_ST_BAD_CHANNEL);
+    }
+    return 0;
+}
+
+int unetmm_listen_ex(struct unetmm_ep *ep, uint64_t service, unsigned backlog,
+                     const struct unetmm_channel_attr *attr)
+{
+    return 0;
+}
+
+int unetmm_listen(struct unetmm_ep *ep, uint64_t service, unsigned backlog)
+{
+    assert_int_equal(service, 0);
+    return 0;
+}
+
+int unetmm_accept(struct unetmm_ep *ep, struct unetmm_peer *peer, int64_t timeout_ns)
+{
+    struct card *card = card_of(ep);
+
+    if (!card->callers) {
+        return -EAGAIN;
+    }
+    card->callers--;
+    memset(peer->mac, 2, sizeof(peer->mac));
+    peer->endpoint = PEER_EP;
+    peer->channel = (uint16_t)open_channel(card);
+    return peer->channel;
+}
+
+int unetmm_channel_info(struct unetmm_ep *ep, int channel,
+                        struct unetmm_channel_info *info)
+{
+    info->peer_channel = PEER_CHANNEL + card_of(ep)->arrived++;
+    close_hastily(card_of(ep), channel);
+    return 0;
+}
+
+int unetmm_fd(const struct unetmm_ep *ep)
+{
+    return umfi_of(ep, struct card, ep)->fd;
+}
+
+int unetmm_ctx_fd(const struct unetmm_ctx *ctx)
+{
+    return context_fd;
+}
+
+int unetmm_arm(struct unetmm_ep *ep)
+{
+    return card_of(ep)->npending;
+}
+
+int unetmm_ep_id(const struct unetmm_ep *ep)
+{
+    return 1;
+}
+
+int unetmm_register(struct unetmm_ctx *ctx, void *addr, size_t length, unsigned flags)
+{
+    return 0;
+}
+
+int unetmm_deregister(struct unetmm_ctx *ctx, void *addr, size_t length)
+{
+    return 0;
+}
+
+const char *unetmm_strerror(int error, enum unetmm_call call)
+{
+    return "";
+}
+
+const char *unetmm_status_str(unsigned status)
+{
+    return "";
+}
+
+/* ---- The rest of the provider ------------------------------------------------ */
+
+int umfi_resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6])
+{
+    memset(mac, 2, 6);
+    return 0;
+}
+
+int umfi_has_address(const struct umfi_netdev *dev, const uint8_t mac[6],
+                     struct in_addr address)
+{
+    return 0;
+}
+
+bool umfi_neighbours_changed(int fd)
+{
+    fail();
+    return false;
+}
+
+#ifndef SCENE_WHOLE
+bool umfi_eq_withdraw(struct umfi_eq *eq, fid_t request)
+{
+    return false;
+}
+
+void umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
+                  struct fi_info *info, const void *data, size_t len)
+{
+    events[nevents++ % PENDING] = err ? (uint32_t)-err : event;
+    if (info) {
+        handle = info->handle;
+        fi_freeinfo(info);
+    }
+}
+
+void umfi_eq_forget(struct umfi_eq *eq, fid_t fid)
+{
+}
+
+#endif
+
+struct fi_info *umfi_info_alloc(const struct umfi_netdev *dev,
+                                const struct sockaddr_in *src,
+                                const struct sockaddr_in *dst)
+{
+    return fi_allocinfo();
+}
+
+int umfi_pin(struct umfi_fabric *fabric, const void *addr, size_t len)
+{
+    return 0;
+}
+
+void umfi_unpin(struct umfi_fabric *fabric, const void *addr, size_t len)
+{
+}
+
+#ifndef SCENE_WHOLE
+/* ---- The scene --------------------------------------------------------------- */
+
+struct scene {
+    struct umfi_fabric fabric;
+    struct umfi_domain domain;
+    struct umfi_eq eq;
+    struct umfi_pep pep;
+    struct fid_cq *cq;
+    struct fid_ep *ep;
+    struct card *data, *cm;
+    char memory[64];
+};
+
+static void open_endpoint(struct scene *s, fid_t request)
+{
+    struct fi_info info = { .handle = request };
+
+    assert_int_equal(umfi_ep_open(&s->domain.fid, &info, &s->ep, NULL), 0);
+    assert_int_equal(fi_ep_bind(s->ep, &s->eq.fid.fid, 0), 0);
+    assert_int_equal(fi_ep_bind(s->ep, &s->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+    s->data = &cards[ncards];
+    assert_int_equal(fi_enable(s->ep), 0);
+    assert_int_equal(fi_recv(s->ep, s->memory, sizeof(s->memory), NULL, 0, s), 0);
+    assert_int_equal(s->data->nposted, 1);
+}
+
+static void open_scene(struct scene *s)
+{
+    struct fi_cq_attr attr = { .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_NONE };
+
+    memset(s, 0, sizeof(*s));
+    ncards = sent = nevents = 0;
+    crossing = hasty = false;
+    reader = NULL;
+    silent = NULL;
+    unsent = 0;
+    flood = 0;
+    umfi_config.connect_ms = 1000000;
+    context_fd = eventfd(0, EFD_NONBLOCK);
+    s->fabric.epoll = epoll_create1(0);
+    s->fabric.neighbours = -1;
+    assert_true(context_fd >= 0 && s->fabric.epoll >= 0);
+    pthread_mutex_init(&s->fabric.lock, NULL);
+    umfi_list_init(&s->fabric.cm_ports);
+    umfi_list_init(&s->fabric.ports);
+    umfi_list_init(&s->fabric.to_call);
+    umfi_list_init(&s->fabric.calling);
+    umfi_list_init(&s->fabric.called);
+    s->fabric.dev.card.channels = CHANNELS;
+    s->fabric.dev.card.max_ring_log2 = 12;
+    s->domain.fabric = &s->fabric;
+    umfi_list_init(&s->domain.eps);
+    s->eq.fid.fid.fclass = FI_CLASS_EQ;
+    assert_int_equal(umfi_cq_open(&s->domain.fid, &attr, &s->cq, NULL), 0);
+}
+
+static void close_scene(struct scene *s)
+{
+    umfi_config.close_ms = umfi_config.connect_ms = 0;
+    assert_int_equal(fi_close(&s->ep->fid), 0);
+    umfi_cm_unlisten(&s->pep);
+    umfi_calls_cancel(&s->fabric, NULL);
+    umfi_cm_close(&s->fabric);
+    assert_int_equal(s->eq.channels, 0);
+    assert_int_equal(fi_close(&s->cq->fid), 0);
+    umfi_ep_free_closed(&s->domain);
+    close(context_fd);
+    close(s->fabric.epoll);
+}
+
+static void progress(struct scene *s)
+{
+    pthread_mutex_lock(&s->fabric.lock);
+    umfi_cm_progress(&s->fabric);
+    pthread_mutex_unlock(&s->fabric.lock);
+}
+
+/* A listener's endpoint, for a request that has come. */
+static void open_requested(struct scene *s)
+{
+    const uint8_t request[] = { 'u', 'm', 'f', 'i', 2, 0, CM_REQUEST, 0 };
+
+    open_scene(s);
+    s->pep.fabric = &s->fabric;
+    s->pep.eq = &s->eq;
+    s->cm = &cards[ncards];
+    assert_int_equal(umfi_cm_listen(&s->pep), 0);
+    s->cm->callers = 1;
+    memset(s->cm->buffers[0], 0, CM_BYTES);
+    memcpy(s->cm->buffers[0], request, sizeof(request));
+    s->cm->pending[s->cm->npending++] = (struct unetmm_completion) {
+        .type = UNETMM_CQE_RECEIVED, .len = CM_BYTES,
+    };
+    progress(s);
+    assert_int_equal(nevents, 1);
+    open_endpoint(s, handle);
+}
+
+static enum umfi_state state_of(const struct scene *s)
+{
+    return umfi_of(s->ep, struct umfi_ep, fid)->state;
+}
+
+#endif  /* SCENE_WHOLE */
+
+#endif

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Threads that call peers' drivers: their times, their shares, their end. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <errno.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "provider.h"
+
+#define CALLS           6
+#define OF_ADDRESS      4       /* threads */
+#define REFUSED_MS      100
+#define MOST_MS         1000
+
+const uint32_t unetmm_inline_1_ = 1;
+struct umfi_config umfi_config = { .source = UNETMM_SOURCE_ODP };
+struct fi_provider umfi_provider = { .name = UMFI_NAME };
+
+/* ---- The library, and the rest of the provider ------------------------------- */
+
+static sem_t inside, released, ended;   /* threads: in a driver, may leave it, have ended */
+static bool waits;              /* drivers do */
+static int driver_answer, resolve_answer, thread_error;
+static unsigned asked, resolved;
+static int64_t asked_ns;        /* that drivers had for all their answers */
+static int results[CALLS];      /* of the calls that have ended */
+static unsigned nresults;
+static bool masked;             /* the signals of the last thread in a driver */
+static struct umfi_fabric fabric;
+
+int unetmm_connect_ex(struct unetmm_ep *ep, const uint8_t mac[6], uint64_t service,
+                      int64_t timeout_ns, const struct unetmm_channel_attr *attr,
+                      struct unetmm_peer *peer)
+{
+    bool wait = waits;
+    sigset_t mask;
+
+    pthread_mutex_lock(&fabric.lock);
+    asked++;
+    asked_ns += timeout_ns;
+    pthread_sigmask(SIG_SETMASK, NULL, &mask);
+    masked = sigismember(&mask, SIGUSR1) == 1 && sigismember(&mask, SIGALRM) == 1;
+    pthread_mutex_unlock(&fabric.lock);
+    sem_post(&inside);
+    while (wait && sem_wait(&released)) {
+        assert_int_equal(errno, EINTR);
+    }
+    return driver_answer;
+}
+
+int umfi_resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6])
+{
+    resolved++;
+    memset(mac, 2, 6);
+    return resolve_answer;
+}
+
+void umfi_cm_called(struct umfi_call *call, int channel)
+{
+    assert_true(nresults < CALLS);
+    results[nresults++] = channel;
+    sem_post(&ended);
+}
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+                          void *(*run)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+                          void *(*run)(void *), void *arg);
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+                          void *(*run)(void *), void *arg)
+{
+    return thread_error ? thread_error : __real_pthread_create(thread, attr, run, arg);
+}
+
+/* A cancelled thread leaves variables on its stack, where its alternative stack was freed. */
+const char *__asan_default_options(void);
+
+const char *__asan_default_options(void)
+{
+    return "use_sigaltstack=0";
+}
+
+/* ---- Tests ------------------------------------------------------------------- */
+
+static void open_scene(void)
+{
+    memset(&fabric, 0, sizeof(fabric));
+    memset(results, 0, sizeof(results));
+    asked = resolved = nresults = 0;
+    asked_ns = driver_answer = resolve_answer = thread_error = 0;
+    waits = masked = false;
+    pthread_mutex_init(&fabric.lock, NULL);
+    umfi_list_init(&fabric.to_call);
+    umfi_list_init(&fabric.calling);
+    umfi_list_init(&fabric.called);
+    assert_int_equal(sem_init(&inside, 0, 0), 0);
+    assert_int_equal(sem_init(&released, 0, 0), 0);
+    assert_int_equal(sem_init(&ended, 0, 0), 0);
+}
+
+static void close_scene(void)
+{
+    umfi_calls_cancel(&fabric, NULL);
+    assert_ptr_equal(fabric.to_call.next, &fabric.to_call);
+    assert_ptr_equal(fabric.calling.next, &fabric.calling);
+    assert_ptr_equal(fabric.called.next, &fabric.called);
+    pthread_mutex_destroy(&fabric.lock);
+    sem_destroy(&inside);
+    sem_destroy(&released);
+    sem_destroy(&ended);
+}
+
+static void begin(uintptr_t card, uint32_t to, bool has_mac)
+{
+    struct umfi_call *call = calloc(1, sizeof(*call));
+
+    assert_non_null(call);
+    call->fabric = &fabric;
+    call->card = (struct unetmm_ep *)card;
+    call->to.s_addr = to;
+    call->has_mac = has_mac;
+    call->first_ms = REFUSED_MS;
+    call->most_ms = MOST_MS;
+    pthread_mutex_lock(&fabric.lock);
+    umfi_call_begin(call);
+    pthread_mutex_unlock(&fabric.lock);
+}
+
+static void await(sem_t *semaphore, unsigned n)
+{
+    while (n--) {
+        assert_int_equal(sem_wait(semaphore), 0);
+    }
+}
+
+static void require_inside(unsigned n)
+{
+    await(&inside, n);
+    assert_int_equal(sem_trywait(&inside), -1);
+}
+
+/* A driver that says that nobody listens, and one that says nothing */
+static void times(void **state)
+{
+    open_scene();
+    driver_answer = -ETIMEDOUT;
+    begin(1, 1, true);
+    await(&ended, 1);
+    assert_int_equal(results[0], -ETIMEDOUT);
+    assert_int_equal(asked, 1);
+    assert_int_equal(asked_ns, REFUSED_MS * 1000000ll);
+    assert_int_equal(resolved, 0);
+    driver_answer = -EHOSTUNREACH;
+    asked_ns = 0;
+    begin(1, 1, true);
+    await(&ended, 1);
+    assert_int_equal(results[1], -EHOSTUNREACH);
+    assert_int_equal(asked_ns, MOST_MS * 1000000ll);
+    close_scene();
+}
+
+static void addresses(void **state)
+{
+    open_scene();
+    driver_answer = 5;
+    begin(1, 1, false);
+    await(&ended, 1);
+    assert_int_equal(results[0], 5);
+    assert_int_equal(resolved, 1);
+    resolve_answer = -EHOSTUNREACH;
+    begin(1, 1, false);
+    await(&ended, 1);
+    assert_int_equal(results[1], -EHOSTUNREACH);
+    assert_int_equal(asked, 1);
+    close_scene();
+}
+
+/* The peers of one address have some threads, and others do not wait for these. */
+static void shares(void **state)
+{
+    open_scene();
+    waits = true;
+    for (unsigned i = 0; i < OF_ADDRESS + 1; i++) {
+        begin(1, 1, true);
+    }
+    require_inside(OF_ADDRESS);
+    begin(1, 2, true);
+    require_inside(1);
+    assert_true(masked);
+    assert_int_equal(nresults, 0);
+    driver_answer = 3;
+    sem_post(&released);
+    await(&ended, 1);
+    assert_int_equal(results[0], 3);
+    /* One of either address has ended: at most one more is asked. */
+    for (unsigned i = 0; i < OF_ADDRESS + 1; i++) {
+        sem_post(&released);
+    }
+    await(&ended, OF_ADDRESS + 1);
+    assert_int_equal(asked, OF_ADDRESS + 2);
+    close_scene();
+}
+
+/* Calls of an endpoint that is closed end at once, wherever they are; others go on. */
+static void cancelled(void **state)
+{
+    open_scene();
+    waits = true;
+    for (unsigned i = 0; i < OF_ADDRESS + 1; i++) {
+        begin(1, 1, true);
+    }
+    begin(2, 2, true);
+    require_inside(OF_ADDRESS + 1);
+    umfi_calls_cancel(&fabric, (struct unetmm_ep *)1);
+    assert_int_equal(nresults, 0);
+    assert_int_equal(asked, OF_ADDRESS + 1);
+    driver_answer = 4;
+    sem_post(&released);
+    await(&ended, 1);
+    assert_int_equal(nresults, 1);
+    assert_int_equal(results[0], 4);
+    close_scene();
+    assert_int_equal(nresults, 1);
+}
+
+/* A cancelled call leaves its place to one that waits. */
+static void place_of_a_cancelled_call(void **state)
+{
+    open_scene();
+    waits = true;
+    for (unsigned i = 0; i < OF_ADDRESS; i++) {
+        begin(i ? 1 : 2, 1, true);
+    }
+    begin(1, 1, true);
+    require_inside(OF_ADDRESS);
+    umfi_calls_cancel(&fabric, (struct unetmm_ep *)2);
+    require_inside(1);
+    close_scene();
+    assert_int_equal(nresults, 0);
+}
+
+static void no_thread(void **state)
+{
+    open_scene();
+    thread_error = EAGAIN;
+    begin(1, 1, true);
+    assert_int_equal(nresults, 1);
+    assert_int_equal(results[0], -EAGAIN);
+    assert_int_equal(asked, 0);
+    close_scene();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(times),
+        cmocka_unit_test(addresses),
+        cmocka_unit_test(shares),
+        cmocka_unit_test(cancelled),
+        cmocka_unit_test(place_of_a_cancelled_call),
+        cmocka_unit_test(no_thread),
+    };
+
+    return cmocka_run_group_tests_name("caller", tests, NULL, NULL);
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Which calls of the provider wait for a peer: the time that passes in the caller is that
+ * which it has asked the driver, poll() or epoll_wait() for.
+ */
+#include "scene.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <semaphore.h>
+
+#define DEAD        3       /* endpoints whose peers have gone */
+#define CLOSE_MS    1000
+
+static pthread_t program;           /* the thread that calls the provider */
+static int64_t waited_ms;           /* by it */
+static sem_t answered;              /* the silent driver's threads may go on */
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *t);
+int __wrap_poll(struct pollfd *fds, nfds_t n, int ms);
+int __wrap_epoll_wait(int fd, struct epoll_event *list, int n, int ms);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
+{
+    int64_t ms = __atomic_load_n(&waited_ms, __ATOMIC_RELAXED);
+
+    t->tv_sec = 1 + ms / 1000;
+    t->tv_nsec = ms % 1000 * 1000000;
+    return 0;
+}
+
+/* A cancelled thread leaves variables on its stack, where its alternative stack was freed. */
+const char *__asan_default_options(void);
+
+const char *__asan_default_options(void)
+{
+    return "use_sigaltstack=0";
+}
+
+static void wait_ms(int ms)
+{
+    if (ms > 0) {
+        __atomic_add_fetch(&waited_ms, ms, __ATOMIC_RELAXED);
+    }
+}
+
+int __wrap_poll(struct pollfd *fds, nfds_t n, int ms)
+{
+    wait_ms(ms);
+    return 0;
+}
+
+int __wrap_epoll_wait(int fd, struct epoll_event *list, int n, int ms)
+{
+    wait_ms(ms);
+    return 0;
+}
+
+static int silent_driver(int64_t ns)
+{
+    if (pthread_equal(pthread_self(), program)) {
+        wait_ms((int)(ns / 1000000));
+    } else {
+        while (sem_wait(&answered)) {
+            assert_int_equal(errno, EINTR);
+        }
+    }
+    return -EHOSTUNREACH;
+}
+
+static void open_wait(void)
+{
+    program = pthread_self();
+    waited_ms = 0;
+    umfi_config.close_ms = CLOSE_MS;
+    umfi_config.connect_ms = 1000;
+    assert_int_equal(sem_init(&answered, 0, 0), 0);
+}
+
+/* Nobody answers: fi_connect(), fi_accept() and fi_close() return at once. */
+static void silent_peer(void **state)
+{
+    const struct sockaddr_in to = { .sin_family = AF_INET };
+    struct scene s;
+
+    open_scene(&s);
+    open_wait();
+    open_endpoint(&s, NULL);
+    silent = silent_driver;
+    assert_int_equal(fi_connect(s.ep, &to, NULL, 0), 0);
+    assert_int_equal(waited_ms, 0);
+    close_scene(&s);
+    assert_int_equal(waited_ms, 0);
+    open_requested(&s);
+    open_wait();
+    silent = silent_driver;
+    assert_int_equal(fi_accept(s.ep, NULL, 0), 0);
+    assert_int_equal(waited_ms, 0);
+    assert_int_equal(state_of(&s), UMFI_CONNECTING);
+    close_scene(&s);
+    assert_int_equal(waited_ms, 0);
+}
+
+/* A listener is closed whose connector neither takes the connection nor goes. */
+static void listener_closes(void **state)
+{
+    struct scene s;
+
+    open_requested(&s);
+    open_wait();
+    fi_accept(s.ep, NULL, 0);
+    umfi_cm_unlisten(&s.pep);
+    assert_int_equal(waited_ms, 0);
+    close_scene(&s);
+}
+
+/* A connected endpoint with a message that the peer's card does not take */
+static void open_dead(struct scene *s)
+{
+    struct umfi_ep *ep;
+
+    open_endpoint(s, NULL);
+    ep = umfi_of(s->ep, struct umfi_ep, fid);
+    s->data->mtu[0] = UNETMM_MAX_MESSAGE;
+    umfi_lock(&s->domain);
+    ep->open = true;
+    __atomic_add_fetch(&s->eq.channels, 1, __ATOMIC_RELAXED);
+    umfi_ep_connected(ep, NULL, 0);
+    umfi_unlock(&s->domain);
+}
+
+static void open_dead_ones(struct scene *s, struct fid_ep *eps[DEAD])
+{
+    open_scene(s);
+    open_wait();
+    for (unsigned i = 0; i < DEAD; i++) {
+        open_dead(s);
+        eps[i] = s->ep;
+    }
+    unsent = 1;
+}
+
+/* Peers that have gone cost a program that closes its endpoints one such time in all. */
+static void peers_have_gone(void **state)
+{
+    struct fid_ep *eps[DEAD];
+    struct scene s;
+
+    open_dead_ones(&s, eps);
+    for (unsigned i = 0; i + 1 < DEAD; i++) {
+        assert_int_equal(fi_close(&eps[i]->fid), 0);
+        assert_int_equal(waited_ms, CLOSE_MS);
+    }
+    close_scene(&s);
+    assert_int_equal(waited_ms, CLOSE_MS);
+}
+
+/* fi_shutdown() does not wait.  After FI_SHUTDOWN fi_close() does not wait. */
+static void shutdown_by_progress(void **state)
+{
+    struct fid_ep *eps[DEAD];
+    struct scene s;
+
+    open_dead_ones(&s, eps);
+    nevents = 0;
+    for (unsigned i = 0; i < DEAD; i++) {
+        assert_int_equal(fi_shutdown(eps[i], 0), 0);
+        assert_int_equal(fi_shutdown(eps[i], 0), -FI_ENOTCONN);
+        assert_int_equal(fi_send(eps[i], s.memory, 1, NULL, 0, NULL), -FI_ENOTCONN);
+        assert_int_equal(fi_recv(eps[i], s.memory, 1, NULL, 0, NULL), -FI_ENOTCONN);
+    }
+    progress(&s);
+    assert_int_equal(nevents, 0);
+    assert_int_equal(waited_ms, 0);
+    wait_ms(CLOSE_MS);
+    progress(&s);
+    assert_int_equal(nevents, DEAD);
+    for (unsigned i = 0; i < DEAD; i++) {
+        assert_int_equal(events[i], FI_SHUTDOWN);
+        if (i + 1 < DEAD) {
+            assert_int_equal(fi_close(&eps[i]->fid), 0);
+        }
+    }
+    close_scene(&s);
+    assert_int_equal(waited_ms, CLOSE_MS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(silent_peer),
+        cmocka_unit_test(listener_closes),
+        cmocka_unit_test(peers_have_gone),
+        cmocka_unit_test(shutdown_by_progress),
+    };
+
+    return cmocka_run_group_tests_name("wait", tests, NULL, NULL);
+}
