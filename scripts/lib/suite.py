@@ -310,6 +310,8 @@ def stage_style(options):
          [os.path.join(SCRIPTS, "gen-spec-tables"), "--check"]),
         (one, "the tests, functions, files and options of the documents exist",
          [os.path.join(SCRIPTS, "lib", "documents.py")], 60, None, True),
+        (one, "each command of a document has a test, or a reason is known",
+         [os.path.join(SCRIPTS, "lib", "commands.py")], 60, None, True),
         (one, "the table of pools has all that users share",
          [os.path.join(SCRIPTS, "lib", "pools.py")], 60, None, True),
         (one, "no C function has more than 60 lines",
