@@ -145,7 +145,7 @@ static void post_frame(FuzzCard *c, FuzzIn *in, FakeEp *ep)
 {
     static const uint8_t ports[] = { 0, 80 };
     uint8_t how = fuzz_u8(in), frame[64];
-    uint32_t len = 14 + fuzz_u16(in) % 9200;
+    uint32_t len = UNETMM_ETH_HEADER - 2 + fuzz_u16(in) % 9200;
     uint64_t at = ep->space->source == UNETMM_SOURCE_DIRECT ? scene_list :
                   FIX_VA;
     FakeVpage *page = fake_vpage(ep->space, at);
@@ -166,7 +166,7 @@ static void post_frame(FuzzCard *c, FuzzIn *in, FakeEp *ep)
     if (page || at == scene_list) {
         fake_write(&c->h, page ? page->dma : at, frame, sizeof(frame));
     }
-    c->h.offload_fails = (how & 0x60) == 0x60;
+    c->h.offload_fails = (how & 0x6f) == 0x6f;
     fake_send_sqe(ep, (struct unetmm_sqe) {
         .opcode = UNETMM_OP_FRAME, .nsegs = 1, .cookie = 9,
         .imm = how & 0x20 ? UNETMM_TX_CSUM | (how & 0x40 ? 1000 |

@@ -1003,8 +1003,8 @@ def whole_ethernet_seeds():
             whole_frame(ep, how, n) + whole_time(9000) + whole_answers() +
             whole_time(20000) for how, n in (
                 (12, 100), (0x1b, 1500), (3, 0), (0x23, 900), (0x6b, 5000),
-                (0x2b, 300), (0x40, 60), (0x8b, 50)))
-    for how in (0x0b, 0x0c, 0x2b, 0x4c, 0x50, 0x8b, 3):
+                (0x2b, 300), (0x40, 60), (0x8b, 50), (0x6f, 4000), (0x6c, 4000)))
+    for how in (0x0b, 0x0c, 0x2b, 0x4c, 0x50, 0x8b, 3, 0x0a, 0x2a):
         yield f"in-{how}", (
             buffers + whole_arm(4, 1, 2) + whole_arm(5, 2, 1) + whole_arm(4, 3, 3) +
             whole_arm(4, 4, 4) + b"".join(
@@ -1019,8 +1019,9 @@ def whole_moves(ep, go_on):
     writes = b"".join(
         whole_peer(ep, P_WRITE, flags=LAST | ASK, size=n, where=at)
         for at, n in ((5, 600), (0, 300), (25, 765))) + go_on
-    reads = whole_peer(ep, P_READ, 100, ASK, where=20) + go_on
-    adds = whole_peer(ep, P_ATOMIC, 0, ASK | 1, where=20) + go_on
+    reads = b"".join(whole_peer(ep, P_READ, 100, ASK, where=at) for at in (20, 5)) + go_on
+    adds = b"".join(whole_peer(ep, P_ATOMIC, 0, ASK | 1, where=at) for at in (20, 7)) + (
+        go_on)
     yield writes + whole_move(ep, 0, 0x81) + writes + reads + adds
     yield whole_move(ep, 1, 1) + writes + reads + adds
     yield whole_move(ep, 0, 0xff) + whole_move(ep, 0, 5) + whole_move(ep, 0, 0x0c)
@@ -1271,7 +1272,28 @@ def whole():
         for at, by in ((11, 3), (14, 2), (15, 64), (12, 1), (5, 1), (0, 1), (16, 64),
                        (18, 64), (20, 64), (22, 64), (24, 64), (28, 1), (28, 2),
                        (29, 8), (32, 64), (36, 1), (40, 1), (48, 1), (52, 1)))
-    yield "lies", "roomy", b"\x8c\xff" + datagrams
+    yield "lies", "roomy", b"\x8c\xff" + (
+        whole_frame(KERNEL, 12, 100) + whole_time(500)) * 20
+    yield "no-flow", "roomy", whole_arm(4, 0x1a) + b"".join(
+        whole_ethernet(how, 60, bytes([8, 2])) for how in (3, 0x43, 0x10))
+    yield "late-refused", "roomy", whole_world(knobs(64, 255)) + (
+        whole_post(1, W_SEND, TO_WIRE, 0, 90) + whole_post(3, W_SEND, TO_PEER, 0, 90)) * 4 + (
+            whole_world(wire(0, 2)) + late)
+    for ep in (1, 6):
+        yield f"many-{ep}", "roomy", whole_post(
+            ep, W_SEND, TO_PEER, 0, 9, W_INLINE) * 90 + bytes([0, ep, 8]) + (
+                whole_peer(ep, ACK, 7) * 30 + go_on)
+    for how in (0x51, 0x52, 0x56):
+        yield f"frame-answer-{how}", "roomy", b"".join(
+            whole_buffers(ep, 0) * 3 + whole_away(6) +
+            whole_ethernet(ep, 90, bytes([8, 2])) + whole_answers(how) +
+            whole_ethernet(ep, 90, bytes([8, 2])) * 2 + go_on for ep in (11, 12))
+    yield "backup-odd", "roomy", whole_away(6) + whole_peer(9, DATAGRAM, size=200) * 3 + (
+        b"".join(whole_arm(7, n) + u16(size) for n, size in (
+            (0, 16), (8, 500), (1, 900), (2, 900), (3, 900), (4, 900))) +
+        whole_peer(9, DATAGRAM, size=200) * 5 + whole_buffers(9) * 6 +
+        whole_answers(0x47) * 3 + whole_peer(9, DATAGRAM, size=200) * 4 + b"\x0d" +
+        whole_answers(0x47) + whole_object(0, 9, 1) + whole_answers(0xcf) + b"\x05")
     yield "armed", "roomy", b"".join(
         bytes([0, ep, 0x1b]) + whole_buffers(ep, 1) + whole_answers() +
         whole_ethernet(ep, 90, bytes([8, 2])) for ep in (10, 11, 12)) + b"".join(
