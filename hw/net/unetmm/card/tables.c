@@ -1,10 +1,10 @@
 /*
- * unetmm: all modules, sources, policies, channel types, frames
+ * unetmm: all modules, sources, policies, channel types, opcodes
  *
- * A new source or policy needs its file, a row here, its number in
- * abi/unetmm_hw.h, its path in two lists of source files (meson.build here and
+ * A new source, policy or opcode needs its file, a row here, its number in
+ * abi/, its path in two lists of source files (meson.build here and
  * in tests/core), and its name in the tables of docs/specs/unetmm.rst.  A new
- * module needs its file and its path there, and two lines here.
+ * module needs its file and its path there, and its name here.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -12,66 +12,23 @@
 #include "../reliable/reliable.h"
 #include "core.h"
 
-extern const UnetmmModule unetmm_module_random;
-extern const UnetmmModule unetmm_module_regs;
-extern const UnetmmModule unetmm_module_ring;
-extern const UnetmmModule unetmm_module_irq;
-extern const UnetmmModule unetmm_module_space;
-extern const UnetmmModule unetmm_module_region;
-extern const UnetmmModule unetmm_module_tlb;
-extern const UnetmmModule unetmm_module_table;
-extern const UnetmmModule unetmm_module_sysbuf;
-extern const UnetmmModule unetmm_module_ep;
-extern const UnetmmModule unetmm_module_head;
-extern const UnetmmModule unetmm_module_send;
-extern const UnetmmModule unetmm_module_slots;
-extern const UnetmmModule unetmm_module_import;
-extern const UnetmmModule unetmm_module_flow;
-extern const UnetmmModule unetmm_module_window;
-extern const UnetmmModule unetmm_module_proxy;
-extern const UnetmmModule unetmm_module_miss;
-extern const UnetmmModule unetmm_module_ready;
-extern const UnetmmModule unetmm_module_notify;
-extern const UnetmmModule unetmm_module_eventcount;
-extern const UnetmmModule unetmm_module_backup;
-extern const UnetmmModule unetmm_module_rel;
-extern const UnetmmModule unetmm_module_port;
-extern const UnetmmModule unetmm_module_recv;
-extern const UnetmmModule unetmm_module_delay;
-
 /*
  * In the order in which they are created and saved; reset and free go from the
  * last to the first.
  */
-static const UnetmmModule *const modules[] = {
-    &unetmm_module_random,
-    &unetmm_module_regs,
-    &unetmm_module_ring,
-    &unetmm_module_irq,
-    &unetmm_module_space,
-    &unetmm_module_region,
-    &unetmm_module_tlb,
-    &unetmm_module_table,
-    &unetmm_module_sysbuf,
-    &unetmm_module_ep,
-    &unetmm_module_head,
-    &unetmm_module_send,
-    &unetmm_module_slots,
-    &unetmm_module_import,
-    &unetmm_module_flow,
-    &unetmm_module_window,
-    &unetmm_module_proxy,
-    &unetmm_module_miss,
-    &unetmm_module_ready,
-    &unetmm_module_notify,
-    &unetmm_module_eventcount,
-    &unetmm_module_backup,
-    &unetmm_module_rel,
-    &unetmm_module_port,
-    &unetmm_module_recv,
-    &unetmm_module_delay,
-    NULL,
-};
+#define MODULES(M) \
+    M(random) M(regs) M(ring) M(irq) M(space) M(region) M(tlb) M(table) \
+    M(sysbuf) M(ep) M(head) M(send) M(slots) M(import) M(flow) M(window) \
+    M(proxy) M(miss) M(ready) M(notify) M(eventcount) M(backup) M(rel) \
+    M(port) M(recv) M(delay)
+
+#define DECLARE(name) \
+    extern const UnetmmModule unetmm_module_##name;
+#define ENTRY(name) &unetmm_module_##name,
+MODULES(DECLARE)
+static const UnetmmModule *const modules[] = { MODULES(ENTRY) NULL };
+#undef DECLARE
+#undef ENTRY
 
 /* Number in the ABI, name. */
 #define SOURCES(S) \
@@ -103,6 +60,20 @@ static const UnetmmModule *const modules[] = {
     P(BACKUP, backup, BROUGHT | RAW | DATAGRAM) \
     /* a new one goes here */
 
+/*
+ * Opcodes of reliable channels: number, file reliable/op/NAME.c.  S: that of a
+ * descriptor, and its kind in the file's row; W: that of a frame.
+ */
+#define OPCODES(S, W) \
+    S(SEND, send, 0) W(SEND, send) \
+    S(WRITE, write, 0) W(WRITE, write) \
+    S(READ, read, 0) W(READ, read) \
+    S(FETCH_ADD, atomic, 0) S(CMP_SWAP, atomic, 1) W(ATOMIC, atomic) \
+    S(FENCE, void, 0) W(VOID, void) \
+    W(ACK, ack) \
+    W(ANSWER, answer) \
+    /* a new one goes here */
+
 #define FIXED       UNETMM_WITH_FIXED
 #define BROUGHT     UNETMM_WITH_BROUGHT
 #define RAW         UNETMM_WITH_RAW
@@ -125,6 +96,33 @@ static const UnetmmSourceOps *const sources[] = { SOURCES(ENTRY) };
 POLICIES(DECLARE)
 static const UnetmmPolicyRow policies[] = { POLICIES(ENTRY) };
 #undef DECLARE
+#undef ENTRY
+
+extern const UnetmmSqeOp unetmm_sqe_control;
+extern const UnetmmSqeOp unetmm_sqe_frame;
+extern const UnetmmWireOp unetmm_wire_datagram;
+extern const UnetmmWireOp unetmm_wire_control;
+#define NO_SQE(number, name, kind)
+#define NO_WIRE(number, name)
+#define DECLARE(number, name) \
+    extern const UnetmmRelOp unetmm_rel_op_##name;
+OPCODES(NO_SQE, DECLARE)
+#undef DECLARE
+#define ENTRY(number, name, n) \
+    [UNETMM_OP_##number] = &unetmm_rel_op_##name.kind[n].sqe,
+static const UnetmmSqeOp *const sqes[] = {
+    [UNETMM_OP_CONTROL] = &unetmm_sqe_control,
+    [UNETMM_OP_FRAME] = &unetmm_sqe_frame,
+    OPCODES(ENTRY, NO_WIRE)
+};
+#undef ENTRY
+#define ENTRY(number, name) \
+    [UNETMM_WIRE_##number] = &unetmm_rel_op_##name.header,
+static const UnetmmWireOp *const wires[] = {
+    [UNETMM_WIRE_DATAGRAM] = &unetmm_wire_datagram,
+    [UNETMM_WIRE_CONTROL] = &unetmm_wire_control,
+    OPCODES(NO_SQE, ENTRY)
+};
 #undef ENTRY
 
 extern const UnetmmChannelOps unetmm_channel_datagram;
@@ -157,6 +155,10 @@ const UnetmmTables unetmm_tables = {
     .policies = policies,
     .npolicies = G_N_ELEMENTS(policies),
     .channels = channels,
+    .sqes = sqes,
+    .nsqes = G_N_ELEMENTS(sqes),
+    .wires = wires,
+    .nwires = G_N_ELEMENTS(wires),
     .port = &unetmm_entry_port,
     .ep = &unetmm_ep_ops,
     .frames = &unetmm_raw_frames,

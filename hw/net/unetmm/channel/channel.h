@@ -33,11 +33,28 @@ typedef enum UnetmmPosted {
     UNETMM_POST_FAILED,         /* complete it with ST_FLUSHED */
 } UnetmmPosted;
 
+/*
+ * A frame's opcode: the members that may be nonzero.  card/tables.c lists the
+ * rows.
+ */
+struct UnetmmWireOp {
+    uint32_t with;              /* UNETMM_WITH_*: channels that have it; or 0 */
+    uint32_t flags;             /* UNETMM_WIRE_F_* */
+    bool psn, offset, remote, handle, imm, len;
+    bool (*ok)(const struct unetmm_frame *f);   /* further checks; or NULL */
+};
+
+/* NULL: there is no such opcode. */
+static inline const UnetmmWireOp *unetmm_wire_op(const UnetmmCore *core,
+                                                 uint8_t opcode)
+{
+    return opcode < core->tables->nwires ? core->tables->wires[opcode] : NULL;
+}
+
 /* A channel type.  One file fills one. */
 struct UnetmmChannelOps {
     const char *name;
-    uint32_t wire;              /* bit n: it speaks UNETMM_WIRE_n */
-    uint32_t with;              /* UNETMM_WITH_*: its kind for policies */
+    uint32_t with;              /* UNETMM_WITH_*: for policies and frames */
     /*
      * Looks at the type's own part of CHANNEL_SET.  Returns UNETMM_CS_*; may be
      * NULL.

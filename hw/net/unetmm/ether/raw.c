@@ -189,6 +189,10 @@ static void raw_transmit(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *tx)
     }
 }
 
+const UnetmmSqeOp unetmm_sqe_frame = {
+    .flags = UNETMM_SQE_F_INLINE | UNETMM_SQE_F_QUIET, .raw = true,
+};
+
 const UnetmmFrameOps unetmm_raw_frames = {
     .transfer = { .transmit = raw_transmit },
     .imm_ok = raw_imm_ok,

@@ -23,6 +23,8 @@ typedef struct UnetmmChannelOps UnetmmChannelOps;
 typedef struct UnetmmPortOps UnetmmPortOps;
 typedef struct UnetmmEpOps UnetmmEpOps;
 typedef struct UnetmmFrameOps UnetmmFrameOps;
+typedef struct UnetmmSqeOp UnetmmSqeOp;
+typedef struct UnetmmWireOp UnetmmWireOp;
 typedef struct UnetmmSlotOps UnetmmSlotOps;
 typedef struct UnetmmShareOps UnetmmShareOps;
 typedef struct UnetmmSavedParts UnetmmSavedParts;
@@ -153,6 +155,10 @@ typedef struct UnetmmTables {
     const UnetmmPolicyRow *policies;            /* and where they are allowed */
     uint32_t npolicies;
     const UnetmmChannelOps *const *channels;    /* UNETMM_NUM_CHANNEL_TYPES */
+    const UnetmmSqeOp *const *sqes;             /* opcodes of descriptors */
+    uint32_t nsqes;
+    const UnetmmWireOp *const *wires;           /* opcodes of frames */
+    uint32_t nwires;
     const UnetmmPortOps *port;
     const UnetmmEpOps *ep;
     const UnetmmFrameOps *frames;

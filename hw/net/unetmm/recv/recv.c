@@ -27,109 +27,23 @@ void unetmm_recv_drop(UnetmmCore *core, UnetmmEp *ep, enum unetmm_counter why)
     trace_unetmm_drop(ep ? ep->id : UINT32_MAX, why);
 }
 
-#define CRC     UNETMM_WIRE_F_PAYLOAD_CRC
-#define LAST    UNETMM_WIRE_F_LAST
-#define ASK     UNETMM_WIRE_F_ASK
-#define NOTIFY  UNETMM_WIRE_F_NOTIFY
-#define COUNT   UNETMM_WIRE_F_COUNT
-#define CREDIT  UNETMM_WIRE_F_CREDIT
-#define IMM     UNETMM_WIRE_F_IMM
-#define KEYED   UNETMM_WIRE_F_KEYED
-#define ALONG   UNETMM_WIRE_F_ACK
-
-/* Members that may be nonzero, by opcode; 0: there is no such opcode. */
-static const struct {
-    uint32_t flags;
-    bool psn, offset, remote, handle, imm, len;
-} recv_members[] = {
-    [UNETMM_WIRE_DATAGRAM] = { CRC, .len = true },
-    [UNETMM_WIRE_CONTROL] = { CRC, .len = true },
-    [UNETMM_WIRE_SEND] = { CRC | LAST | ASK | IMM | ALONG, true, true, true,
-                           true, true, true },
-    [UNETMM_WIRE_ACK] = { CRC | ASK | CREDIT, .psn = true, .offset = true,
-                          .remote = true, .handle = true, .imm = true },
-    [UNETMM_WIRE_WRITE] = { CRC | LAST | ASK | NOTIFY | COUNT | IMM | KEYED |
-                            ALONG, true, true, true, true, true, true },
-    [UNETMM_WIRE_READ] = { CRC | ASK | KEYED, true, true, true, true, true },
-    [UNETMM_WIRE_ATOMIC] = { CRC | ASK | KEYED, true, true, true, true, true,
-                             true },
-    [UNETMM_WIRE_ANSWER] = { CRC | ALONG, .psn = true, .handle = true,
-                             .len = true },
-    [UNETMM_WIRE_VOID] = { CRC | ASK | ALONG, .psn = true, .handle = true },
+const UnetmmWireOp unetmm_wire_datagram = {
+    .with = UNETMM_WITH_DATAGRAM, .flags = UNETMM_WIRE_F_PAYLOAD_CRC,
+    .len = true,
+};
+const UnetmmWireOp unetmm_wire_control = {
+    .flags = UNETMM_WIRE_F_PAYLOAD_CRC, .len = true,
 };
 
-#undef CRC
-#undef LAST
-#undef ASK
-#undef NOTIFY
-#undef COUNT
-#undef CREDIT
-#undef IMM
-#undef KEYED
-#undef ALONG
-
-/* The end of a message, and one of the four; or the bytes to follow. */
-static bool recv_write_ok(const struct unetmm_frame *f)
+bool unetmm_recv_members_ok(const UnetmmCore *core,
+                            const struct unetmm_frame *f)
 {
-    uint32_t use = f->flags & (UNETMM_WIRE_F_NOTIFY | UNETMM_WIRE_F_COUNT |
-                               UNETMM_WIRE_F_IMM | UNETMM_WIRE_F_ACK);
+    const UnetmmWireOp *op = unetmm_wire_op(core, f->opcode);
 
-    if (!(f->flags & UNETMM_WIRE_F_LAST)) {
-        return !use && f->imm <= UNETMM_MAX_MESSAGE;
-    }
-    return use ? !(use & (use - 1)) : !f->imm;
-}
-
-/* An immediate goes with the end of the message. */
-static bool recv_send_ok(const struct unetmm_frame *f)
-{
-    return f->flags & UNETMM_WIRE_F_IMM ? f->flags & UNETMM_WIRE_F_LAST :
-           !f->imm;
-}
-
-/* The acknowledgement of a packet that has no region. */
-static bool recv_along_ok(const struct unetmm_frame *f)
-{
-    return !f->handle || f->flags & UNETMM_WIRE_F_ACK;
-}
-
-/* Checks beyond zero or not. */
-static bool recv_opcode_ok(const struct unetmm_frame *f)
-{
-    switch (f->opcode) {
-    case UNETMM_WIRE_ACK:
-        return !f->handle || f->flags & UNETMM_WIRE_F_CREDIT;
-    case UNETMM_WIRE_SEND:
-        return recv_send_ok(f) && recv_along_ok(f);
-    case UNETMM_WIRE_WRITE:
-        return recv_write_ok(f);
-    case UNETMM_WIRE_READ:
-        return unetmm_read_bytes(f) &&
-               unetmm_read_bytes(f) <= UNETMM_MAX_PAYLOAD;
-    case UNETMM_WIRE_ATOMIC:
-        return (f->imm == UNETMM_ATOMIC_ADD && f->len == 8) ||
-               (f->imm == UNETMM_ATOMIC_SWAP && f->len == 16);
-    case UNETMM_WIRE_ANSWER:
-        return f->len && recv_along_ok(f);
-    case UNETMM_WIRE_VOID:
-        return recv_along_ok(f);
-    default:
-        return true;
-    }
-}
-
-bool unetmm_recv_members_ok(const struct unetmm_frame *f)
-{
-    uint8_t opcode = f->opcode < G_N_ELEMENTS(recv_members) ? f->opcode : 0;
-
-    return recv_members[opcode].flags &&
-           !(f->flags & ~recv_members[opcode].flags) &&
-           (recv_members[opcode].psn || !f->psn) &&
-           (recv_members[opcode].offset || !f->offset) &&
-           (recv_members[opcode].remote || !f->remote) &&
-           (recv_members[opcode].handle || !f->handle) &&
-           (recv_members[opcode].imm || !f->imm) &&
-           (recv_members[opcode].len || !f->len) && recv_opcode_ok(f);
+    return op && !(f->flags & ~op->flags) && (op->psn || !f->psn) &&
+           (op->offset || !f->offset) && (op->remote || !f->remote) &&
+           (op->handle || !f->handle) && (op->imm || !f->imm) &&
+           (op->len || !f->len) && (!op->ok || op->ok(f));
 }
 
 /* Copies and checks a frame's header.  False: dropped. */
@@ -152,7 +66,7 @@ static bool recv_header(UnetmmCore *core, const uint8_t *frame, size_t bytes,
     if (f->version != UNETMM_WIRE_VERSION ||
         f->flags & ~UNETMM_WIRE_F_ALL || f->len > UNETMM_MAX_PAYLOAD ||
         f->len > bytes - sizeof(*f) || (f->src[0] & 1) ||
-        !unetmm_recv_members_ok(f)) {
+        !unetmm_recv_members_ok(core, f)) {
         unetmm_recv_drop(core, NULL, UNETMM_C_drop_malformed);
         return false;
     }
@@ -173,7 +87,8 @@ static bool recv_channel_ok(const UnetmmCore *core, const UnetmmEp *ep,
         return false;
     }
     channel = &ep->channels[f->dst_channel];
-    return channel->live && (channel->ops->wire & 1u << f->opcode) &&
+    return channel->live &&
+           channel->ops->with == unetmm_wire_op(core, f->opcode)->with &&
            channel->peer_ep == f->src_ep &&
            f->len <= channel->mtu &&
            !memcmp(channel->mac, f->src, sizeof(f->src));
@@ -815,7 +730,6 @@ static void recv_datagram(UnetmmCore *core, UnetmmEp *ep,
 const UnetmmChannelOps unetmm_channel_datagram = {
     .name = "datagram",
     .with = UNETMM_WITH_DATAGRAM,
-    .wire = 1u << UNETMM_WIRE_DATAGRAM,
     .receive = recv_datagram,
 };
 

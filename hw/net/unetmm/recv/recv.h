@@ -192,7 +192,8 @@ static inline void unetmm_recv_imm(struct unetmm_cqe *cqe,
     }
 }
 /* Is what must be zero in a header of this opcode zero? */
-bool unetmm_recv_members_ok(const struct unetmm_frame *f);
+bool unetmm_recv_members_ok(const UnetmmCore *core,
+                            const struct unetmm_frame *f);
 /*
  * The first head of the first buffer that can take a message, whose place is
  * `place`; its pages are held unless the need is less.  NULL: *why is the
@@ -236,7 +237,8 @@ void unetmm_recv_done(UnetmmCore *core, UnetmmEp *ep, uint32_t len);
 
 /* recv/save.c */
 /* The header of a packet that is not kept whole; its psn and len are known. */
-void unetmm_recv_save_header(UnetmmStream *st, struct unetmm_frame *f);
+void unetmm_recv_save_header(UnetmmStream *st, const UnetmmCore *core,
+                             struct unetmm_frame *f);
 void unetmm_landing_save(UnetmmStream *st, UnetmmCore *core);
 void unetmm_heads_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
 

@@ -69,7 +69,8 @@ void unetmm_heads_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 /* ---- The message that is landing ---------------------------------------- */
 
 /* The header of a packet that is not kept whole; its psn and len are known. */
-void unetmm_recv_save_header(UnetmmStream *st, struct unetmm_frame *f)
+void unetmm_recv_save_header(UnetmmStream *st, const UnetmmCore *core,
+                             struct unetmm_frame *f)
 {
     unetmm_stream_u8(st, &f->opcode, "opcode");
     unetmm_stream_u32(st, &f->flags, "flags");
@@ -77,7 +78,7 @@ void unetmm_recv_save_header(UnetmmStream *st, struct unetmm_frame *f)
     unetmm_stream_u64(st, &f->remote, "remote");
     unetmm_stream_u32(st, &f->handle, "handle");
     unetmm_stream_u32(st, &f->imm, "imm");
-    if (!st->wrong && !unetmm_recv_members_ok(f)) {
+    if (!st->wrong && !unetmm_recv_members_ok(core, f)) {
         unetmm_stream_refuse(st, "a packet has a header that none has");
     }
 }
@@ -208,7 +209,7 @@ static void landing_save(UnetmmStream *st, UnetmmCore *core)
         unetmm_stream_enter(st, "head", UNETMM_STREAM_ONE);
         unetmm_stream_u32(st, &rx->header.psn, "psn");
         rx->header.len = rx->len;
-        unetmm_recv_save_header(st, &rx->header);
+        unetmm_recv_save_header(st, core, &rx->header);
         unetmm_stream_leave(st);
     }
     if ((rx->cqe.opcode != UNETMM_CQE_RECEIVED &&

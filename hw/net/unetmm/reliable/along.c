@@ -31,22 +31,13 @@ static bool along_taken(const UnetmmCore *core, const UnetmmRel *rel)
 static uint32_t *along_member(const UnetmmCore *core, const UnetmmRel *rel,
                               struct unetmm_frame *f)
 {
+    const UnetmmRelOp *op = unetmm_rel_op(core, f->opcode);
     const UnetmmEp *ep = &core->eps[rel->ep];
-    uint32_t no_room = UNETMM_WIRE_F_NOTIFY | UNETMM_WIRE_F_COUNT |
-                       UNETMM_WIRE_F_IMM;
 
-    switch (f->opcode) {
-    case UNETMM_WIRE_SEND:
-    case UNETMM_WIRE_ANSWER:
-    case UNETMM_WIRE_VOID:
-        return &f->handle;
-    case UNETMM_WIRE_WRITE:
-        return ep->channels[rel->channel].peer_takes &
-               UNETMM_CHANNEL_F_ACK_WRITE && f->flags & UNETMM_WIRE_F_LAST &&
-               !(f->flags & no_room) ? &f->imm : NULL;
-    default:
-        return NULL;
-    }
+    return op->along &&
+           (!op->has_room ||
+            op->has_room(f, ep->channels[rel->channel].peer_takes)) ?
+           (uint32_t *)((uint8_t *)f + op->along) : NULL;
 }
 
 /* Would a frame of its own say no more? */

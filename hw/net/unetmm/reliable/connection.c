@@ -76,3 +76,40 @@ void unetmm_rel_header(UnetmmCore *core, const UnetmmRel *rel,
     f->dst_channel = rel->peer_channel;
     f->src_channel = rel->channel;
 }
+
+void unetmm_rel_emit(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t)
+{
+    bool local = unetmm_port_local(core, t->rel->mac);
+
+    /* A packet without a link counts as lost on its way. */
+    if (!local && !core->port->link) {
+        unetmm_count(core, ep, UNETMM_C_drop_link, 1);
+        return;
+    }
+    unetmm_count(core, ep, UNETMM_C_tx_frames, 1);
+    unetmm_count(core, ep, UNETMM_C_tx_bytes, t->desc.len);
+    unetmm_port_transmit(core, g_steal_pointer(&t->frame),
+                         sizeof(struct unetmm_frame) + t->desc.len);
+}
+
+void unetmm_rel_let_go(UnetmmCore *core, UnetmmTransfer *t)
+{
+    unetmm_port_release(core, g_steal_pointer(&t->frame));
+    unetmm_rel_wake(&core->eps[t->rel->ep], t->rel);
+    t->state = UNETMM_TX_IDLE;
+    t->rel = NULL;
+    t->answer = t->needless = false;
+}
+
+void unetmm_rel_owe_answer(UnetmmRel *rel, uint32_t psn, bool atomic,
+                           const UnetmmTarget *target)
+{
+    UnetmmRelAsk *ask = &rel->answers.asks[psn % UNETMM_REL_WINDOW];
+
+    /* Whatever was owed for this place is a window old. */
+    *ask = (UnetmmRelAsk) { .psn = psn, .atomic = atomic };
+    if (target) {
+        ask->target = *target;
+    }
+    rel->answers.owed |= unetmm_rel_bit(psn);
+}

@@ -29,9 +29,12 @@ typedef enum UnetmmRelUnasked {
     UNETMM_REL_START,           /* by proxy pages */
 } UnetmmRelUnasked;
 
+typedef struct UnetmmRelKind UnetmmRelKind;
+
 /* A send that has been taken from the queue. */
 typedef struct UnetmmRelMsg {
-    uint8_t op;                 /* UNETMM_OP_* */
+    uint8_t op;                 /* UNETMM_OP_*, and ... */
+    const UnetmmRelKind *kind;  /* ... its row, unless the message has ended */
     UnetmmRelUnasked unasked;   /* no descriptor has asked for it */
     uint16_t import;            /* if so, by which import */
     uint8_t operands;           /* atomics: bytes of them, in data[] */
@@ -60,7 +63,7 @@ typedef struct UnetmmRelMsgs {
     UnetmmRelMsg msg[UNETMM_REL_MSGS];
 } UnetmmRelMsgs;
 
-/* The last packet that asked for an acknowledgement; reliable/along.c. */
+/* The last packet that asked for an acknowledgement; along.c. */
 typedef enum UnetmmRelQuestion {
     UNETMM_REL_NO_QUESTION,     /* a packet of ours has gone since */
     UNETMM_REL_ANSWERED,
@@ -108,7 +111,7 @@ typedef struct UnetmmRelIn {
     uint64_t buf_cookie;
 } UnetmmRelIn;
 
-/* Acknowledgements that go with packets; reliable/along.c. */
+/* Acknowledgements that go with packets; along.c. */
 typedef struct UnetmmRelAlong {
     UnetmmRelQuestion question;
     int64_t question_ns;        /* a packet until then has followed it */
@@ -132,7 +135,7 @@ typedef struct UnetmmRelMissed {
 } UnetmmRelMissed;
 
 struct UnetmmRel {
-    UnetmmRel *next, *prev;     /* in the list of reliable/awake.c */
+    UnetmmRel *next, *prev;     /* in the list of awake.c */
     bool awake;                 /* it may have something to do */
     UnetmmRelState state;
     uint16_t number;            /* its place in core->rels */
@@ -180,7 +183,17 @@ static inline uint32_t unetmm_rel_packets(uint32_t len, uint32_t mtu)
     return len ? (len - 1) / mtu + 1 : 1;
 }
 
-/* reliable/connection.c */
+static inline bool unetmm_rel_can_answer(const UnetmmRel *rel)
+{
+    return rel->answers.owed && rel->state == UNETMM_REL_OPEN;
+}
+
+static inline bool unetmm_rel_asks(const UnetmmRel *rel, UnetmmRelFault kind)
+{
+    return rel->misses[kind].state != UNETMM_MISS_NONE;
+}
+
+/* connection.c */
 void unetmm_rel_header(UnetmmCore *core, const UnetmmRel *rel,
                        struct unetmm_frame *f, uint8_t opcode);
 uint32_t unetmm_rel_next_bit(const uint64_t *bits, uint32_t n, uint32_t limit);
@@ -191,8 +204,14 @@ void unetmm_rel_no_ack(UnetmmCore *core, UnetmmRel *rel);
 void unetmm_rel_arm(UnetmmCore *core, UnetmmRel *rel);
 void unetmm_rel_due_at(UnetmmCore *core, const UnetmmRel *rel, int64_t when);
 void unetmm_rel_arm_at(UnetmmCore *core, UnetmmRel *rel, int64_t when);
+/* The frame of a packet or an answer goes its way. */
+void unetmm_rel_emit(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t);
+/* The transfer is over: no channel owns it. */
+void unetmm_rel_let_go(UnetmmCore *core, UnetmmTransfer *t);
+void unetmm_rel_owe_answer(UnetmmRel *rel, uint32_t psn, bool atomic,
+                           const UnetmmTarget *target);
 
-/* reliable/awake.c: the channels of an endpoint; a new one is awake */
+/* awake.c: the channels of an endpoint; a new one is awake */
 void unetmm_rel_join(UnetmmEp *ep, UnetmmRel *rel);
 void unetmm_rel_part(UnetmmEp *ep, UnetmmRel *rel);
 void unetmm_rel_last(UnetmmEp *ep, UnetmmRel *rel);

@@ -105,20 +105,12 @@ void unetmm_rel_close(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
     rel_leave(core, ep, rel);
 }
 
-void unetmm_rel_attach(UnetmmCore *core, UnetmmRel *rel, uint16_t slot)
-{
-    core->rels[slot] = rel;
-    rel->number = slot;
-    rel->misses = &core->misses[core->params.endpoints * UNETMM_EP_MISSES +
-                                slot * UNETMM_REL_MISSES];
-    unetmm_rel_own_misses(core, rel, true);
-    core->stores[slot] = &rel->stores;
-}
-
 void unetmm_rel_detach(UnetmmCore *core, UnetmmRel *rel)
 {
     core->rels[rel->number] = NULL;
-    unetmm_rel_own_misses(core, rel, false);
+    for (unsigned kind = 0; kind < UNETMM_REL_MISSES; kind++) {
+        unetmm_miss_own(&rel->misses[kind], NULL, NULL, NULL);
+    }
     core->stores[rel->number] = NULL;
 }
 

@@ -14,81 +14,13 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "packet.h"
+#include "reliable.h"
 
-UnetmmRelTake unetmm_rel_refuse(UnetmmRel *rel, UnetmmRelWant want)
+static const UnetmmRelOp *rel_op(const UnetmmCore *core,
+                                 const struct unetmm_frame *f)
 {
-    unetmm_recvwin_refused(&rel->rx, want);
-    return UNETMM_REL_REFUSED;
+    return unetmm_rel_op(core, f->opcode);
 }
-
-UnetmmRelTake unetmm_rel_reject(UnetmmRel *rel, uint32_t why)
-{
-    unetmm_recvwin_rejected(&rel->rx, why);
-    return UNETMM_REL_REJECTED;
-}
-
-void unetmm_rel_reject_late(UnetmmCore *core, UnetmmRel *rel, uint32_t psn,
-                            uint32_t why)
-{
-    unetmm_recvwin_rejected_late(&rel->rx, psn, why);
-    unetmm_rel_owe_ack(core, rel);
-}
-
-static const bool early_heads[] = {
-    [UNETMM_WIRE_WRITE] = true,
-    [UNETMM_WIRE_READ] = true,
-    [UNETMM_WIRE_ATOMIC] = true,
-    [UNETMM_WIRE_VOID] = true,
-};
-
-void unetmm_rel_keep_header(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                          const struct unetmm_frame *f,
-                          const uint8_t *payload)
-{
-    UnetmmRelEarly *e = &rel->early[f->psn % UNETMM_REL_WINDOW];
-
-    e->header = *f;
-    memset(e->operands, 0, sizeof(e->operands));
-    if (f->opcode == UNETMM_WIRE_ATOMIC) {
-        memcpy(e->operands, payload, f->len);
-    }
-    unetmm_recvwin_kept(&rel->rx, f->psn);
-    unetmm_count(core, ep, UNETMM_C_rel_kept, 1);
-    trace_unetmm_rel_kept(ep->id, rel->channel, f->psn);
-}
-
-bool unetmm_rel_early_ok(const UnetmmRelEarly *e)
-{
-    /* One by key has an offset when it is kept. */
-    return e->header.opcode < G_N_ELEMENTS(early_heads) &&
-           early_heads[e->header.opcode] &&
-           !(e->header.flags & UNETMM_WIRE_F_KEYED);
-}
-
-/* ---- Nothing but a number ----------------------------------------------- */
-
-static UnetmmRelTake void_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                               const struct unetmm_frame *f,
-                               const uint8_t *payload)
-{
-    rel->in.run = 0;
-    return UNETMM_REL_TAKEN;
-}
-
-static const UnetmmRelOp rel_op_void = {
-    .take = void_take,
-    .early = unetmm_rel_keep_header,
-};
-
-static const UnetmmRelOp *const ops[] = {
-    [UNETMM_WIRE_SEND] = &unetmm_rel_op_send,
-    [UNETMM_WIRE_WRITE] = &unetmm_rel_op_write,
-    [UNETMM_WIRE_READ] = &unetmm_rel_op_read,
-    [UNETMM_WIRE_ATOMIC] = &unetmm_rel_op_atomic,
-    [UNETMM_WIRE_ANSWER] = &unetmm_rel_op_answer,
-    [UNETMM_WIRE_VOID] = &rel_op_void,
-};
 
 /* ---- Their order -------------------------------------------------------- */
 
@@ -100,7 +32,7 @@ static UnetmmRelTake rel_turn(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     UnetmmRelTake take = UNETMM_REL_REJECTED;
 
     if (!rel->rx.why || f->opcode == UNETMM_WIRE_VOID) {
-        take = ops[f->opcode]->take(core, ep, rel, f, payload);
+        take = rel_op(core, f)->take(core, ep, rel, f, payload);
     }
     trace_unetmm_rel_turn(ep->id, rel->channel, f->psn, take);
     if (take == UNETMM_REL_TAKEN) {
@@ -150,8 +82,8 @@ static UnetmmRelTake rel_turn_early(UnetmmCore *core, UnetmmEp *ep,
     UnetmmRelEarly *e = &rel->early[rel->rx.nxt % UNETMM_REL_WINDOW];
     struct unetmm_frame f = e->header;
 
-    return rel_turn(core, ep, rel, &f, f.opcode == UNETMM_WIRE_WRITE ||
-                    f.opcode == UNETMM_WIRE_SEND ? NULL : e->operands);
+    return rel_turn(core, ep, rel, &f, rel_op(core, &f)->kind[0].gathers ?
+                    NULL : e->operands);
 }
 
 /* Takes the packets that were kept for this moment. */
@@ -188,7 +120,7 @@ static void rel_early(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_again);
         return;
     }
-    ops[f->opcode]->early(core, ep, rel, f, payload);
+    rel_op(core, f)->early(core, ep, rel, f, payload);
 }
 
 /* The packet whose turn it is; it may have been kept already. */
@@ -219,8 +151,8 @@ static void rel_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                       const struct unetmm_frame *f)
 {
     unetmm_rel_owe_ack(core, rel);
-    if (ops[f->opcode]->again) {
-        ops[f->opcode]->again(core, ep, rel, f);
+    if (rel_op(core, f)->again) {
+        rel_op(core, f)->again(core, ep, rel, f);
     } else {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_again);
     }
@@ -300,19 +232,21 @@ static void rel_data(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 static void rel_came_along(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                            const struct unetmm_frame *f)
 {
-    const struct unetmm_frame ack = {
-        .opcode = UNETMM_WIRE_ACK,
-        .psn = f->opcode == UNETMM_WIRE_WRITE ? f->imm : f->handle,
-    };
+    struct unetmm_frame ack = { .opcode = UNETMM_WIRE_ACK };
 
     if (f->flags & UNETMM_WIRE_F_ACK && rel->state == UNETMM_REL_OPEN) {
-        unetmm_rel_ack(core, ep, rel, &ack);
+        memcpy(&ack.psn, (const uint8_t *)f + rel_op(core, f)->along,
+               sizeof(ack.psn));
+        if (rel_op(core, &ack)->at_once(core, ep, rel, &ack, NULL)) {
+            unetmm_rel_complete(core, ep);
+        }
     }
 }
 
 void unetmm_rel_receive(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
                         const struct unetmm_frame *f, const uint8_t *payload)
 {
+    const UnetmmRelOp *op = rel_op(core, f);
     UnetmmRel *rel = channel->rel;
 
     if (f->src_channel != channel->peer_channel) {
@@ -323,64 +257,22 @@ void unetmm_rel_receive(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
     rel_came_along(core, ep, rel, f);
     if (ep->error) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_stopped);
-    } else if (f->opcode == UNETMM_WIRE_ACK) {
-        unetmm_rel_ack(core, ep, rel, f);
-    } else if (f->opcode == UNETMM_WIRE_ANSWER) {
-        unetmm_rel_answered(core, ep, rel, f, payload);
-    } else {
+    } else if (!op->at_once) {
         rel_data(core, ep, rel, f, payload);
+    } else if (op->at_once(core, ep, rel, f, payload)) {
+        unetmm_rel_complete(core, ep);
     }
 }
 
 /* ---- Answers and pages that arrive -------------------------------------- */
 
-void unetmm_rel_taken(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
-{
-    trace_unetmm_rel_turn(ep->id, rel->channel, rel->rx.nxt,
-                          UNETMM_REL_TAKEN);
-    unetmm_recvwin_taken(&rel->rx);
-    rel_go_on(core, ep, rel);
-    unetmm_rel_owe_ack(core, rel);
-}
-
-void unetmm_rel_refused(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
-{
-    unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_refused);
-    trace_unetmm_rel_turn(ep->id, rel->channel, rel->rx.nxt,
-                          UNETMM_REL_REFUSED);
-    unetmm_recvwin_tell_refusal(&rel->rx);
-    unetmm_rel_owe_ack(core, rel);
-}
-
-void unetmm_rel_not_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                           enum unetmm_counter why)
-{
-    unetmm_recv_drop(core, ep, why);
-    trace_unetmm_rel_turn(ep->id, rel->channel, rel->rx.nxt,
-                          UNETMM_REL_REFUSED);
-    unetmm_recvwin_refused(&rel->rx, UNETMM_REL_WANT_PAGE);
-    unetmm_recvwin_tell_refusal(&rel->rx);
-    unetmm_rel_owe_ack(core, rel);
-}
-
-/*
- * May the packet go on through its region?  If not, that has been cleared
- * meanwhile, or the packet's part of it is being moved.
- */
 static bool packet_may_go_on(const UnetmmCore *core,
                              const UnetmmLanding *landing,
                              enum unetmm_counter *why)
 {
-    const struct unetmm_frame *f = &landing->header;
-    const UnetmmRegion *region;
+    const UnetmmRelOp *op = rel_op(core, &landing->header);
 
-    if (f->opcode != UNETMM_WIRE_WRITE) {
-        return true;
-    }
-    region = unetmm_region_find(core, core->eps[landing->ep].space, f->handle,
-                                f->offset);
-    *why = region ? UNETMM_C_drop_moved : UNETMM_C_drop_revoked;
-    return region && !unetmm_region_held(region, f->remote, f->len);
+    return !op->may_go_on || op->may_go_on(core, landing, why);
 }
 
 /* The pages of a packet have moved, or (why) have not. */
@@ -390,10 +282,26 @@ static void packet_landed(UnetmmCore *core, UnetmmEp *ep,
 {
     UnetmmRel *rel = g_steal_pointer(&landing->of);
     struct unetmm_frame f = landing->header;
+    UnetmmRelTake take;
 
     unetmm_rel_wake(ep, rel);
-    if (rel->state == UNETMM_REL_OPEN) {
-        ops[f.opcode]->landed(core, ep, rel, &f, landed, why);
+    if (rel->state != UNETMM_REL_OPEN) {
+        return;
+    }
+    take = rel_op(core, &f)->landed(core, ep, rel, &f, landed, why);
+    if (take == UNETMM_REL_HEARD) {
+        unetmm_rel_complete(core, ep);
+    } else if (take == UNETMM_REL_TAKEN) {
+        trace_unetmm_rel_turn(ep->id, rel->channel, rel->rx.nxt, take);
+        unetmm_recvwin_taken(&rel->rx);
+        rel_go_on(core, ep, rel);
+        unetmm_rel_owe_ack(core, rel);
+    } else if (take == UNETMM_REL_REFUSED) {
+        trace_unetmm_rel_turn(ep->id, rel->channel, rel->rx.nxt, take);
+        unetmm_recvwin_tell_refusal(&rel->rx);
+        unetmm_rel_owe_ack(core, rel);
+    } else if (take == UNETMM_REL_REJECTED || take == UNETMM_REL_KEPT) {
+        unetmm_rel_owe_ack(core, rel);
     }
 }
 
@@ -409,33 +317,7 @@ const UnetmmLandingOps unetmm_landing_packet = {
     .place_ok = packet_place_ok,
 };
 
-UnetmmPlaced unetmm_rel_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                              UnetmmPlacement *place,
-                              const struct unetmm_frame *f,
-                              const uint8_t *payload)
-{
-    UnetmmPlaced placed = unetmm_recv_place(core, ep, place,
-                                            &unetmm_landing_packet, f->len,
-                                            payload);
-
-    if (placed == UNETMM_PLACED_LATER) {
-        core->rx->of = rel;
-        core->rx->header = *f;
-    }
-    return placed;
-}
-
 /* ---- Slots of the system buffer ----------------------------------------- */
-
-bool unetmm_rel_aside(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                      UnetmmAbsentAt at, const struct unetmm_frame *f,
-                      const UnetmmPlacement *place, const uint8_t *payload)
-{
-    const UnetmmAbsent ctx = { .ep = ep, .at = at, .len = f->len };
-
-    return ep->policy->absent(core, &ctx) == UNETMM_VERDICT_ASIDE &&
-           unetmm_sysbuf_take(core, ep, &rel->share, f, place, payload);
-}
 
 /* A landing is over, for which channels may have had to wait. */
 void unetmm_rel_landing_over(UnetmmCore *core)
@@ -477,146 +359,6 @@ static void rel_slots_go_on(UnetmmCore *core, UnetmmEp *ep)
     }
 }
 
-/* ---- Pages -------------------------------------------------------------- */
-
-static bool rel_asks(const UnetmmRel *rel, UnetmmRelFault kind)
-{
-    return rel->misses[kind].state != UNETMM_MISS_NONE;
-}
-
-void unetmm_rel_ask(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                    UnetmmRelFault kind, UnetmmRelMissed what, uint64_t vpn,
-                    uint32_t npages)
-{
-    if (rel_asks(rel, kind)) {
-        unetmm_count(core, ep, UNETMM_C_faults_behind, 1);
-        return;
-    }
-    rel->missed[kind] = what;
-    unetmm_miss_want(core, &rel->misses[kind], vpn, npages, false);
-}
-
-void unetmm_rel_ask_no_more(UnetmmCore *core, UnetmmRel *rel)
-{
-    for (unsigned kind = 0; kind < UNETMM_REL_MISSES; kind++) {
-        if (rel_asks(rel, kind)) {
-            unetmm_miss_cancel(core, &rel->misses[kind]);
-        }
-    }
-}
-
-UnetmmXlat unetmm_rel_present(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                              uint32_t psn, uint64_t addr, uint32_t len,
-                              uint32_t run)
-{
-    uint64_t vpn = addr >> UNETMM_PAGE_SHIFT;
-    uint32_t n = unetmm_pte_pages(addr, len);
-    uint32_t first = n, end = 0;
-    UnetmmPage page;
-
-    for (uint32_t i = 0; i < n; i++) {
-        UnetmmXlat result = unetmm_space_lookup(core, ep, vpn + i, false,
-                                                &page);
-
-        if (result == UNETMM_XLAT_ERROR) {
-            return result;
-        }
-        if (result == UNETMM_XLAT_MISS) {
-            first = MIN(first, i);
-            end = i + 1;
-        } else if (end) {
-            break;
-        }
-    }
-    if (!end) {
-        return UNETMM_XLAT_OK;
-    }
-    unetmm_rel_ask(core, ep, rel, UNETMM_REL_FAULT_SERVE,
-                   (UnetmmRelMissed) { .psn = psn }, vpn + first,
-                   unetmm_space_ahead(core, ep, vpn + first, end - first,
-                                      addr, run));
-    return UNETMM_XLAT_MISS;
-}
-
-/* A page of a region will never be there: tells the packets waiting. */
-static void rel_region_error(UnetmmCore *core, UnetmmRel *rel, uint32_t psn)
-{
-    if (psn == rel->rx.nxt && (rel->rx.landed ||
-                               (rel->share.unlanded & unetmm_rel_bit(psn)))) {
-        /* It is in a slot, of which the driver will say the same. */
-        return;
-    }
-    if (psn == rel->rx.nxt) {
-        unetmm_recvwin_ready(&rel->rx);
-        unetmm_recvwin_lost(&rel->rx);
-        unetmm_recvwin_rejected(&rel->rx, UNETMM_WHY_MEMORY);
-        unetmm_rel_owe_ack(core, rel);
-    } else if (unetmm_recvwin_again(&rel->rx, psn)) {
-        unetmm_rel_reject_late(core, rel, psn, UNETMM_WHY_MEMORY);
-    }
-    /* Else it is early: it asks again at its turn. */
-}
-
-/* The page of a buffer in which a message arrives will never be there. */
-static void rel_buffer_error(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                             uint32_t psn, uint8_t status)
-{
-    /*
-     * If it is not that packet's turn any more, its page has come in another
-     * way: the buffer that may be there is another message's.
-     */
-    if (psn == rel->rx.nxt) {
-        unetmm_rel_give_back(rel, status);
-        unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_FLUSHED,
-                        UNETMM_WHY_CHANNEL);
-    }
-}
-
-/* The driver has replied for a page that a channel needs. */
-static void rel_reply(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
-                      uint8_t status)
-{
-    UnetmmRel *rel = miss->of;
-    UnetmmRelFault kind = miss - rel->misses;
-    const UnetmmRelMissed *what = &rel->missed[kind];
-    bool error = reply == UNETMM_REPLY_ERROR;
-    UnetmmEp *ep = miss->ep;
-
-    if (reply == UNETMM_REPLY_DEFERRED) {
-        unetmm_count(core, ep, UNETMM_C_faults_deferred, 1);
-        return;
-    }
-    unetmm_count(core, ep, UNETMM_C_faults_error, error);
-    unetmm_rel_wake(ep, rel);
-    if (kind == UNETMM_REL_FAULT_ANSWER) {
-        unetmm_rel_answer_page(core, ep, rel, error ? status : UNETMM_ST_OK);
-    } else if (error && what->buffer) {
-        rel_buffer_error(core, ep, rel, what->psn, status);
-    } else if (error) {
-        rel_region_error(core, rel, what->psn);
-    }
-    unetmm_engine_queue(core, ep);
-}
-
-static const UnetmmMissOwner rel_owners[UNETMM_REL_MISSES] = {
-    [UNETMM_REL_FAULT_ANSWER] = {
-        .name = "answer", .write = true, .reply = rel_reply,
-        .ahead = unetmm_rel_ahead,
-    },
-    [UNETMM_REL_FAULT_SERVE] = { .name = "serve", .reply = rel_reply },
-    [UNETMM_REL_FAULT_ARRIVE] = {
-        .name = "arrive", .write = true, .reply = rel_reply,
-    },
-};
-
-void unetmm_rel_own_misses(UnetmmCore *core, UnetmmRel *rel, bool own)
-{
-    for (unsigned kind = 0; kind < UNETMM_REL_MISSES; kind++) {
-        unetmm_miss_own(&rel->misses[kind], own ? &rel_owners[kind] : NULL,
-                        own ? &core->eps[rel->ep] : NULL, own ? rel : NULL);
-    }
-}
-
 static bool rel_ready(UnetmmEp *ep, const UnetmmRel *rel)
 {
     switch (rel->rx.refused) {
@@ -624,9 +366,9 @@ static bool rel_ready(UnetmmEp *ep, const UnetmmRel *rel)
         /* One that does not ask any more asks for the packet when it comes. */
         return unetmm_heads_settled(ep);
     case UNETMM_REL_WANT_PAGE:
-        return !rel_asks(rel, UNETMM_REL_FAULT_ARRIVE);
+        return !unetmm_rel_asks(rel, UNETMM_REL_FAULT_ARRIVE);
     case UNETMM_REL_WANT_READ:
-        return !rel_asks(rel, UNETMM_REL_FAULT_SERVE);
+        return !unetmm_rel_asks(rel, UNETMM_REL_FAULT_SERVE);
     case UNETMM_REL_WANT_PART:
         return false;
     default:
@@ -651,32 +393,4 @@ void unetmm_rel_look_again(UnetmmCore *core, UnetmmEp *ep)
             }
         }
     }
-}
-
-/* A question about a region may be no packet's any more. */
-static void rel_ask_otherwise(UnetmmCore *core, UnetmmRel *rel)
-{
-    if (rel_asks(rel, UNETMM_REL_FAULT_SERVE)) {
-        unetmm_miss_cancel(core, &rel->misses[UNETMM_REL_FAULT_SERVE]);
-    }
-    if (rel_asks(rel, UNETMM_REL_FAULT_ARRIVE) &&
-        !rel->missed[UNETMM_REL_FAULT_ARRIVE].buffer) {
-        unetmm_miss_cancel(core, &rel->misses[UNETMM_REL_FAULT_ARRIVE]);
-    }
-}
-
-/*
- * A held part was released, or a missed page is no packet's any more: channels
- * that wait for either look again.  A reply that comes all the same says
- * nothing about where the packet goes now.
- */
-void unetmm_rel_moved(UnetmmCore *core, UnetmmEp *ep)
-{
-    for (UnetmmRel *rel = ep->rels; rel; rel = rel->next) {
-        if (rel->rx.refused == UNETMM_REL_WANT_PART) {
-            unetmm_recvwin_refused(&rel->rx, UNETMM_REL_WANT_PAGE);
-        }
-        rel_ask_otherwise(core, rel);
-    }
-    unetmm_engine_queue(core, ep);
 }

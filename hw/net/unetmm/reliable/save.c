@@ -42,12 +42,12 @@ static void msg_data_save(UnetmmStream *st, UnetmmRelMsg *m)
 }
 
 /* The checks of its descriptor. */
-static bool msg_op_ok(const UnetmmRelMsg *m)
+static bool msg_op_ok(const UnetmmCore *core, const UnetmmRelMsg *m)
 {
     bool is_inline = m->flags & UNETMM_SQE_F_INLINE;
 
-    if (!unetmm_send_flags_ok(m->op, m->flags) ||
-        m->operands != unetmm_send_operands(m->op)) {
+    if (!unetmm_send_flags_ok(core, m->op, m->flags) ||
+        m->operands != unetmm_sqe_op(core, m->op)->operands) {
         return false;
     }
     if (m->unasked && m->op != UNETMM_OP_WRITE) {
@@ -67,7 +67,7 @@ static void msg_target_save(UnetmmStream *st, UnetmmRelMsg *m)
     unetmm_stream_u64(st, &m->remote, "remote");
 }
 
-static void msg_save(UnetmmStream *st, UnetmmRelMsg *m)
+static void msg_save(UnetmmStream *st, const UnetmmCore *core, UnetmmRelMsg *m)
 {
     unetmm_stream_u8(st, &m->op, "op");
     unetmm_stream_u8(st, &m->operands, "operands");
@@ -80,7 +80,7 @@ static void msg_save(UnetmmStream *st, UnetmmRelMsg *m)
     unetmm_stream_bool(st, &m->ended, "ended");
     m->unasked = unetmm_stream_choice(st, m->unasked, UNETMM_REL_START + 1,
                                       "unasked");
-    if (!st->wrong && !msg_op_ok(m)) {
+    if (!st->wrong && !msg_op_ok(core, m)) {
         unetmm_stream_refuse(st, "a send is of no kind that there is");
     }
     if (m->unasked) {
@@ -92,8 +92,9 @@ static void msg_save(UnetmmStream *st, UnetmmRelMsg *m)
     if (m->ended || st->wrong) {
         return;
     }
+    m->kind = unetmm_rel_kind(core, m->op);
     unetmm_stream_u32(st, &m->imm, "imm");
-    if (unetmm_rel_one_sided(m)) {
+    if (m->kind->sqe.one_sided) {
         msg_target_save(st, m);
     }
     unetmm_stream_bool(st, &m->started, "started");
@@ -143,7 +144,7 @@ static bool msg_tiles(UnetmmRel *rel, const UnetmmRelMsg *m, uint32_t index,
         uint64_t bit = unetmm_rel_bit(*psn);
 
         if (*psn == tx->nxt || (tx->voids & bit) ||
-            ((tx->pending & bit) && !unetmm_rel_request(m))) {
+            ((tx->pending & bit) && !m->kind->request)) {
             return false;
         }
         rel->msgs.of[*psn % UNETMM_REL_WINDOW] = index % UNETMM_REL_MSGS;
@@ -201,7 +202,7 @@ static void msgs_check(UnetmmStream *st, UnetmmRel *rel)
     }
 }
 
-static void msgs_save(UnetmmStream *st, UnetmmRel *rel)
+static void msgs_save(UnetmmStream *st, const UnetmmCore *core, UnetmmRel *rel)
 {
     uint32_t used = rel->msgs.end - rel->msgs.first;
     uint32_t next = rel->msgs.next - rel->msgs.first;
@@ -214,7 +215,7 @@ static void msgs_save(UnetmmStream *st, UnetmmRel *rel)
     }
     for (uint32_t i = 0; i < used && !st->wrong; i++) {
         unetmm_stream_enter(st, "msg", i);
-        msg_save(st, unetmm_rel_msg(rel, rel->msgs.first + i));
+        msg_save(st, core, unetmm_rel_msg(rel, rel->msgs.first + i));
         unetmm_stream_leave(st);
     }
     if (unetmm_stream_reads(st) && !st->wrong) {
@@ -273,7 +274,7 @@ static void kept_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel,
         q->bytes = sizeof(*f) + f->len;
     }
     if (!st->wrong && (f->psn != unetmm_rel_kept_psn(rel, slot) ||
-                       !unetmm_recv_members_ok(f))) {
+                       !unetmm_recv_members_ok(core, f))) {
         unetmm_stream_refuse(st, "a packet is kept that cannot be");
     }
 }
@@ -287,7 +288,7 @@ static void have_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel,
     if (whole) {
         kept_save(st, core, rel, slot);
     } else {
-        unetmm_rel_save_early(st, rel, slot);
+        unetmm_rel_save_early(st, core, rel, slot);
     }
 }
 
@@ -542,7 +543,7 @@ static void rel_numbers_save(UnetmmStream *st, UnetmmCore *core,
     }
     unetmm_stream_enter(st, "tx", UNETMM_STREAM_ONE);
     unetmm_sendwin_save(st, &rel->tx, rel->state == UNETMM_REL_OPEN);
-    msgs_save(st, rel);
+    msgs_save(st, core, rel);
     deadline_save(st, core, rel);
     unetmm_stream_leave(st);
     unetmm_stream_enter(st, "rx", UNETMM_STREAM_ONE);

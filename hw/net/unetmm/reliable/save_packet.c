@@ -7,7 +7,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "packet.h"
+#include "reliable.h"
 
 uint32_t unetmm_rel_kept_psn(const UnetmmRel *rel, uint32_t slot)
 {
@@ -21,16 +21,26 @@ static bool early_range_ok(const struct unetmm_frame *f)
            f->remote <= UINT64_MAX - (f->len - 1);
 }
 
-void unetmm_rel_save_early(UnetmmStream *st, UnetmmRel *rel, uint32_t slot)
+/* One by key has an offset when it is kept. */
+static bool early_ok(const UnetmmCore *core, const struct unetmm_frame *f)
+{
+    return unetmm_wire_op(core, f->opcode) &&
+           unetmm_wire_op(core, f->opcode)->with == UNETMM_WITH_RELIABLE &&
+           unetmm_rel_op(core, f->opcode)->header_is_enough &&
+           !(f->flags & UNETMM_WIRE_F_KEYED);
+}
+
+void unetmm_rel_save_early(UnetmmStream *st, const UnetmmCore *core,
+                           UnetmmRel *rel, uint32_t slot)
 {
     UnetmmRelEarly *e = &rel->early[slot];
 
     e->header.psn = unetmm_rel_kept_psn(rel, slot);
     e->header.len = unetmm_stream_choice(st, e->header.len, rel->mtu + 1,
                                          "len");
-    unetmm_recv_save_header(st, &e->header);
+    unetmm_recv_save_header(st, core, &e->header);
     unetmm_stream_bytes(st, e->operands, sizeof(e->operands), "operands");
-    if ((!unetmm_rel_early_ok(e) &&
+    if ((!early_ok(core, &e->header) &&
          (e->header.opcode != UNETMM_WIRE_SEND ||
           e->header.psn != rel->rx.nxt)) || !early_range_ok(&e->header)) {
         unetmm_stream_refuse(st, "a packet is kept that cannot be");
@@ -89,99 +99,16 @@ void unetmm_rel_save_one_sided(UnetmmStream *st, UnetmmRel *rel)
 
 /* ---- A packet that lands ------------------------------------------------ */
 
-static bool landing_send_ok(UnetmmCore *core, const UnetmmRel *rel)
-{
-    const UnetmmLanding *rx = core->rx;
-
-    unetmm_recv_parts(core->place, rel->in.parts, rel->in.nparts, rel->in.done,
-                      rx->len);
-    return rel->in.in_message && rx->header.psn == rel->rx.nxt &&
-           unetmm_recv_same_pieces(core->place, &rx->place) &&
-           rx->len == MIN(rel->mtu, rel->in.len - rel->in.done);
-}
-
-/* Is it where that part of the region is? */
-static bool landing_piece_ok(const UnetmmRegion *region,
-                             const UnetmmPiece *piece, uint64_t remote)
-{
-    uint32_t n;
-
-    for (uint32_t at = 0; at < piece->len; at += n) {
-        uint64_t addr;
-
-        n = unetmm_region_run(region, remote + piece->from + at,
-                              piece->len - at, &addr);
-        if (addr != piece->addr + at) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/*
- * Each piece is the part of the region that the header says.  Of a packet
- * before its turn the length of its WRITE is looked at when it is its turn.
- */
-static bool landing_write_ok(const UnetmmCore *core, const UnetmmRel *rel)
-{
-    const UnetmmLanding *rx = core->rx;
-    const UnetmmRegion *region = &core->regions[0];
-
-    if (rx->header.handle >= core->params.regions ||
-        rx->header.psn - rel->rx.nxt >= UNETMM_REL_WINDOW ||
-        (rel->rx.have & unetmm_rel_bit(rx->header.psn)) ||
-        rx->len > rel->mtu ||
-        (rx->header.psn == rel->rx.nxt &&
-         !unetmm_rel_write_fits(rel, &rx->header))) {
-        return false;
-    }
-    region += rx->header.handle;
-    if (!region->live || rx->header.flags & UNETMM_WIRE_F_KEYED ||
-        region->key != rx->header.offset ||
-        region->space != core->eps[rel->ep].space ||
-        rx->header.remote > region->length ||
-        rx->len > region->length - rx->header.remote ||
-        !(region->rights & UNETMM_RIGHT_WRITE)) {
-        return false;
-    }
-    for (uint32_t i = 0; i < rx->place.npieces; i++) {
-        if (!landing_piece_ok(region, &rx->place.pieces[i],
-                              rx->header.remote)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* The pieces follow from the request; if that has ended they only land. */
-static bool landing_answer_ok(UnetmmCore *core, UnetmmRel *rel)
-{
-    const UnetmmPlacement *was = &core->rx->place;
-    UnetmmPlacement *now = core->place;
-
-    return !unetmm_sendwin_pends(&rel->tx, core->rx->header.psn) ||
-           (unetmm_rel_answer_aim(rel, &core->rx->header, now) &&
-            unetmm_recv_same_pieces(now, was));
-}
-
 bool unetmm_rel_landing_ok(UnetmmCore *core, UnetmmRel *rel)
 {
     const UnetmmLanding *rx = core->rx;
+    const UnetmmRelOp *op = unetmm_rel_op(core, rx->header.opcode);
 
     if (rel->state != UNETMM_REL_OPEN || core->eps[rel->ep].error) {
         return rx->header.opcode != UNETMM_WIRE_SEND || rel->in.giving_back ||
                core->eps[rel->ep].error;
     }
-    switch (rx->header.opcode) {
-    case UNETMM_WIRE_SEND:
-        return landing_send_ok(core, rel);
-    case UNETMM_WIRE_WRITE:
-        return landing_write_ok(core, rel);
-    case UNETMM_WIRE_ANSWER:
-        return landing_answer_ok(core, rel);
-    default:
-        return false;
-    }
+    return op->landing_ok && op->landing_ok(core, rel);
 }
 
 /* ---- A packet on its way out -------------------------------------------- */

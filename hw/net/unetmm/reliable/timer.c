@@ -16,7 +16,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "packet.h"
+#include "reliable.h"
 
 static void rel_expired(UnetmmCore *core, UnetmmRel *rel)
 {

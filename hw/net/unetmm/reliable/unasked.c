@@ -11,8 +11,8 @@
 #include "reliable.h"
 
 /* NULL: the channel takes no more now, or none ever. */
-static UnetmmRelMsg *unasked_new(UnetmmRel *rel, UnetmmRelUnasked unasked,
-                                 uint16_t import)
+static UnetmmRelMsg *unasked_new(const UnetmmCore *core, UnetmmRel *rel,
+                                 UnetmmRelUnasked unasked, uint16_t import)
 {
     UnetmmRelMsg *m;
 
@@ -23,6 +23,7 @@ static UnetmmRelMsg *unasked_new(UnetmmRel *rel, UnetmmRelUnasked unasked,
     m = unetmm_rel_msg(rel, rel->msgs.end++);
     memset(m, 0, sizeof(*m));
     m->op = UNETMM_OP_WRITE;
+    m->kind = unetmm_rel_kind(core, m->op);
     m->flags = UNETMM_SQE_F_QUIET;
     m->unasked = unasked;
     m->import = import;
@@ -32,8 +33,7 @@ static UnetmmRelMsg *unasked_new(UnetmmRel *rel, UnetmmRelUnasked unasked,
 bool unetmm_rel_update(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                        const UnetmmUpdate *u)
 {
-    UnetmmRelMsg *m = unasked_new(rel, UNETMM_REL_UPDATE,
-                                  u->import);
+    UnetmmRelMsg *m = unasked_new(core, rel, UNETMM_REL_UPDATE, u->import);
 
     if (!m) {
         return false;
@@ -104,7 +104,7 @@ UnetmmPosted unetmm_rel_start(UnetmmCore *core, UnetmmEp *ep,
         return UNETMM_POST_FAILED;
     }
     m = unetmm_window_flush(core, ep, &rel->stores) ?
-        unasked_new(rel, UNETMM_REL_START, start->import) : NULL;
+        unasked_new(core, rel, UNETMM_REL_START, start->import) : NULL;
     if (!m) {
         return UNETMM_POST_FULL;
     }

@@ -61,36 +61,8 @@ static bool tx_read_slots(UnetmmCore *core, UnetmmEp *ep, uint32_t index,
     return true;
 }
 
-/* The opcodes' differences; `flags` 0: there is no such opcode. */
-static const struct {
-    uint8_t flags;              /* UNETMM_SQE_F_* that may be set ... */
-    uint8_t must;               /* ... and must be */
-    uint8_t operands;           /* atomics: inline bytes */
-    bool one_sided;             /* has a handle and an offset */
-    bool bare;                  /* has no data */
-    bool raw;                   /* raw endpoints have it, and no other */
-} tx_ops[] = {
-#define PLAIN (UNETMM_SQE_F_INLINE | UNETMM_SQE_F_QUIET)
-#define KEYED UNETMM_SQE_F_KEYED
-    [UNETMM_OP_SEND] = { .flags = PLAIN | UNETMM_SQE_F_IMM },
-    [UNETMM_OP_CONTROL] = { .flags = PLAIN },
-    [UNETMM_OP_WRITE] = { .flags = PLAIN | UNETMM_SQE_F_NOTIFY |
-                                   UNETMM_SQE_F_COUNT | UNETMM_SQE_F_IMM |
-                                   KEYED,
-                          .one_sided = true },
-    [UNETMM_OP_READ] = { .flags = UNETMM_SQE_F_QUIET | KEYED,
-                         .one_sided = true },
-    [UNETMM_OP_FETCH_ADD] = { .flags = PLAIN | KEYED,
-                              .must = UNETMM_SQE_F_INLINE, .operands = 8,
-                              .one_sided = true },
-    [UNETMM_OP_CMP_SWAP] = { .flags = PLAIN | KEYED,
-                             .must = UNETMM_SQE_F_INLINE, .operands = 16,
-                             .one_sided = true },
-    [UNETMM_OP_FENCE] = { .flags = UNETMM_SQE_F_QUIET, .must = 0,
-                          .bare = true },
-    [UNETMM_OP_FRAME] = { .flags = PLAIN, .raw = true },
-#undef PLAIN
-#undef KEYED
+const UnetmmSqeOp unetmm_sqe_control = {
+    .flags = UNETMM_SQE_F_INLINE | UNETMM_SQE_F_QUIET,
 };
 
 /* `imm` has one meaning. */
@@ -102,46 +74,41 @@ static bool tx_imm_ok(uint8_t flags, uint32_t imm)
     return use ? !(use & (use - 1)) : !imm;
 }
 
-bool unetmm_send_flags_ok(uint8_t op, uint8_t flags)
+bool unetmm_send_flags_ok(const UnetmmCore *core, uint8_t op, uint8_t flags)
 {
-    return op < G_N_ELEMENTS(tx_ops) && tx_ops[op].flags &&
-           op != UNETMM_OP_CONTROL && !tx_ops[op].raw &&
-           !(flags & ~tx_ops[op].flags) &&
-           !(tx_ops[op].must & ~flags) && tx_imm_ok(flags, 0);
-}
+    const UnetmmSqeOp *row = unetmm_sqe_op(core, op);
 
-uint32_t unetmm_send_operands(uint8_t op)
-{
-    return tx_ops[op].operands;
+    return row && op != UNETMM_OP_CONTROL && !row->raw &&
+           !(flags & ~row->flags) && !(row->must & ~flags) &&
+           tx_imm_ok(flags, 0);
 }
 
 static bool tx_fields_ok(const UnetmmCore *core, const UnetmmEp *ep,
                          const struct unetmm_sqe *sqe)
 {
     bool is_inline = sqe->flags & UNETMM_SQE_F_INLINE;
-    uint8_t op = sqe->opcode;
+    const UnetmmSqeOp *op = unetmm_sqe_op(core, sqe->opcode);
 
-    if (op >= G_N_ELEMENTS(tx_ops) || !tx_ops[op].flags ||
-        (tx_ops[op].bare && sqe->nsegs) ||
-        sqe->flags & ~tx_ops[op].flags || tx_ops[op].must & ~sqe->flags ||
-        tx_ops[op].raw != ep->raw ||
+    if (!op || (op->bare && sqe->nsegs) ||
+        sqe->flags & ~op->flags || op->must & ~sqe->flags ||
+        op->raw != ep->raw ||
         (sqe->region && !(sqe->flags & UNETMM_SQE_F_KEYED)) ||
         !(ep->raw ? core->tables->frames->imm_ok(sqe->imm) :
           tx_imm_ok(sqe->flags, sqe->imm)) ||
-        (sqe->handle && !tx_ops[op].one_sided) ||
+        (sqe->handle && !op->one_sided) ||
         sqe->nsegs > UNETMM_MAX_SEGS ||
         sqe->inline_len > UNETMM_MAX_INLINE ||
         (is_inline ? sqe->nsegs : sqe->inline_len) ||
-        (tx_ops[op].operands && sqe->inline_len != tx_ops[op].operands)) {
+        (op->operands && sqe->inline_len != op->operands)) {
         return false;
     }
-    if (op == UNETMM_OP_CONTROL) {
+    if (sqe->opcode == UNETMM_OP_CONTROL) {
         return ep->id == 0 && sqe->channel == 0;
     }
     if (ep->raw && sqe->channel) {
         return false;
     }
-    return tx_ops[op].one_sided || !sqe->remote;
+    return op->one_sided || !sqe->remote;
 }
 
 /* Takes the segments over and adds them up.  UNETMM_ST_*. */
@@ -213,7 +180,7 @@ static uint8_t tx_one_sided(UnetmmCore *core, UnetmmEp *ep,
     if (!channel) {
         return UNETMM_ST_BAD_CHANNEL;
     }
-    d->operands = tx_ops[d->opcode].operands;
+    d->operands = unetmm_sqe_op(core, d->opcode)->operands;
     if (d->operands) {
         /* The old value comes back into it; the new one has its size. */
         d->len = sizeof(uint64_t);
@@ -233,6 +200,7 @@ static uint8_t tx_one_sided(UnetmmCore *core, UnetmmEp *ep,
 static uint8_t tx_load(UnetmmCore *core, UnetmmEp *ep, UnetmmDescriptor *d,
                        const struct unetmm_sqe *sqe, const uint8_t *slots)
 {
+    const UnetmmSqeOp *op = unetmm_sqe_op(core, d->opcode);
     uint32_t longest;
     uint8_t status;
 
@@ -256,11 +224,11 @@ static uint8_t tx_load(UnetmmCore *core, UnetmmEp *ep, UnetmmDescriptor *d,
     if (d->len > longest) {
         return UNETMM_ST_TOO_LONG;
     }
-    if ((tx_ops[d->opcode].bare || d->flags & UNETMM_SQE_F_IMM) &&
+    if ((op->bare || d->flags & UNETMM_SQE_F_IMM) &&
         !tx_poster(ep, d)) {
         return UNETMM_ST_BAD_CHANNEL;
     }
-    status = tx_ops[d->opcode].one_sided ? tx_one_sided(core, ep, d) :
+    status = op->one_sided ? tx_one_sided(core, ep, d) :
              UNETMM_ST_OK;
     return status == UNETMM_ST_OK && !tx_peer_takes(ep, d) ?
            UNETMM_ST_PEER_LACKS : status;

@@ -29,6 +29,23 @@ typedef struct UnetmmTransferOps {
     void (*complete)(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *tx);
 } UnetmmTransferOps;
 
+/* The flags and members of a descriptor by opcode; rows: card/tables.c. */
+struct UnetmmSqeOp {
+    uint8_t flags;              /* UNETMM_SQE_F_* that may be set ... */
+    uint8_t must;               /* ... and must be */
+    uint8_t operands;           /* atomics: inline bytes */
+    bool one_sided;             /* has a handle and an offset */
+    bool bare;                  /* has no data */
+    bool raw;                   /* raw endpoints have it, and no other */
+};
+
+/* NULL: there is no such opcode. */
+static inline const UnetmmSqeOp *unetmm_sqe_op(const UnetmmCore *core,
+                                               uint8_t op)
+{
+    return op < core->tables->nsqes ? core->tables->sqes[op] : NULL;
+}
+
 /* The frames that raw endpoints send; ether/raw.c. */
 struct UnetmmFrameOps {
     UnetmmTransferOps transfer;
@@ -69,9 +86,8 @@ void unetmm_send_turn(UnetmmCore *core, UnetmmEp *ep);
 /* The endpoint gets its misses: the send's, the heads'. */
 void unetmm_send_own_misses(UnetmmEp *ep);
 void unetmm_send_abort(UnetmmCore *core, UnetmmEp *ep);
-/* Of a message on a channel: may it have these flags?  Bytes of operands. */
-bool unetmm_send_flags_ok(uint8_t op, uint8_t flags);
-uint32_t unetmm_send_operands(uint8_t op);
+/* May a message on a channel have these flags? */
+bool unetmm_send_flags_ok(const UnetmmCore *core, uint8_t op, uint8_t flags);
 /*
  * Is there room for a frame to this address, its first bytes?  If not, the
  * transfer waits for it.

@@ -171,7 +171,36 @@ static void atomic_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     }
 }
 
+static bool atomic_header_ok(const struct unetmm_frame *f)
+{
+    return (f->imm == UNETMM_ATOMIC_ADD && f->len == 8) ||
+           (f->imm == UNETMM_ATOMIC_SWAP && f->len == 16);
+}
+
+static void atomic_fill(const UnetmmRelMsg *m, struct unetmm_frame *f,
+                        uint32_t at, uint32_t bytes)
+{
+    unetmm_rel_fill_target(m, f, at);
+    f->imm = m->op == UNETMM_OP_FETCH_ADD ? UNETMM_ATOMIC_ADD :
+             UNETMM_ATOMIC_SWAP;
+}
+
+#define ATOMIC_KIND(bytes) { \
+        .sqe = { .flags = UNETMM_SQE_F_INLINE | UNETMM_SQE_F_QUIET | \
+                          UNETMM_SQE_F_KEYED, \
+                 .must = UNETMM_SQE_F_INLINE, .operands = bytes, \
+                 .one_sided = true }, \
+        .opcode = UNETMM_WIRE_ATOMIC, .request = true, .fill = atomic_fill, \
+    }
+
 const UnetmmRelOp unetmm_rel_op_atomic = {
+    .kind = { ATOMIC_KIND(8), ATOMIC_KIND(16) },
+    .header = { .with = UNETMM_WITH_RELIABLE,
+                .flags = UNETMM_WIRE_F_PAYLOAD_CRC | UNETMM_WIRE_F_ASK |
+                         UNETMM_WIRE_F_KEYED,
+                .psn = true, .offset = true, .remote = true, .handle = true,
+                .imm = true, .len = true, .ok = atomic_header_ok },
+    .header_is_enough = true,
     .take = atomic_take,
     .early = unetmm_rel_keep_header,
     .again = atomic_again,

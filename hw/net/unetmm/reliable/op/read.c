@@ -122,7 +122,32 @@ static void read_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     unetmm_rel_read_again(core, ep, rel, f->psn, &target, read_more(rel, f));
 }
 
+static bool read_header_ok(const struct unetmm_frame *f)
+{
+    return unetmm_read_bytes(f) && unetmm_read_bytes(f) <= UNETMM_MAX_PAYLOAD;
+}
+
+static void read_fill(const UnetmmRelMsg *m, struct unetmm_frame *f,
+                      uint32_t at, uint32_t bytes)
+{
+    unetmm_rel_fill_target(m, f, at);
+    /* This one is as long as the MTU, if there is another. */
+    f->imm = UNETMM_PREP(UNETMM_READ_BYTES, bytes) |
+             UNETMM_PREP(UNETMM_READ_MORE, (m->len - at - 1) / bytes);
+}
+
 const UnetmmRelOp unetmm_rel_op_read = {
+    .kind[0] = {
+        .sqe = { .flags = UNETMM_SQE_F_QUIET | UNETMM_SQE_F_KEYED,
+                 .one_sided = true },
+        .opcode = UNETMM_WIRE_READ, .request = true, .fill = read_fill,
+    },
+    .header = { .with = UNETMM_WITH_RELIABLE,
+                .flags = UNETMM_WIRE_F_PAYLOAD_CRC | UNETMM_WIRE_F_ASK |
+                         UNETMM_WIRE_F_KEYED,
+                .psn = true, .offset = true, .remote = true, .handle = true,
+                .imm = true, .ok = read_header_ok },
+    .header_is_enough = true,
     .take = read_take,
     .early = unetmm_rel_keep_header,
     .again = read_again,

@@ -285,23 +285,70 @@ static void send_early(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     trace_unetmm_rel_kept(ep->id, rel->channel, f->psn);
 }
 
-static void send_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                        const struct unetmm_frame *f, bool landed,
-                        enum unetmm_counter why)
+static UnetmmRelTake send_landed(UnetmmCore *core, UnetmmEp *ep,
+                                 UnetmmRel *rel, const struct unetmm_frame *f,
+                                 bool landed, enum unetmm_counter why)
 {
     if (landed) {
-        if (rel_placed(core, ep, rel, f)) {
-            unetmm_rel_taken(core, ep, rel);
-        }
-    } else if (why == UNETMM_C_drop_dma) {
+        return rel_placed(core, ep, rel, f) ? UNETMM_REL_TAKEN :
+               UNETMM_REL_ENDED;
+    }
+    if (why == UNETMM_C_drop_dma) {
         rel_bus_refused(core, ep, rel);
-    } else {
-        unetmm_rel_not_landed(core, ep, rel, why);
+        return UNETMM_REL_ENDED;
+    }
+    unetmm_recv_drop(core, ep, why);
+    return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PAGE);
+}
+
+static bool send_landing_ok(UnetmmCore *core, UnetmmRel *rel)
+{
+    const UnetmmLanding *rx = core->rx;
+
+    unetmm_recv_parts(core->place, rel->in.parts, rel->in.nparts, rel->in.done,
+                      rx->len);
+    return rel->in.in_message && rx->header.psn == rel->rx.nxt &&
+           unetmm_recv_same_pieces(core->place, &rx->place) &&
+           rx->len == MIN(rel->mtu, rel->in.len - rel->in.done);
+}
+
+/* An immediate goes with the end of the message. */
+static bool send_header_ok(const struct unetmm_frame *f)
+{
+    return (f->flags & UNETMM_WIRE_F_IMM ? f->flags & UNETMM_WIRE_F_LAST :
+            !f->imm) && unetmm_rel_handle_ok(f);
+}
+
+static void send_fill(const UnetmmRelMsg *m, struct unetmm_frame *f,
+                      uint32_t at, uint32_t bytes)
+{
+    f->offset = at;
+    f->remote = m->len;
+    if (at + bytes != m->len) {
+        return;
+    }
+    f->flags |= UNETMM_WIRE_F_LAST;
+    if (m->flags & UNETMM_SQE_F_IMM) {
+        f->flags |= UNETMM_WIRE_F_IMM;
+        f->imm = m->imm;
     }
 }
 
 const UnetmmRelOp unetmm_rel_op_send = {
+    .kind[0] = {
+        .sqe.flags = UNETMM_SQE_F_INLINE | UNETMM_SQE_F_QUIET |
+                     UNETMM_SQE_F_IMM,
+        .opcode = UNETMM_WIRE_SEND, .gathers = true, .fill = send_fill,
+    },
+    .header = { .with = UNETMM_WITH_RELIABLE,
+                .flags = UNETMM_WIRE_F_PAYLOAD_CRC | UNETMM_WIRE_F_LAST |
+                         UNETMM_WIRE_F_ASK | UNETMM_WIRE_F_IMM |
+                         UNETMM_WIRE_F_ACK,
+                .psn = true, .offset = true, .remote = true, .handle = true,
+                .imm = true, .len = true, .ok = send_header_ok },
+    .along = offsetof(struct unetmm_frame, handle),
     .take = send_take,
     .early = send_early,
     .landed = send_landed,
+    .landing_ok = send_landing_ok,
 };

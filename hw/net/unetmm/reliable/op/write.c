@@ -212,7 +212,8 @@ static uint32_t write_run(const UnetmmRelIn *in, const struct unetmm_frame *f)
     return same ? in->run : 0;
 }
 
-bool unetmm_rel_write_fits(const UnetmmRel *rel, const struct unetmm_frame *f)
+/* Has the arriving WRITE at most UNETMM_MAX_MESSAGE bytes with this packet? */
+static bool write_fits(const UnetmmRel *rel, const struct unetmm_frame *f)
 {
     return write_run(&rel->in, f) <= UNETMM_MAX_MESSAGE - f->len;
 }
@@ -392,7 +393,7 @@ static UnetmmRelTake write_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     UnetmmRelTake take = UNETMM_REL_TAKEN;
     uint32_t why, id;
 
-    if (!unetmm_rel_write_fits(rel, f)) {
+    if (!write_fits(rel, f)) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_bad);
         return UNETMM_REL_DROPPED;
     }
@@ -443,9 +444,10 @@ static void write_early(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     }
 }
 
-static void write_early_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                               const struct unetmm_frame *f, bool landed,
-                               enum unetmm_counter why)
+static UnetmmRelTake write_early_landed(UnetmmCore *core, UnetmmEp *ep,
+                                        UnetmmRel *rel,
+                                        const struct unetmm_frame *f,
+                                        bool landed, enum unetmm_counter why)
 {
     UnetmmTarget target = unetmm_rel_target(f, f->len);
     const UnetmmRegion *region;
@@ -457,40 +459,169 @@ static void write_early_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     } else {
         write_keep(core, ep, rel, f);
     }
-    unetmm_rel_owe_ack(core, rel);
+    return UNETMM_REL_KEPT;
 }
 
-static void write_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                         const struct unetmm_frame *f, bool landed,
-                         enum unetmm_counter why)
+static UnetmmRelTake write_landed(UnetmmCore *core, UnetmmEp *ep,
+                                  UnetmmRel *rel, const struct unetmm_frame *f,
+                                  bool landed, enum unetmm_counter why)
 {
     UnetmmRelTake take;
 
     if (f->psn != rel->rx.nxt) {
-        write_early_landed(core, ep, rel, f, landed, why);
-    } else if (landed) {
+        return write_early_landed(core, ep, rel, f, landed, why);
+    }
+    if (landed) {
         write_count(core, ep, rel, f);
         take = write_taken(core, ep, rel, f);
-        if (take == UNETMM_REL_TAKEN) {
-            unetmm_rel_taken(core, ep, rel);
-        } else if (take == UNETMM_REL_REJECTED) {
-            unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_rejected);
-            unetmm_rel_owe_ack(core, rel);
-        } else if (take == UNETMM_REL_REFUSED) {
-            unetmm_rel_refused(core, ep, rel);
+        if (take == UNETMM_REL_REJECTED || take == UNETMM_REL_REFUSED) {
+            unetmm_recv_drop(core, ep, take == UNETMM_REL_REJECTED ?
+                             UNETMM_C_drop_rel_rejected :
+                             UNETMM_C_drop_rel_refused);
         }
-    } else if (why == UNETMM_C_drop_dma || why == UNETMM_C_drop_revoked) {
-        unetmm_recv_drop(core, ep, why);
-        unetmm_rel_reject(rel, why == UNETMM_C_drop_dma ? UNETMM_WHY_MEMORY :
-                          UNETMM_WHY_REGION);
-        unetmm_rel_owe_ack(core, rel);
-    } else {
-        unetmm_rel_not_landed(core, ep, rel, why);
+        return take;
+    }
+    unetmm_recv_drop(core, ep, why);
+    if (why == UNETMM_C_drop_dma || why == UNETMM_C_drop_revoked) {
+        return unetmm_rel_reject(rel, why == UNETMM_C_drop_dma ?
+                                 UNETMM_WHY_MEMORY : UNETMM_WHY_REGION);
+    }
+    return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PAGE);
+}
+
+/*
+ * May the packet go on through its region?  If not, that has been cleared
+ * meanwhile, or the packet's part of it is being moved.
+ */
+static bool write_may_go_on(const UnetmmCore *core,
+                            const UnetmmLanding *landing,
+                            enum unetmm_counter *why)
+{
+    const struct unetmm_frame *f = &landing->header;
+    const UnetmmRegion *region =
+        unetmm_region_find(core, core->eps[landing->ep].space, f->handle,
+                           f->offset);
+
+    *why = region ? UNETMM_C_drop_moved : UNETMM_C_drop_revoked;
+    return region && !unetmm_region_held(region, f->remote, f->len);
+}
+
+/* Is it where that part of the region is? */
+static bool write_piece_ok(const UnetmmRegion *region,
+                             const UnetmmPiece *piece, uint64_t remote)
+{
+    uint32_t n;
+
+    for (uint32_t at = 0; at < piece->len; at += n) {
+        uint64_t addr;
+
+        n = unetmm_region_run(region, remote + piece->from + at,
+                              piece->len - at, &addr);
+        if (addr != piece->addr + at) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/*
+ * Each piece is the part of the region that the header says.  Of a packet
+ * before its turn the length of its WRITE is looked at when it is its turn.
+ */
+static bool write_landing_ok(UnetmmCore *core, UnetmmRel *rel)
+{
+    const UnetmmLanding *rx = core->rx;
+    const UnetmmRegion *region = &core->regions[0];
+
+    if (rx->header.handle >= core->params.regions ||
+        rx->header.psn - rel->rx.nxt >= UNETMM_REL_WINDOW ||
+        (rel->rx.have & unetmm_rel_bit(rx->header.psn)) ||
+        rx->len > rel->mtu ||
+        (rx->header.psn == rel->rx.nxt &&
+         !write_fits(rel, &rx->header))) {
+        return false;
+    }
+    region += rx->header.handle;
+    if (!region->live || rx->header.flags & UNETMM_WIRE_F_KEYED ||
+        region->key != rx->header.offset ||
+        region->space != core->eps[rel->ep].space ||
+        rx->header.remote > region->length ||
+        rx->len > region->length - rx->header.remote ||
+        !(region->rights & UNETMM_RIGHT_WRITE)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < rx->place.npieces; i++) {
+        if (!write_piece_ok(region, &rx->place.pieces[i],
+                              rx->header.remote)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The end of a message, and one of the four; or the bytes to follow. */
+static bool write_header_ok(const struct unetmm_frame *f)
+{
+    uint32_t use = f->flags & (UNETMM_WIRE_F_NOTIFY | UNETMM_WIRE_F_COUNT |
+                               UNETMM_WIRE_F_IMM | UNETMM_WIRE_F_ACK);
+
+    if (!(f->flags & UNETMM_WIRE_F_LAST)) {
+        return !use && f->imm <= UNETMM_MAX_MESSAGE;
+    }
+    return use ? !(use & (use - 1)) : !f->imm;
+}
+
+/* The end of a WRITE has room for an acknowledgement, if `imm` is not used. */
+static bool write_has_room(const struct unetmm_frame *f, uint8_t peer_takes)
+{
+    return peer_takes & UNETMM_CHANNEL_F_ACK_WRITE &&
+           f->flags & UNETMM_WIRE_F_LAST &&
+           !(f->flags & (UNETMM_WIRE_F_NOTIFY | UNETMM_WIRE_F_COUNT |
+                         UNETMM_WIRE_F_IMM));
+}
+
+static void write_fill(const UnetmmRelMsg *m, struct unetmm_frame *f,
+                       uint32_t at, uint32_t bytes)
+{
+    unetmm_rel_fill_target(m, f, at);
+    if (at + bytes != m->len) {
+        f->imm = m->len - at - bytes;
+        return;
+    }
+    f->flags |= UNETMM_WIRE_F_LAST;
+    if (m->flags & UNETMM_SQE_F_NOTIFY) {
+        f->flags |= UNETMM_WIRE_F_NOTIFY;
+        f->imm = m->imm;
+    } else if (m->flags & UNETMM_SQE_F_COUNT) {
+        f->flags |= UNETMM_WIRE_F_COUNT;
+        f->imm = m->imm;
+    } else if (m->flags & UNETMM_SQE_F_IMM) {
+        f->flags |= UNETMM_WIRE_F_IMM;
+        f->imm = m->imm;
     }
 }
 
 const UnetmmRelOp unetmm_rel_op_write = {
+    .kind[0] = {
+        .sqe = { .flags = UNETMM_SQE_F_INLINE | UNETMM_SQE_F_QUIET |
+                          UNETMM_SQE_F_NOTIFY | UNETMM_SQE_F_COUNT |
+                          UNETMM_SQE_F_IMM | UNETMM_SQE_F_KEYED,
+                 .one_sided = true },
+        .opcode = UNETMM_WIRE_WRITE, .gathers = true, .fill = write_fill,
+    },
+    .header = { .with = UNETMM_WITH_RELIABLE,
+                .flags = UNETMM_WIRE_F_PAYLOAD_CRC | UNETMM_WIRE_F_LAST |
+                         UNETMM_WIRE_F_ASK | UNETMM_WIRE_F_NOTIFY |
+                         UNETMM_WIRE_F_COUNT | UNETMM_WIRE_F_IMM |
+                         UNETMM_WIRE_F_KEYED | UNETMM_WIRE_F_ACK,
+                .psn = true, .offset = true, .remote = true, .handle = true,
+                .imm = true, .len = true, .ok = write_header_ok },
+    .along = offsetof(struct unetmm_frame, imm),
+    .has_room = write_has_room,
+    .header_is_enough = true,
     .take = write_take,
     .early = write_early,
     .landed = write_landed,
+    .may_go_on = write_may_go_on,
+    .landing_ok = write_landing_ok,
 };
