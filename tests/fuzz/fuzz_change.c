@@ -16,6 +16,7 @@
 #define STREAM_MOST 200000
 #define FIELDS_MOST 16384
 #define PACKET_MOST 24
+#define RELS_MOST   64
 
 bool fuzz_loaded;
 static GByteArray *earlier;     /* an earlier state, to take parts from */
@@ -26,6 +27,7 @@ static GByteArray *earlier;     /* an earlier state, to take parts from */
 static uint32_t fields[FIELDS_MOST];    /* offsets in the stream */
 static unsigned nfields;
 static bool all_fields;         /* or without those of large, equal tables */
+static unsigned rels[RELS_MOST], nrels; /* the first of reliable channels */
 static unsigned packet;                 /* the first of one on its way, or 0 */
 
 static void note_field(void *opaque, const UnetmmValue *value)
@@ -34,6 +36,10 @@ static void note_field(void *opaque, const UnetmmValue *value)
         (!all_fields && (strstr(value->path, ".counter[") ||
                          g_str_has_prefix(value->path, "miss[")))) {
         return;
+    }
+    if (!all_fields && nrels < RELS_MOST && strstr(value->path, ".rel[") &&
+        g_str_has_suffix(value->path, "].slot")) {
+        rels[nrels++] = nfields;
     }
     /* The values of one packet among thousands: chance would not meet them. */
     if (g_str_has_suffix(value->path, ".send.psn")) {
@@ -50,7 +56,9 @@ static uint32_t where(const GByteArray *s, FuzzIn *in, uint8_t how)
     uint16_t at = fuzz_u16(in);
 
     /* The last are the rarest: packets on their way through the card. */
-    if (how & 0x20 && packet) {
+    if (how & 0x10 && nrels) {
+        at = rels[(at >> 8) % nrels] + (at & 0xff);
+    } else if (how & 0x20 && packet) {
         at = packet + at % PACKET_MOST;
     } else if (how & 0x40) {
         at = nfields - 1 - at % nfields;
@@ -139,7 +147,7 @@ static GByteArray *save(FuzzCard *c)
 {
     GByteArray *saved;
 
-    nfields = packet = 0;
+    nfields = nrels = packet = 0;
     unetmm_core_observe(&c->h.core, &fields_observer);
     saved = unetmm_core_save(&c->h.core);
     unetmm_core_observe(&c->h.core, NULL);

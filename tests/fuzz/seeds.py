@@ -837,6 +837,7 @@ PINNED, REDIRECT, KTLB, UTLB, SHADOW_RNR, ODP_RNR, TLB_RNR, ODP_REDIRECT, BACKUP
     range(1, 10)
 KERNEL, ETHERNET, ETHERNET_BACKUP = range(10, 13)
 TO_PAIR, TO_PEER, TO_LOCAL, TO_WIRE = range(4)
+U32_MAX = 0xffffffff
 # Of post_operation()
 W_SEND, W_WRITE, W_READ, W_ADD, W_SWAP, W_FENCE = range(6)
 W_INLINE, W_QUIET, W_NOTIFY, W_COUNT, W_KEYED, W_IMM, W_MORE = (
@@ -922,7 +923,7 @@ def whole_ethernet(how, n, content=b""):
 
 def whole_away(ep):
     """Three pages leave the endpoint's space."""
-    space = {1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 7: 2, 8: 6, 9: 6}[ep]
+    space = {7: 2, 8: 6, 9: 6, 11: 6, 12: 6}.get(ep, ep)
     return b"".join(whole_pages(space, page) for page in (0, 1, 2))
 
 
@@ -1089,6 +1090,18 @@ def whole_seldom(go_on):
             whole_peer(ep, P_WRITE, 0, LAST | ASK, 300, 5) + go_on + refuse +
             whole_move(ep, 0, 0x81) + go_on + whole_move(ep, 1, 1) + refuse +
             whole_move(ep, 2, 1) + go_on for ep in (1, 4, 3))
+    for ep, n in ((1, 5), (7, 5), (5, 5), (2, 17), (8, 17)):
+        full = whole_post(ep, W_FENCE, TO_PAIR) * n + go_on
+        yield f"halves-queue-full-{ep}", (
+            buffers[ep] + whole_halves(ep, full) + go_on + bytes([0, ep, 8]) + go_on +
+            whole_away(ep) + whole_halves(ep, whole_answers() + full) + go_on +
+            bytes([0, ep, 8]) + go_on)
+    for size in (300, 2000):
+        yield f"crossing-{size}", b"".join(
+            (bytes([0, ep, 0, 0]) + vaddr(3800) + length(3000) + b"\x05") * 2 + go_on +
+            whole_peer(ep, DATAGRAM, size=size) + whole_time(wait) + whole_away(ep) + go_on +
+            whole_ethernet(ep, size % 256, bytes([8, 2])) + whole_away(ep) + go_on
+            for ep in (1, 3, 4, 9, 11, 12) for wait in (0, 300, 600))
     yield "overlaps", b"".join(
         whole_peer(ep, P_WRITE, 0x80, LAST | ASK, size, at)[:-1] + b"\x01" + bytes([at]) +
         whole_peer(ep, P_WRITE, 0, LAST | ASK | 0x10, where=under) + go_on
@@ -1119,22 +1132,23 @@ def whole_seldom(go_on):
 def whole_landing_seeds():
     """On a card whose pages take time: the end comes in between."""
     for ep in (1, 2, 5, 6, 7):
-        opens = whole_buffers(ep, 0) + whole_answers() + whole_time(3000) + whole_answers()
+        opens = (bytes([0, ep, 0, 0]) + vaddr(3800) + length(3000) + b"\x05" +
+                 whole_answers() + whole_time(3000) + whole_answers())
         yield f"landing-read-{ep}", b"".join(
-            opens + whole_post(ep, W_READ, TO_PEER, 10, 900) + whole_time(4000) +
+            opens + whole_post(ep, W_READ, TO_PEER, 3900, 765) + whole_time(4000) +
             whole_answers() + whole_peer(ep, ANSWER, 0, 0, 765) + whole_time(wait) + end +
             whole_time(5000) + whole_answers()
             for wait in (0, 300) for end in (
                 whole_away(ep), whole_object(2, ep, 1), b"\x0d", whole_refuse(0, 7)))
         yield f"landing-write-{ep}", b"".join(
-            opens + whole_peer(ep, P_WRITE, 0, LAST | ASK | 0x10, where=5) +
+            opens + whole_peer(ep, P_WRITE, 0, LAST | ASK | 0x10, where=25) +
             whole_time(wait) + end + whole_time(5000) + whole_answers()
             for wait in (0, 300) for end in (
-                whole_away(ep), whole_move(ep, 0, 0x81) + b"\x0d",
-                whole_move(ep, 0, 0x81) + whole_object(3, ep - 1 or 9, 1) +
+                whole_away(ep), whole_move(ep, 0, 0xff) + b"\x0d",
+                whole_move(ep, 0, 0xff) + whole_object(3, ep - 1 or 9, 1) +
                 whole_object(3, ep - 1 or 9, 0), whole_refuse(0, 7)))
         yield f"landing-served-{ep}", b"".join(
-            opens + whole_peer(ep, P_READ, 100, ASK, where=1) * 2 + whole_time(wait) + end +
+            opens + whole_peer(ep, P_READ, 100, ASK, where=24) * 2 + whole_time(wait) + end +
             whole_time(5000) + whole_answers()
             for wait in (0, 300) for end in (
                 whole_away(ep), whole_object(3, ep - 1 or 9, 1) +
@@ -1145,6 +1159,35 @@ def whole_landing_seeds():
             for wait in (0, 300) for end in (
                 whole_away(ep), b"\x0d", whole_refuse(0, 7), whole_object(2, ep, 1) +
                 whole_object(2, ep, 0)))
+
+
+def whole_changed(change):
+    return b"\x8d\x01" + change
+
+
+def whole_changes():
+    """Saved states with one value changed: of a channel, or of a packet."""
+    opens = b"".join(whole_buffers(ep, 0) for ep in (1, 2, 6, 7)) + whole_answers()
+    for ep in (1, 2, 6, 7):
+        work = (
+            whole_post(ep, W_WRITE, TO_PEER, 0, 2500) + whole_post(ep, W_READ, TO_PEER) +
+            whole_post(ep, W_SEND, TO_PEER, 0, 20, W_INLINE) + whole_time(900) +
+            whole_post(ep, W_ADD, TO_PEER) + whole_peer(ep, SEND, 0x48, ASK | 0x10) +
+            whole_peer(ep, P_READ, 100, ASK, where=1) + whole_answers())
+        for value in (1, U32_MAX):
+            yield f"changed-channel-{ep}-{value:x}", opens + work + b"".join(
+                whole_changed(b"\x13" + bytes([at, 2 * ep - 1 - at % 2]) + b"\x80" +
+                              u32(value)) for at in range(90))
+    for name, again in (
+            ("send", whole_post(1, W_SEND, TO_WIRE, 0, 3000)),
+            ("inline", whole_post(3, W_SEND, TO_WIRE, 0, 20, W_INLINE)),
+            ("channel", whole_post(6, W_SEND, TO_PEER, 0, 3000) + whole_answers()),
+            ("answer", whole_peer(1, P_READ, 100, ASK, where=1)),
+            ("atomic", whole_peer(1, P_ATOMIC, 0, ASK | 1, where=8)),
+            ("frame", whole_frame(KERNEL, 3, 900))):
+        yield "changed-packet-" + name, whole_world(wire(0, 1)) + opens + b"".join(
+            again + whole_changed(stream_packet(n, value)) + whole_time(60)
+            for n in range(24) for value in (0, 1, 5000))
 
 
 def whole():
@@ -1236,8 +1279,8 @@ def whole():
             for ep in (2, 5, 6) for opcode in (SEND, P_WRITE)
             for kind, n in ((3, ep - 1), (2, ep), (1, ep), (0, ep)))
     for name, content in (*whole_fills(), *whole_seldom(go_on)):
-        yield name, "roomy", content
-    for name, content in whole_landing_seeds():
+        yield name, "slow" if name.startswith("crossing") else "roomy", content
+    for name, content in (*whole_landing_seeds(), *whole_changes()):
         yield name, "slow", content
     yield "absent-frames", "roomy", b"".join(
         whole_buffers(ep, 0) * 2 + whole_away(6) + whole_ethernet(ep, 90, bytes([8, 2])) +
