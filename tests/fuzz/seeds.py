@@ -1048,7 +1048,8 @@ def whole_fills():
     unread = b"".join(
         whole_away(ep) + b"".join(whole_buffers(ep, page) for page in range(6))
         for ep in (6, 7, 8, 5))
-    for name, step in (("move", b"\x0d"), ("change", b"\x8d\x01\x43\x20\0\x80" + u32(3)),
+    closes = b"".join(whole_object(kind, ep, 1) for ep in (2, 8) for kind in (1, 2))
+    for name, step in (("move", b"\x0d"), ("close", closes), ("change", b"\x8d\x01\x43\x20\0\x80" + u32(3)),
                        ("again", b"")):
         slots = b"".join(
             whole_away(ep) + whole_halves(ep, b"") + whole_peer(
@@ -1090,6 +1091,37 @@ def whole_seldom(go_on):
             whole_peer(ep, P_WRITE, 0, LAST | ASK, 300, 5) + go_on + refuse +
             whole_move(ep, 0, 0x81) + go_on + whole_move(ep, 1, 1) + refuse +
             whole_move(ep, 2, 1) + go_on for ep in (1, 4, 3))
+    told = buffers[2] + b"".join(
+        whole_away(2) + whole_halves(2, b"") + whole_peer(2, P_WRITE, 0, LAST | ASK | 0x10)
+        for _ in range(2)) + whole_answers(0x0f) * 3
+    yield "slots-closed", told + whole_object(1, 2, 1) + whole_object(2, 2, 1) + b"".join(
+        bytes([7, 0, 0xcf, n]) for n in range(24))
+    yield "backup-turns", (
+        whole_away(6) + whole_peer(9, DATAGRAM, size=200) + whole_buffers(9) * 2 +
+        whole_answers() * 2 + bytes([0, 9, 8])) * 4 + b"".join(
+            whole_arm(7, n) + u16(size) for n, size in (
+                (0, 16), (8, 500), (1, 900), (2, 900), (3, 900), (4, 900))) + (
+                    whole_away(6) + whole_peer(9, DATAGRAM, size=200) * 8 +
+                    whole_buffers(9) * 6 + whole_answers() * 4 + b"\x0d" +
+                    bytes([0, 9, 8]) + go_on)
+    yield "backup-queue-full", whole_away(6) + whole_peer(9, DATAGRAM, size=200) * 5 + (
+        whole_buffers(9) * 7 + whole_answers() * 4 + whole_peer(9, DATAGRAM, size=20) * 2 +
+        bytes([0, 9, 8]) + go_on)
+    for ep in (1, 4):
+        writes = b"".join(
+            whole_peer(ep, P_WRITE, 0, LAST | ASK, 300, at) for at in (5, 10)) + go_on
+        yield f"back-{ep}", b"".join(
+            writes + whole_move(ep, 0, 0x81) + whole_move(ep, 1, 1) + writes +
+            whole_refuse(after) + whole_move(ep, 2, 1) + go_on + whole_move(ep, 3, 1)
+            for after in range(6)) + writes + whole_move(ep, 0, 0x81) + whole_move(ep, 3, 1)
+    yield "second-segment", b"".join(
+        whole_post(ep, W_READ, TO_PEER, 0, 902, W_MORE, 0x70) + go_on +
+        whole_peer(ep, ANSWER, 0, 0x10) + go_on + whole_peer(ep, ANSWER, 0, 0, 15) + go_on
+        for ep in (1, 2, 4, 7))
+    yield "asked-again", b"".join(
+        whole_away(ep) + whole_post(ep, W_WRITE, TO_PEER, 4096 * n, 300) +
+        whole_answers(0x53) + whole_time(500)
+        for n in range(8) for ep in (2, 7, 3)) + go_on
     for ep, n in ((1, 5), (7, 5), (5, 5), (2, 17), (8, 17)):
         full = whole_post(ep, W_FENCE, TO_PAIR) * n + go_on
         yield f"halves-queue-full-{ep}", (
@@ -1264,6 +1296,9 @@ def whole():
             whole_time(400) + whole_pages(space, 0, how) + go_on
             for op, to in ((W_SEND, TO_PAIR), (W_SEND, TO_PEER), (W_READ, TO_PAIR))
             for how in (0x20, 0xe0, 0x50))
+    yield "evictions", "direct", b"".join(
+        whole_post(ep, W_WRITE, TO_PEER, 4096 * page, 100) + whole_answers(how)
+        for how in (0x41, 0x40, 0x4f) for page in range(10) for ep in (2, 7))
     for card in ("slow", "slow-tiny"):
         yield "landing-" + card, card, b"".join(
             b"".join(whole_buffers(ep, page) for page in (0, 3, 6)) + go_on * 2 +
