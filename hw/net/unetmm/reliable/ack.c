@@ -90,7 +90,7 @@ void unetmm_rel_ack_now(UnetmmCore *core, UnetmmRel *rel)
     }
 }
 
-/* Those for which there is no room now are still owed. */
+/* Acknowledgements for which there is no room now stay owed. */
 void unetmm_rel_flush_acks(UnetmmCore *core)
 {
     uint32_t n = core->params.reliable;

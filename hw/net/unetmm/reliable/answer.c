@@ -20,7 +20,7 @@ static UnetmmRelAsk *answer_pick(UnetmmRel *rel)
     return &rel->answers.asks[psn % UNETMM_REL_WINDOW];
 }
 
-/* Where the requested bytes are.  0: not readable, or not now. */
+/* Finds the requested bytes.  0: they cannot be read, or not now. */
 static uint8_t answer_segs(const UnetmmCore *core, const UnetmmEp *ep,
                            const UnetmmTarget *target, struct unetmm_seg *segs)
 {
@@ -75,13 +75,13 @@ void unetmm_rel_load_answer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     t->desc.len = ask->target.len;
     t->desc.nsegs = answer_segs(core, ep, &t->target, t->desc.segs);
     if (!t->desc.nsegs) {
-        /* This is found out before the first page. */
+        /* answer_may_read() finds this out before the first page. */
         t->desc.nsegs = 1;
         t->desc.segs[0].len = t->desc.len;
     }
 }
 
-/* Has nothing changed since it was looked at first? */
+/* Are the bytes still where they were when the gathering began? */
 static bool answer_may_read(const UnetmmCore *core, const UnetmmEp *ep,
                             const UnetmmTransfer *t)
 {
@@ -119,7 +119,7 @@ static void answer_transmit(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t)
     unetmm_rel_emit(core, ep, t);
 }
 
-/* It has gone, or (its status) could not be gathered. */
+/* The answer has gone out, or (its status) could not be gathered. */
 static void answer_complete(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t)
 {
     uint8_t status = t->needless ? UNETMM_ST_OK : t->status;

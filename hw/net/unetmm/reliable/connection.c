@@ -60,7 +60,7 @@ void unetmm_rel_no_ack(UnetmmCore *core, UnetmmRel *rel)
     *word &= ~bit;
 }
 
-/* All of a header but the opcode's own members.  Host byte order. */
+/* Fills a header but for the opcode's members.  Host byte order. */
 void unetmm_rel_header(UnetmmCore *core, const UnetmmRel *rel,
                        struct unetmm_frame *f, uint8_t opcode)
 {
@@ -106,7 +106,7 @@ void unetmm_rel_owe_answer(UnetmmRel *rel, uint32_t psn, bool atomic,
 {
     UnetmmRelAsk *ask = &rel->answers.asks[psn % UNETMM_REL_WINDOW];
 
-    /* Whatever was owed for this place is a window old. */
+    /* An older answer of this place would be a window old. */
     *ask = (UnetmmRelAsk) { .psn = psn, .atomic = atomic };
     if (target) {
         ask->target = *target;

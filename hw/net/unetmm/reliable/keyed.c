@@ -32,7 +32,7 @@ static const UnetmmRegion *keyed_region(const UnetmmCore *core,
     return region && region->flags & UNETMM_REGION_F_KEYED ? region : NULL;
 }
 
-/* Packets of its operation behind it; 0: also if it is not cut as it must. */
+/* Packets of the operation that follow; 0: also if they are cut wrongly. */
 static uint32_t keyed_behind(const UnetmmRel *rel,
                              const struct unetmm_frame *f)
 {
@@ -48,7 +48,7 @@ static uint32_t keyed_behind(const UnetmmRel *rel,
     return bytes == rel->mtu && n <= UNETMM_MAX_MESSAGE / rel->mtu ? n : 0;
 }
 
-/* Is it the rest of an operation whose key has been counted? */
+/* Is the packet the rest of an operation whose key has been counted? */
 static bool keyed_counted(UnetmmRel *rel, const struct unetmm_frame *f)
 {
     const UnetmmRelAsk last = rel->guess;
@@ -83,7 +83,7 @@ UnetmmRelTake unetmm_rel_keyed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     const UnetmmRegion *region;
 
     if (again && f->opcode != UNETMM_WIRE_READ) {
-        /* Nothing is done with its region any more. */
+        /* A repeated WRITE or ATOMIC does not touch its region. */
         return UNETMM_REL_TAKEN;
     }
     if (!again && rel->rx.wrong & unetmm_rel_bit(f->psn)) {

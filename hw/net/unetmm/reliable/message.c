@@ -28,7 +28,7 @@ UnetmmPosted unetmm_rel_post(UnetmmCore *core, UnetmmEp *ep,
     UnetmmRelMsg *m;
 
     if (rel->state != UNETMM_REL_OPEN) {
-        /* In order, also then. */
+        /* Also the sends of a failed channel complete in their order. */
         return rel->msgs.first == rel->msgs.end ? UNETMM_POST_FAILED :
                UNETMM_POST_FULL;
     }
@@ -145,7 +145,7 @@ uint32_t unetmm_rel_packet_len(UnetmmRel *rel, uint32_t psn)
            m->operands;
 }
 
-/* Does the peer still need it?  It may have been acknowledged since. */
+/* Does the peer still need the packet? */
 bool unetmm_rel_wanted(const UnetmmRel *rel, uint32_t psn)
 {
     return rel->state == UNETMM_REL_OPEN &&

@@ -11,7 +11,7 @@ static void rel_region_error(UnetmmCore *core, UnetmmRel *rel, uint32_t psn)
 {
     if (psn == rel->rx.nxt && (rel->rx.landed ||
                                (rel->share.unlanded & unetmm_rel_bit(psn)))) {
-        /* It is in a slot, of which the driver will say the same. */
+        /* The packet is in a slot, which the driver will give up as well. */
         return;
     }
     if (psn == rel->rx.nxt) {
@@ -22,7 +22,7 @@ static void rel_region_error(UnetmmCore *core, UnetmmRel *rel, uint32_t psn)
     } else if (unetmm_recvwin_again(&rel->rx, psn)) {
         unetmm_rel_reject_late(core, rel, psn, UNETMM_WHY_MEMORY);
     }
-    /* Else it is early: it asks again at its turn. */
+    /* Else the packet is early: it asks again at its turn. */
 }
 
 /* The page of a buffer in which a message arrives will never be there. */

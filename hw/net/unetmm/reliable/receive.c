@@ -44,7 +44,7 @@ static UnetmmRelTake rel_turn(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_rejected);
         unetmm_rel_owe_ack(core, rel);
     } else if (take == UNETMM_REL_ASIDE) {
-        /* It need not be sent again. */
+        /* The acknowledgement keeps the peer from sending it again. */
         unetmm_rel_owe_ack(core, rel);
     }
     return take;
@@ -66,7 +66,7 @@ static UnetmmRelTake rel_turn_kept(UnetmmCore *core, UnetmmEp *ep,
     unetmm_charge(core, 0, f.len);
     take = rel_turn(core, ep, rel, &f, frame + sizeof(f));
     if (take == UNETMM_REL_REFUSED) {
-        /* It was promised to the peer, so it stays until it fits. */
+        /* The peer sends a kept packet no more: the card keeps it. */
         q->frame = frame;
         return take;
     }
@@ -146,7 +146,7 @@ static void rel_expected(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     }
 }
 
-/* It was taken before: requests may have to be answered once more. */
+/* A packet comes again: requests may have to be answered once more. */
 static void rel_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                       const struct unetmm_frame *f)
 {
@@ -363,7 +363,7 @@ static bool rel_ready(UnetmmEp *ep, const UnetmmRel *rel)
 {
     switch (rel->rx.refused) {
     case UNETMM_REL_WANT_HEAD:
-        /* One that does not ask any more asks for the packet when it comes. */
+        /* A head that asks no more asks again when the packet comes. */
         return unetmm_heads_settled(ep);
     case UNETMM_REL_WANT_PAGE:
         return !unetmm_rel_asks(rel, UNETMM_REL_FAULT_ARRIVE);

@@ -14,7 +14,7 @@
 
 static void msg_data_save(UnetmmStream *st, UnetmmRelMsg *m)
 {
-    uint64_t total = 0;
+    uint64_t total;
 
     if (m->flags & UNETMM_SQE_F_INLINE) {
         if (m->len > UNETMM_MAX_INLINE) {
@@ -24,18 +24,7 @@ static void msg_data_save(UnetmmStream *st, UnetmmRelMsg *m)
         unetmm_stream_bytes(st, m->data, MAX(m->len, m->operands), "data");
         return;
     }
-    m->nsegs = unetmm_stream_choice(st, m->nsegs, UNETMM_MAX_SEGS + 1, "nsegs");
-    for (unsigned i = 0; i < m->nsegs; i++) {
-        unetmm_stream_enter(st, "segs", i);
-        unetmm_stream_u64(st, &m->segs[i].addr, "addr");
-        unetmm_stream_u32(st, &m->segs[i].len, "len");
-        unetmm_stream_leave(st);
-        total += m->segs[i].len;
-        if (m->segs[i].len &&
-            m->segs[i].addr > UINT64_MAX - (m->segs[i].len - 1)) {
-            unetmm_stream_refuse(st, "a segment wraps round");
-        }
-    }
+    m->nsegs = unetmm_send_save_segs(st, m->segs, m->nsegs, &total);
     if (total != m->len) {
         unetmm_stream_refuse(st, "a message and its segments do not agree");
     }
@@ -168,7 +157,7 @@ static bool msgs_tile(UnetmmRel *rel)
         if (m->ended || !m->started) {
             continue;
         }
-        /* Of the first, some are over; all, if more of it is to follow. */
+        /* Some packets of the first message may be over. */
         if (psn != tx->una || psn - m->first_psn > n ||
             (psn - m->first_psn == n && m->sent == m->len)) {
             if (!msgs_gap(tx, psn, m->first_psn)) {
@@ -179,7 +168,7 @@ static bool msgs_tile(UnetmmRel *rel)
         if (!msg_tiles(rel, m, i, m->first_psn + n, &psn)) {
             return false;
         }
-        /* Where its next packet begins follows from that one's number. */
+        /* The next packet's number says where in the message it begins. */
         if (m->sent != m->len && psn != tx->nxt) {
             return false;
         }
@@ -269,7 +258,7 @@ static void kept_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel,
     unetmm_stream_bytes(st, unetmm_frame_at(q->frame, sizeof(*f), f->len),
                         f->len, "payload");
     if (unetmm_stream_reads(st)) {
-        /* All that is looked at of it, and was not saved. */
+        /* The members that are used, and were not saved. */
         f->opcode = UNETMM_WIRE_SEND;
         q->bytes = sizeof(*f) + f->len;
     }
@@ -308,7 +297,7 @@ static bool rx_parts_ok(const UnetmmRelIn *in)
     return room >= in->len;
 }
 
-/* One that has its buffer, and not all its bytes. */
+/* A message that has its buffer, and not all its bytes. */
 static bool rx_begun_ok(const UnetmmEp *ep, const UnetmmRel *rel)
 {
     if (!rel->in.len) {
@@ -611,7 +600,7 @@ static void rels_read(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
         unetmm_stream_leave(st);
     }
     if (ep->rel_awake ? ep->rel_awake->next : ep->rels) {
-        /* They end with the endpoint, as all does that is refused. */
+        /* These channels end with the endpoint: the stream is refused. */
         unetmm_stream_refuse(st, "endpoint %u has reliable channels of which "
                              "nothing is said", ep->id);
     }

@@ -21,7 +21,7 @@ static bool early_range_ok(const struct unetmm_frame *f)
            f->remote <= UINT64_MAX - (f->len - 1);
 }
 
-/* One by key has an offset when it is kept. */
+/* A packet by key has an offset by the time it is kept. */
 static bool early_ok(const UnetmmCore *core, const struct unetmm_frame *f)
 {
     return unetmm_wire_op(core, f->opcode) &&
@@ -113,7 +113,7 @@ bool unetmm_rel_landing_ok(UnetmmCore *core, UnetmmRel *rel)
 
 /* ---- A packet on its way out -------------------------------------------- */
 
-/* Its segments have as many bytes as are left of it. */
+/* The segments have as many bytes as the packet still needs. */
 static bool packet_segments_ok(const UnetmmTransfer *tx)
 {
     const UnetmmDescriptor *d = &tx->desc;
@@ -175,6 +175,7 @@ void unetmm_rel_save_packet(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 {
     UnetmmTransfer *tx = &ep->tx;
     UnetmmDescriptor *d = &tx->desc;
+    uint64_t total;
 
     d->channel = tx->rel->channel;
     unetmm_stream_u32(st, &tx->psn, "psn");
@@ -189,18 +190,7 @@ void unetmm_rel_save_packet(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
     tx->done = unetmm_stream_choice(st, tx->done, d->len + 1, "done");
     unetmm_stream_u32(st, &tx->seg_off, "seg_off");
     tx->seg = unetmm_stream_choice(st, tx->seg, UNETMM_MAX_SEGS, "seg");
-    d->nsegs = unetmm_stream_choice(st, d->nsegs, UNETMM_MAX_SEGS + 1,
-                                     "nsegs");
-    for (unsigned i = 0; i < d->nsegs; i++) {
-        unetmm_stream_enter(st, "segs", i);
-        unetmm_stream_u64(st, &d->segs[i].addr, "addr");
-        unetmm_stream_u32(st, &d->segs[i].len, "len");
-        unetmm_stream_leave(st);
-        if (d->segs[i].len &&
-            d->segs[i].addr > UINT64_MAX - (d->segs[i].len - 1)) {
-            unetmm_stream_refuse(st, "a segment wraps round");
-        }
-    }
+    d->nsegs = unetmm_send_save_segs(st, d->segs, d->nsegs, &total);
     if (!st->wrong && !packet_ok(tx)) {
         unetmm_stream_refuse(st, "endpoint %u sends a packet that it cannot",
                              ep->id);

@@ -163,7 +163,7 @@ void unetmm_sendwin_set_aside(UnetmmSendWindow *w)
 
 bool unetmm_sendwin_can_refuse(const UnetmmSendWindow *w)
 {
-    /* Of the same pause, or of packets that do not fly: no news. */
+    /* A refusal of the same pause, or without packets, is no news. */
     return !w->paused && w->una != w->nxt &&
            !(w->refusals && (w->lost & unetmm_rel_bit(w->una)));
 }
@@ -215,7 +215,7 @@ void unetmm_sendwin_answered(UnetmmSendWindow *w, uint32_t psn)
     w->unplaced &= over;
     w->lost &= over;
     sendwin_later(&w->answered_stamp, stamp);
-    /* It may have been acknowledged long ago, and have gone again since. */
+    /* The request may have gone again since it was acknowledged. */
     sendwin_later(&w->acked_stamp, stamp);
     unetmm_sendwin_rewound(w);
 }

@@ -43,7 +43,7 @@ static void rel_expired(UnetmmCore *core, UnetmmRel *rel)
         unetmm_count(core, ep, UNETMM_C_rel_timeouts, 1);
         trace_unetmm_rel_timeout(ep->id, rel->channel, tx->una, tx->retries);
     }
-    /* Else packet una has not been sent again yet: nothing can be missed. */
+    /* A lost packet that waits for its turn cannot time out. */
     unetmm_rel_arm(core, rel);
     unetmm_rel_wake(ep, rel);
     unetmm_engine_queue(core, ep);

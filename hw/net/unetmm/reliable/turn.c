@@ -110,7 +110,7 @@ static bool unasked_cqe(const UnetmmCore *core, UnetmmEp *ep,
     return true;
 }
 
-/* It has been said: the windows of the import go. */
+/* A failed update was reported: the windows of its import go. */
 static void unasked_said(UnetmmCore *core, UnetmmEp *ep, const UnetmmRelMsg *m)
 {
     UnetmmImport *import = unasked_import(core, ep, m);

@@ -10,25 +10,32 @@
 #include "../port/port.h"
 #include "send.h"
 
-static void segments_save(UnetmmStream *st, UnetmmTransfer *tx)
+uint8_t unetmm_send_save_segs(UnetmmStream *st, struct unetmm_seg *segs,
+                              uint8_t n, uint64_t *total)
 {
-    UnetmmDescriptor *d = &tx->desc;
-    uint64_t before = 0, total = 0;
-
-    d->nsegs = unetmm_stream_choice(st, d->nsegs, UNETMM_MAX_SEGS + 1,
-                                     "nsegs");
-    for (unsigned i = 0; i < d->nsegs; i++) {
-        struct unetmm_seg *seg = &d->segs[i];
-
-        unetmm_stream_enter(st, "segs", i);
+    *total = 0;
+    n = unetmm_stream_choice(st, n, UNETMM_MAX_SEGS + 1, "nsegs");
+    for (struct unetmm_seg *seg = segs; seg < segs + n; seg++) {
+        unetmm_stream_enter(st, "segs", seg - segs);
         unetmm_stream_u64(st, &seg->addr, "addr");
         unetmm_stream_u32(st, &seg->len, "len");
         unetmm_stream_leave(st);
         if (seg->len && seg->addr > UINT64_MAX - (seg->len - 1)) {
             unetmm_stream_refuse(st, "a segment wraps round");
         }
-        before += i < tx->seg ? seg->len : 0;
-        total += seg->len;
+        *total += seg->len;
+    }
+    return n;
+}
+
+static void segments_save(UnetmmStream *st, UnetmmTransfer *tx)
+{
+    UnetmmDescriptor *d = &tx->desc;
+    uint64_t before = 0, total;
+
+    d->nsegs = unetmm_send_save_segs(st, d->segs, d->nsegs, &total);
+    for (unsigned i = 0; i < MIN(tx->seg, d->nsegs); i++) {
+        before += d->segs[i].len;
     }
     if (d->flags & UNETMM_SQE_F_INLINE) {
         if (d->nsegs || tx->seg || tx->seg_off || tx->done != d->len ||

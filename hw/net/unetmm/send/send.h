@@ -75,6 +75,9 @@ static inline void unetmm_send_finish(UnetmmTransfer *tx, uint8_t status)
 
 /* send/save.c */
 void unetmm_send_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
+/* Segments, n of them; returns n, and the sum of their lengths. */
+uint8_t unetmm_send_save_segs(UnetmmStream *st, struct unetmm_seg *segs,
+                              uint8_t n, uint64_t *total);
 /* Bytes of a send's frame, the page that moves; for both kinds of sends. */
 void unetmm_send_save_gathered(UnetmmStream *st, UnetmmCore *core,
                                UnetmmEp *ep);

@@ -8,7 +8,7 @@
 
 #define UNETMM_REL_MAX_BACKOFF  7       /* a wait doubles so often */
 
-/* Does it speak of packets that were sent, and only of these? */
+/* Does the ACK name packets that were sent, and only these? */
 static bool ack_possible(const UnetmmSendWindow *tx,
                          const struct unetmm_frame *f)
 {
@@ -93,7 +93,7 @@ static void ack_rejected(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     unetmm_sendwin_rejected(&rel->tx, f->psn);
 }
 
-/* Is it older than what has been heard already? */
+/* Is the ACK older than the last news? */
 static bool ack_overtaken(const UnetmmSendWindow *tx,
                           const struct unetmm_frame *f)
 {

@@ -85,7 +85,7 @@ uint32_t unetmm_rel_ahead(const UnetmmCore *core, const UnetmmMiss *miss,
 
 /* ---- Received ----------------------------------------------------------- */
 
-/* Where in the message's segments bytes [at, + len) of it are. */
+/* Places bytes [at, + len) of the message in its segments. */
 static void answer_pieces(const UnetmmRelMsg *m, uint32_t at, uint32_t len,
                           UnetmmPlacement *place)
 {
@@ -109,7 +109,7 @@ static void answer_pieces(const UnetmmRelMsg *m, uint32_t at, uint32_t len,
     }
 }
 
-/* Where the answer goes.  False: it is not as long as was asked. */
+/* Places the answer.  False: its length is not the requested one. */
 static bool answer_aim(UnetmmRel *rel, const struct unetmm_frame *f,
                            UnetmmPlacement *place)
 {
@@ -143,7 +143,7 @@ static bool answer_accept(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     return answer_heard(core, ep, rel, f->psn, true);
 }
 
-/* There is no place for it now; it has to be asked for again, not at once. */
+/* The answer has no place now: it is requested again, not at once. */
 static bool answer_unplaced(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                             const struct unetmm_frame *f,
                             enum unetmm_counter why)
@@ -176,7 +176,7 @@ static bool answer_end(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     return true;
 }
 
-/* As if it had been lost on the wire. */
+/* Treats the answer as one that the wire has lost. */
 static bool answer_lost(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                         uint32_t psn, enum unetmm_counter why)
 {

@@ -63,7 +63,7 @@ static UnetmmXlat atomic_execute(UnetmmCore *core, UnetmmEp *ep,
     return UNETMM_XLAT_MISS;
 }
 
-/* The same on a page that has been looked up; MISS: also, it has gone. */
+/* Executes it on a page; MISS: also if the page has gone since. */
 static UnetmmXlat atomic_on_page(UnetmmCore *core, UnetmmEp *ep,
                                  const struct unetmm_frame *f,
                                  const uint8_t *payload, UnetmmPage *page,
@@ -111,7 +111,7 @@ static uint32_t atomic_aim(UnetmmCore *core, const UnetmmEp *ep,
     if (why || *held) {
         return why;
     }
-    /* In one piece, and at a multiple of 8, where it is now. */
+    /* The word must be one piece, at a multiple of 8, where it is now. */
     if (unetmm_region_run(region, target->offset, target->len, addr) <
         target->len || *addr % sizeof(uint64_t)) {
         return UNETMM_WHY_RANGE;

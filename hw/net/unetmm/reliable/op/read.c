@@ -10,7 +10,7 @@
 #include "../../abi/unetmm_host.h"
 #include "../packet.h"
 
-/* Is all of it there, wherever that is?  `more` bytes are said to follow. */
+/* Are all requested bytes present?  `more` bytes are said to follow. */
 static UnetmmXlat read_present(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                uint32_t psn, const UnetmmRegion *region,
                                const UnetmmTarget *target, uint64_t more)
@@ -30,7 +30,7 @@ static UnetmmXlat read_present(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     return result;
 }
 
-/* May it be answered (*why: never), and can it now (*want: for what not)? */
+/* May the request be answered (*why: never), and now (*want: lacks)? */
 static UnetmmXlat read_look(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                             uint32_t psn, const UnetmmTarget *target,
                             uint64_t more, uint32_t *why, UnetmmRelWant *want)
@@ -98,7 +98,7 @@ void unetmm_rel_read_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         unetmm_rel_owe_answer(rel, psn, false, target);
         break;
     case UNETMM_XLAT_MISS:
-        /* It comes again when the pause is over. */
+        /* The request comes again when the pause is over. */
         unetmm_recvwin_tell_refusal(&rel->rx);
         unetmm_rel_owe_ack(core, rel);
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_stale);
@@ -131,7 +131,7 @@ static void read_fill(const UnetmmRelMsg *m, struct unetmm_frame *f,
                       uint32_t at, uint32_t bytes)
 {
     unetmm_rel_fill_target(m, f, at);
-    /* This one is as long as the MTU, if there is another. */
+    /* A request before another one is as long as the MTU. */
     f->imm = UNETMM_PREP(UNETMM_READ_BYTES, bytes) |
              UNETMM_PREP(UNETMM_READ_MORE, (m->len - at - 1) / bytes);
 }

@@ -11,7 +11,7 @@
 #include "../../abi/unetmm_host.h"
 #include "../packet.h"
 
-/* Is it the packet that the message needs next? */
+/* Is the packet the next one of the message? */
 static bool rel_fits(const UnetmmRel *rel, const struct unetmm_frame *f)
 {
     bool last = f->flags & UNETMM_WIRE_F_LAST;
@@ -113,7 +113,7 @@ static void rel_ask_buffer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                    rel_ahead(core, ep, &rel->in, vpn, npages));
 }
 
-/* All pages of the placement are held; or why not. */
+/* Holds all pages of the placement. */
 static UnetmmRelTake rel_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                UnetmmPlacement *place, uint32_t psn)
 {
@@ -204,7 +204,7 @@ static UnetmmRelTake rel_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     return UNETMM_REL_ENDED;
 }
 
-/* It was in a slot of the system buffer: has it been copied? */
+/* The packet was in a slot: has the driver copied it to its place? */
 static UnetmmRelTake rel_copied(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                 const struct unetmm_frame *f)
 {

@@ -41,7 +41,7 @@ static void write_cut(UnetmmPlacement *place, uint64_t addr, uint32_t len)
                                     .from = old.from + skip };
         }
     }
-    /* Those of which nothing is left. */
+    /* Pieces of which nothing is left go. */
     n = 0;
     for (uint32_t i = 0; i < place->npieces; i++) {
         if (place->pieces[i].len) {
@@ -60,7 +60,7 @@ static void write_aim(UnetmmPlacement *place, const UnetmmRegion *region)
 
         p->len = unetmm_region_run(region, all.addr, all.len, &p->addr);
         if (p->len < all.len) {
-            /* Its turn will come. */
+            /* The loop reaches the rest, too. */
             place->pieces[place->npieces++] = (UnetmmPiece) {
                 .addr = all.addr + p->len, .len = all.len - p->len,
                 .from = all.from + p->len,
@@ -69,7 +69,7 @@ static void write_aim(UnetmmPlacement *place, const UnetmmRegion *region)
     }
 }
 
-/* All of the packet but the bytes that later ones have written. */
+/* Places the packet, without bytes that later packets have written. */
 static void write_pieces(UnetmmCore *core, UnetmmEp *ep, const UnetmmRel *rel,
                          const struct unetmm_frame *f,
                          const UnetmmRegion *region, UnetmmPlacement *place)
@@ -114,7 +114,7 @@ typedef enum WritePlace {
     WRITE_NEVER,
 } WritePlace;
 
-/* Its pages are missing, from vpn on: asks, for the pages to follow as well. */
+/* Asks for missing pages from vpn on, and for those that will follow. */
 static void write_ask(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                       const struct unetmm_frame *f,
                       const UnetmmRegion *region, uint64_t vpn,
@@ -130,7 +130,7 @@ static void write_ask(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                    unetmm_space_ahead(core, ep, vpn, npages, addr, run));
 }
 
-/* Something is to be copied there before it: it goes the same way. */
+/* A slot has data for the same page: this packet goes to a slot, too. */
 static WritePlace write_follow(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                const struct unetmm_frame *f,
                                const UnetmmRegion *region,
@@ -202,7 +202,7 @@ static WritePlace write_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 
 /* ---- At its turn -------------------------------------------------------- */
 
-/* Is it the WRITE that has begun, going on where it was? */
+/* Bytes of the WRITE that this packet continues; 0: a new one begins. */
 static uint32_t write_run(const UnetmmRelIn *in, const struct unetmm_frame *f)
 {
     bool same = in->run && f->handle == in->run_next.region &&
@@ -272,7 +272,7 @@ static uint32_t write_counts(const UnetmmCore *core, const UnetmmEp *ep,
            UNETMM_WHY_REGION;
 }
 
-/* All that it is to be counted for can be seen. */
+/* Counts the WRITE, all of which can be seen. */
 static uint32_t write_count_it(UnetmmCore *core, UnetmmEp *ep,
                                const struct unetmm_frame *f)
 {
@@ -317,7 +317,7 @@ static UnetmmRelTake write_imm(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     return UNETMM_REL_TAKEN;
 }
 
-/* It is where it belongs, like all before it. */
+/* The packet's data, and all before it, is in its place. */
 static UnetmmRelTake write_taken(UnetmmCore *core, UnetmmEp *ep,
                                  UnetmmRel *rel, const struct unetmm_frame *f)
 {
@@ -452,7 +452,7 @@ static UnetmmRelTake write_early_landed(UnetmmCore *core, UnetmmEp *ep,
     UnetmmTarget target = unetmm_rel_target(f, f->len);
     const UnetmmRegion *region;
 
-    /* With the last page the region may have gone: nobody waits for it. */
+    /* The region may have been cleared while the last page moved. */
     if (!landed || unetmm_region_check(core, ep, &target, UNETMM_RIGHT_WRITE,
                                        &region)) {
         unetmm_recv_drop(core, ep, landed ? UNETMM_C_drop_revoked : why);
@@ -506,7 +506,7 @@ static bool write_may_go_on(const UnetmmCore *core,
     return region && !unetmm_region_held(region, f->remote, f->len);
 }
 
-/* Is it where that part of the region is? */
+/* Is the piece where that part of the region is? */
 static bool write_piece_ok(const UnetmmRegion *region,
                              const UnetmmPiece *piece, uint64_t remote)
 {
