@@ -168,15 +168,23 @@ def tool(name):
 
 
 def profile(options, name, program):
-    """Runs all inputs of a target; returns the file with the counts."""
+    """Runs all inputs of a target; returns the file with the counts, or None."""
     raw = os.path.join(options.build, f"{name}.profraw")
     inputs = [path for path in (
         os.path.join(INPUTS, "corpus", name), os.path.join(INPUTS, "regress", name),
         os.path.join(options.cache, "kept", name)) if os.path.isdir(path)]
-    with open(os.path.join(options.build, f"{name}.log"), "wb") as log:
-        subprocess.run([program, *inputs], check=True, stdout=log, stderr=log,
-                       env={**os.environ, "LLVM_PROFILE_FILE": raw})
-    return raw
+    path = os.path.join(options.build, f"{name}.log")
+    with open(path, "wb") as log:
+        done = subprocess.run([program, *inputs], check=False, stdout=log, stderr=log,
+                              env={**os.environ, "LLVM_PROFILE_FILE": raw})
+    if not done.returncode:
+        return raw
+    # The program has named each input before it ran it.
+    with open(path, encoding="utf-8", errors="replace") as log:
+        note("\n".join(log.read().splitlines()[-60:]))
+    note(f"fuzz-{name}: FAILED, the whole log is {path}; the last input that it "
+         "names has failed")
+    return None
 
 
 def lines_of(text):
@@ -208,6 +216,8 @@ def show(name, entry):
 def coverage(options, targets):
     """Prints the table, and writes it."""
     raw = [profile(options, name, words[0]) for name, words in targets]
+    if None in raw:
+        return 1
     merged = os.path.join(options.build, "all.profdata")
     subprocess.run([tool("llvm-profdata"), "merge", "-sparse", *raw, "-o", merged],
                    check=True)

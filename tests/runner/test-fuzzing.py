@@ -73,6 +73,20 @@ def a_failure_is_told(directory):
         outcomes(directory)[0][1] == "failed", said
 
 
+def coverage_names_the_input(directory):
+    """An input that fails during a measurement: the program's last lines are shown."""
+    program = os.path.join(directory, "replay")
+    with open(program, "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\necho '# kept/one/an-input'\necho 'stray write'\nexit 1\n")
+    os.chmod(program, 0o755)
+    done = subprocess.run(
+        [sys.executable, FUZZING, "--build", directory, "--cache", directory,
+         "coverage", "one", program], stderr=subprocess.PIPE, text=True, timeout=60,
+        check=False)
+    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+    assert "kept/one/an-input\nstray write" in done.stderr, done.stderr
+
+
 def a_signal_ends_all(directory):
     """Each signal; the inputs of both programs stay."""
     pipe = os.path.join(directory, "pipe")
@@ -91,7 +105,7 @@ def a_signal_ends_all(directory):
     assert kept(directory, "one") == 3
 
 
-TESTS = (inputs_are_kept, a_failure_is_told, a_signal_ends_all)
+TESTS = (inputs_are_kept, a_failure_is_told, coverage_names_the_input, a_signal_ends_all)
 
 
 def main():
