@@ -148,6 +148,12 @@ static bool has_unsent(const struct umfi_ep *ep)
         unetmm_send_pending(ep->port->ep) > 0;
 }
 
+/* EPs that share a port share its slots: half of them are for messages. */
+static bool has_room(const struct umfi_port *port)
+{
+    return unetmm_send_pending(port->ep) < (int)(port->slots / 2);
+}
+
 /*
  * One EP waits for its peer.  The time of all other peers of the domain begins as well:
  * those that have gone then cost a program that closes its EPs one such time in all.
@@ -157,7 +163,7 @@ static void fence_others(struct umfi_domain *domain)
     for (struct umfi_list *i = domain->eps.next; i != &domain->eps; i = i->next) {
         struct umfi_ep *ep = umfi_of(i, struct umfi_ep, in_domain);
 
-        if (!ep->fence && has_unsent(ep)) {
+        if (!ep->fence && has_unsent(ep) && has_room(ep->port)) {
             post_fence(ep);
         }
     }

@@ -3,7 +3,10 @@
  * Both sides of a connection, on a card that is the test: channels that nobody has asked
  * for, and messages of one that had a channel's number before.
  */
+#include "fake_caller.h"
 #include "scene.h"
+
+#include <errno.h>
 
 /* A connector, whose request is on its way. */
 static void open_connector(struct scene *s)
@@ -454,6 +457,105 @@ static void listener_has_closed(void **state)
     close_scene(&s);
 }
 
+static int no_driver(int64_t ns)
+{
+    return -EHOSTUNREACH;
+}
+
+static void end_calls(struct scene *s)
+{
+    pthread_mutex_lock(&s->fabric.lock);
+    assert_int_equal(fake_calls_end(&s->fabric, 1), 0);
+    pthread_mutex_unlock(&s->fabric.lock);
+    fake_calls_wait = false;
+}
+
+/* fi_accept() goes on: its connector's driver has not answered. */
+static void open_calling(struct scene *s)
+{
+    open_requested(s);
+    fake_calls_wait = true;
+    assert_int_equal(fi_accept(s->ep, NULL, 0), 0);
+    assert_int_equal(fi_accept(s->ep, NULL, 0), -FI_ECONNABORTED);
+    assert_int_equal(state_of(s), UMFI_CONNECTING);
+    assert_int_equal(sent, 0);
+}
+
+/* The listener is closed meanwhile: the connector has its answer all the same. */
+static void listener_closes_before_the_answer(void **state)
+{
+    struct scene s;
+
+    open_calling(&s);
+    umfi_cm_unlisten(&s.pep);
+    progress(&s);
+    end_calls(&s);
+    assert_int_equal(sent, 1);
+    assert_int_equal(state_of(&s), UMFI_ACCEPTING);
+    close_channel(s.cm, 0, UNETMM_ST_BAD_CHANNEL);
+    progress(&s);
+    assert_int_equal(events[nevents - 1], FI_CONNECTED);
+    assert_ptr_equal(s.fabric.cm_ports.next, &s.fabric.cm_ports);
+    close_scene(&s);
+}
+
+/* The connector gives up meanwhile: the channel ends, and the acceptor learns of it. */
+static void connector_gives_up(void **state)
+{
+    struct scene s;
+
+    open_calling(&s);
+    close_channel(s.cm, 0, UNETMM_ST_BAD_CHANNEL);
+    progress(&s);
+    assert_int_equal(nevents, 1);
+    end_calls(&s);
+    assert_int_equal(sent, 0);
+    assert_int_equal(nevents, 3);
+    assert_int_equal(events[1], FI_CONNECTED);
+    assert_int_equal(events[2], FI_SHUTDOWN);
+    require_open(&s, 0);
+    close_scene(&s);
+}
+
+/* The acceptor gives up meanwhile, and its port is shared: the channel ends. */
+static void acceptor_gives_up(void **state)
+{
+    struct scene s;
+
+    open_calling(&s);
+    pthread_mutex_lock(&s.fabric.lock);
+    umfi_cm_abandon(umfi_of(s.ep, struct umfi_ep, fid));
+    pthread_mutex_unlock(&s.fabric.lock);
+    assert_int_equal(sent, 1);
+    end_calls(&s);
+    assert_int_equal(sent, 1);
+    assert_int_equal(nevents, 1);
+    require_open(&s, 0);
+    close_scene(&s);
+}
+
+/* No driver of the connector answers: the acceptor learns of it, with its buffers. */
+static void connector_not_there(void **state)
+{
+    struct fi_cq_err_entry error = { 0 };
+    struct fi_cq_msg_entry entry;
+    struct scene s;
+
+    open_requested(&s);
+    silent = no_driver;
+    assert_int_equal(fi_accept(s.ep, NULL, 0), 0);
+    assert_int_equal(nevents, 3);
+    assert_int_equal(events[1], FI_CONNECTED);
+    assert_int_equal(events[2], FI_SHUTDOWN);
+    assert_int_equal(state_of(&s), UMFI_ENDED);
+    assert_int_equal(fi_cq_read(s.cq, &entry, 1), -FI_EAVAIL);
+    assert_int_equal(fi_cq_readerr(s.cq, &error, 0), 1);
+    assert_ptr_equal(error.op_context, &s);
+    assert_int_equal(error.err, FI_ECANCELED);
+    assert_int_equal(sent, 1);
+    close_scene(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -477,6 +579,10 @@ int main(void)
         cmocka_unit_test(connector_is_silent),
         cmocka_unit_test(listener_closes),
         cmocka_unit_test(listener_has_closed),
+        cmocka_unit_test(listener_closes_before_the_answer),
+        cmocka_unit_test(connector_gives_up),
+        cmocka_unit_test(acceptor_gives_up),
+        cmocka_unit_test(connector_not_there),
     };
 
     return cmocka_run_group_tests_name("arrival", tests, NULL, NULL);

@@ -14,6 +14,7 @@
 
 static pthread_t program;           /* the thread that calls the provider */
 static int64_t waited_ms;           /* by it */
+static struct umfi_ep *answering;   /* its card sends all while fi_close() waits */
 static sem_t answered;              /* the silent driver's threads may go on */
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *t);
@@ -44,9 +45,29 @@ static void wait_ms(int ms)
     }
 }
 
+static struct umfi_ep *inside(struct fid_ep *fid)
+{
+    return umfi_of(fid, struct umfi_ep, fid);
+}
+
+/* The card of an endpoint has sent all until its fence. */
+static void complete_fence(const struct umfi_ep *ep)
+{
+    struct card *card = card_of(ep->port->ep);
+
+    assert_non_null(ep->fence);
+    card->pending[card->npending++] = (struct unetmm_completion) {
+        .type = UNETMM_CQE_SENT, .user_data = (uintptr_t)ep->fence,
+    };
+}
+
 int __wrap_poll(struct pollfd *fds, nfds_t n, int ms)
 {
     wait_ms(ms);
+    if (answering) {
+        complete_fence(answering);
+        answering = NULL;
+    }
     return 0;
 }
 
@@ -71,6 +92,7 @@ static int silent_driver(int64_t ns)
 static void open_wait(void)
 {
     program = pthread_self();
+    answering = NULL;
     waited_ms = 0;
     umfi_config.close_ms = CLOSE_MS;
     umfi_config.connect_ms = 1000;
@@ -155,6 +177,93 @@ static void peers_have_gone(void **state)
     assert_int_equal(waited_ms, CLOSE_MS);
 }
 
+/* A peer that has taken messages since then has its whole time when its turn comes. */
+static void peer_is_slow(void **state)
+{
+    struct fid_ep *eps[DEAD];
+    struct scene s;
+
+    open_dead_ones(&s, eps);
+    assert_int_equal(fi_close(&eps[0]->fid), 0);
+    assert_int_equal(waited_ms, CLOSE_MS);
+    complete_fence(inside(eps[1]));
+    assert_int_equal(fi_close(&eps[1]->fid), 0);
+    assert_int_equal(waited_ms, 2 * CLOSE_MS);
+    close_scene(&s);
+    assert_int_equal(waited_ms, 2 * CLOSE_MS);
+}
+
+/* Fences leave half of the slots to messages: endpoints may share them. */
+static void room_for_messages(void **state)
+{
+    struct fid_ep *eps[DEAD];
+    struct scene s;
+
+    open_dead_ones(&s, eps);
+    unsent = (int)inside(eps[1])->port->slots / 2;
+    assert_int_equal(fi_close(&eps[0]->fid), 0);
+    assert_null(inside(eps[1])->fence);
+    unsent--;
+    assert_int_equal(fi_close(&eps[1]->fid), 0);
+    assert_non_null(inside(eps[2])->fence);
+    close_scene(&s);
+}
+
+/* FI_SHUTDOWN comes with the completion of the fence, which is behind all messages. */
+static void shutdown_when_sent(void **state)
+{
+    struct fid_ep *eps[DEAD];
+    struct scene s;
+
+    open_dead_ones(&s, eps);
+    nevents = 0;
+    for (unsigned i = 1; i < DEAD; i++) {
+        assert_int_equal(fi_shutdown(eps[i], 0), 0);
+        assert_non_null(inside(eps[i])->fence);
+    }
+    complete_fence(inside(eps[1]));
+    progress(&s);
+    assert_int_equal(nevents, 1);
+    assert_int_equal(events[0], FI_SHUTDOWN);
+    assert_false(inside(eps[1])->open);
+    assert_true(inside(eps[2])->open);
+    assert_int_equal(waited_ms, 0);
+    /* fi_close() waits for the other one. */
+    assert_int_equal(fi_close(&eps[2]->fid), 0);
+    assert_int_equal(waited_ms, CLOSE_MS);
+    assert_int_equal(fi_close(&eps[1]->fid), 0);
+    s.ep = eps[0];
+    close_scene(&s);
+    assert_int_equal(waited_ms, CLOSE_MS);
+}
+
+/* A fence of before fi_shutdown() may be before some messages: another one follows. */
+static void two_fences(void **state)
+{
+    struct fid_ep *eps[DEAD];
+    struct umfi_ep *ep;
+    struct scene s;
+
+    open_dead_ones(&s, eps);
+    nevents = 0;
+    ep = inside(eps[1]);
+    answering = inside(eps[0]);
+    assert_int_equal(fi_close(&eps[0]->fid), 0);
+    assert_in_range(waited_ms, 1, CLOSE_MS / 2);
+    assert_int_equal(fi_shutdown(eps[1], 0), 0);
+    assert_false(ep->fenced);
+    complete_fence(ep);
+    progress(&s);
+    assert_int_equal(nevents, 0);
+    assert_true(ep->fenced);
+    complete_fence(ep);
+    progress(&s);
+    assert_int_equal(nevents, 1);
+    assert_int_equal(events[0], FI_SHUTDOWN);
+    assert_int_equal(fi_close(&eps[1]->fid), 0);
+    close_scene(&s);
+}
+
 /* fi_shutdown() does not wait.  After FI_SHUTDOWN fi_close() does not wait. */
 static void shutdown_by_progress(void **state)
 {
@@ -191,6 +300,10 @@ int main(void)
         cmocka_unit_test(silent_peer),
         cmocka_unit_test(listener_closes),
         cmocka_unit_test(peers_have_gone),
+        cmocka_unit_test(peer_is_slow),
+        cmocka_unit_test(room_for_messages),
+        cmocka_unit_test(shutdown_when_sent),
+        cmocka_unit_test(two_fences),
         cmocka_unit_test(shutdown_by_progress),
     };
 
