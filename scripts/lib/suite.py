@@ -849,7 +849,7 @@ STAGES = {
 }
 
 # Those that are run with --long, or when they are named
-STAGES_LONG = {"commands", "e2e-newest", "fabtests", "msan", "mutate", "package", "roots", "s390x",
+STAGES_LONG = {"e2e-newest", "fabtests", "msan", "mutate", "package", "roots", "s390x",
                "threads"}
 
 
