@@ -472,7 +472,13 @@ static void unetmm_worker_sort(struct unetmm_worker *w)
 	unetmm_pager_quiet(p);
 }
 
-/* Without the lock.  mmput() may be the last one, and call our notifier. */
+/*
+ * Without the lock.  mmput() may be the last one, and call our notifier.
+ *
+ * A page fault may read memory by its address in the process: Linux so copies a page of
+ * a private mapping that has no struct page for it, as one of fsdax.  In a thread without
+ * memory of its own, that address would belong to the process that ran there before.
+ */
 static int unetmm_worker_page_in(struct unetmm_aspace *space,
 				 const struct unetmm_page_in *want)
 {
@@ -483,8 +489,10 @@ static int unetmm_worker_page_in(struct unetmm_aspace *space,
 		return -EFAULT;
 	/* Page tables that a fault makes are charged to it. */
 	unetmm_group_enter(space, &group);
+	kthread_use_mm(space->mm);
 	ret = want->how ? want->how(space, want) :
 	      unetmm_page_in(space, want->vaddr, want->npages, want->write);
+	kthread_unuse_mm(space->mm);
 	unetmm_group_leave(&group);
 	mmput(space->mm);
 	return ret;

@@ -6,7 +6,8 @@
 
 # Debian's modules that a guest may load, with their dependencies.
 GUEST_MODULES=(e1000e igb virtio_pci virtio_net virtio_blk virtio_console zram
-    lzo-rle crc32c_generic ext4 nd_e820 nd_pmem 8021q fuse qemu_fw_cfg)
+    lzo-rle crc32c_generic ext4 nd_e820 nd_pmem dax_pmem device_dax 8021q fuse
+    qemu_fw_cfg)
 
 # Programs of the host's packages.
 GUEST_TOOLS=(iperf3 sockperf ethtool devlink)

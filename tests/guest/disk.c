@@ -53,6 +53,23 @@ int new_file_on_dax(void)
     return fd;
 }
 
+/* The second part that the boot has set aside. */
+int open_dax_device(void)
+{
+    static const char make[] =
+        "modprobe -q -a nd_e820 nd_pmem dax_pmem device_dax || exit 1; "
+        "cd /sys/bus/nd/devices && [ -e namespace1.0 ] || exit 1; "
+        "[ ! -e /dev/dax1.0 ] || exit 0; "
+        "dax=$(cat region1/dax_seed) && "
+        "echo namespace1.0 >/sys/bus/nd/drivers/nd_pmem/unbind && "
+        "echo 4096 >$dax/align && echo ram >$dax/mode && "
+        "cat /proc/sys/kernel/random/uuid >$dax/uuid && "
+        "echo namespace1.0 >$dax/namespace && "
+        "echo $dax >/sys/bus/nd/drivers/dax_pmem/bind";
+
+    return system(make) ? -1 : CHECK_SYS(open("/dev/dax1.0", O_RDWR));
+}
+
 int new_memory_file(unsigned flags)
 {
     return CHECK_SYS((int)syscall(SYS_memfd_create, "test", flags));

@@ -13,6 +13,8 @@ int new_file(const char *path);
 int new_file_on_ext4(void);
 /* The same with DAX: its pages are those of persistent memory; -1: there is none. */
 int new_file_on_dax(void);
+/* A device of persistent memory, whose pages are mapped without a file system; -1. */
+int open_dax_device(void);
 /* A memfd. */
 int new_memory_file(unsigned flags);
 

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,9 @@
 /* ---- Memory of each kind: one page, or NULL -------------------------------------- */
 
 static struct link link_;       /* whose queues are two of the kinds */
+static bool filled_;            /* the page has a pattern */
+#define OTHERS  8
+static pid_t others_[OTHERS];   /* processes that run beside the test */
 
 static uint8_t *map(int protection, int flags, int fd, size_t bytes)
 {
@@ -49,6 +53,7 @@ static uint8_t *filled(uint8_t *at)
     if (at) {
         pattern_fill(at, PAGE, 77, 0);
     }
+    filled_ = at;
     return at;
 }
 
@@ -307,6 +312,7 @@ static uint8_t *map_file(int fd, int protection, int flags)
     }
     pattern_fill(bytes, PAGE, 77, 0);
     CHECK_EQ(write(fd, bytes, PAGE), PAGE);
+    filled_ = true;
     return map_fd(fd, protection, flags, PAGE);
 }
 
@@ -328,6 +334,64 @@ static uint8_t *make_ext4readonly(void)
 static uint8_t *make_fsdax(void)
 {
     return map_file(new_file_on_dax(), PROT_READ | PROT_WRITE, MAP_SHARED);
+}
+
+static void run_always(void *argument)
+{
+    for (;;) {
+        *(volatile int *)argument = 0;
+    }
+}
+
+static void start_others(void)
+{
+    static int nothing;
+    unsigned i;
+
+    if (others_[0]) {
+        return;
+    }
+    for (i = 0; i < OTHERS; i++) {
+        others_[i] = start_process(run_always, &nothing);
+    }
+}
+
+static void end_others(void)
+{
+    unsigned i;
+
+    for (i = 0; others_[0] && i < OTHERS; i++) {
+        CHECK_SYS(kill(others_[i], SIGKILL));
+        await_process(others_[i]);
+    }
+    others_[0] = 0;
+}
+
+/*
+ * The file's page is mapped, and a copy takes its place when it is written.  A thread of
+ * the kernel uses the page tables of the process that ran before it: mostly those of
+ * one in which nothing is there.
+ */
+static uint8_t *make_fsdaxprivate(void)
+{
+    int fd = new_file_on_dax();
+    uint8_t *at;
+
+    if (fd < 0) {
+        return NULL;
+    }
+    start_others();
+    at = map_file(fd, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+    CHECK_PATTERN(at, PAGE, 77);
+    return at;
+}
+
+static uint8_t *make_devdax(void)
+{
+    int fd = open_dax_device();
+
+    return fd < 0 ? NULL :
+        filled(map(PROT_READ | PROT_WRITE, MAP_SHARED, fd, PAGE));
 }
 
 static uint8_t *make_beyond(void)
@@ -489,6 +553,9 @@ static enum outcome try_receive(uint8_t *at, unsigned flags)
     }
     CHECK_EQ(c.user_data, 5);
     CHECK_PATTERN(at, LEN, flags + 1);
+    if (filled_ && !flags) {
+        CHECK_EQ(pattern_check(at + LEN, PAGE - LEN, 77, LEN), PAGE - LEN);
+    }
     unreach(link_.ctx, from, PAGE);
     return YES;
 }
@@ -529,6 +596,7 @@ static void run_kind(const struct kind *kind)
     uint8_t *at;
 
     link_open(&link_, NULL, NULL);
+    filled_ = false;
     at = kind->make();
     if (!at) {
         test_skip("this kernel has none");
@@ -558,6 +626,7 @@ static void run_kind(const struct kind *kind)
         wrong += compare("zero", try_receive(at, UNETMM_ZERO),
                          zero_cell(kind));
     }
+    end_others();
     link_close(&link_);
     CHECK_EQ(wrong, 0);
 }

@@ -57,6 +57,10 @@
          YES, PROT, YES, PROT, PROT) \
     KIND(fsdax, "file on ext4 with DAX, shared", \
          DAX, DAX, UNSUP, UNSUP, UNSUP) \
+    KIND(fsdaxprivate, "file on ext4 with DAX, private", \
+         DAX, DAX, UNSUP, UNSUP, UNSUP) \
+    KIND(devdax, "device of persistent memory (devdax)", \
+         YES, YES, YES, YES, UNSUP) \
     KIND(beyond, "file, behind its end", PROT, PROT, PROT, PROT, UNSUP) \
     KIND(vdso, "vdso", YES, PROT, YES, PROT, PROT) \
     KIND(vvar, "vvar: VM_PFNMAP", UNSUP, PROT, UNSUP, PROT, PROT) \
