@@ -27,7 +27,8 @@ struct unetmm_window_attr {
  * Maps `bytes` bytes, whole pages, that stand for those of the import from
  * `offset` on (SHRIMP's automatic update): the card writes each store of 1 to 8
  * bytes to the peer's memory, in the order of the stores and behind all that was
- * posted on the import's channel before.  Loads return this side's own stores.
+ * posted on the import's channel before.  The peer may see a store before an earlier one
+ * whose packet was lost, or whose page was absent.  Loads return this side's own stores.
  * `attr` NULL stands for UNETMM_WINDOW_ATTR_INIT.
  */
 int unetmm_window_open(struct unetmm_ep *ep, int import, uint64_t offset,
