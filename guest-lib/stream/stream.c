@@ -294,7 +294,7 @@ int64_t stream_nap(const struct unetmm_stream *s, int64_t now)
 {
     int64_t left = s->theirs.next_ns - now;
 
-    if (!s->theirs.end_ns || s->import >= 0 || left > PROBE_NS) {
+    if (!s->theirs.end_ns || s->import >= 0 || s->error || left > PROBE_NS) {
         return PROBE_NS;
     }
     return left > 1 ? left : 1;
