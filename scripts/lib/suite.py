@@ -837,7 +837,7 @@ STAGES = {
     "lockstep": (stage_lockstep, ["qemu", "initramfs-6.1", "unit"]),
     "mpi": (stage_mpi, ["qemu", "initramfs-6.1", "unit", "mpi-guest",
             "mpi5-guest"]),
-    "commands": (stage_commands, ["qemu", "initramfs-6.1", "unit"]),
+    "commands": (stage_commands, ["qemu", "initramfs-6.1"]),
     "tools": (stage_tools, ["qemu", "initramfs-6.1", "unit", "python-guest"]),
     "fabtests": (stage_fabtests, ["qemu", "initramfs-6.1", "fabtests"]),
     "stock": (stage_stock, ["qemu", "stock", "initramfs-6.1"]),
