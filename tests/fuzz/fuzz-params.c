@@ -12,8 +12,6 @@
 
 #define MOST 64         /* of each kind of object: a card is made in no time */
 
-static uint32_t *const none;
-
 /* The numbers in the order of UnetmmParams, and values at their limits. */
 static void change(FuzzIn *in, UnetmmParams *p)
 {
@@ -29,7 +27,8 @@ static void change(FuzzIn *in, UnetmmParams *p)
         &p->max_faults, &p->user_mtu, &p->local_queue, &p->reliable,
         &p->reliable_keep, &p->regions, &p->imports, &p->window_pages,
         &p->window_queue, &p->proxy_pages, &p->sysbuf_slots, &p->flows,
-        &p->backup_bits, &p->budget_descriptors, &p->budget_bytes, none,
+        &p->backup_bits, &p->budget_descriptors, &p->budget_bytes,
+        NULL,                   /* the others */
     };
     uint32_t *number = numbers[fuzz_below(in, G_N_ELEMENTS(numbers))];
     uint8_t how = fuzz_u8(in);
@@ -73,6 +72,7 @@ static void use(FuzzCard *c, FuzzIn *in, const UnetmmParams *p)
     const UnetmmHostOps *ops = core->ops;
     UnetmmParams read = *p;     /* of the budgets there are none */
     GByteArray *saved;
+    uint32_t left;
 
     unetmm_core_free(core);
     unetmm_core_init(core, p, ops, &c->h);
@@ -87,7 +87,8 @@ static void use(FuzzCard *c, FuzzIn *in, const UnetmmParams *p)
 
         saved->data[at] ^= fuzz_u8(in);
     }
-    g_byte_array_set_size(saved, MIN(saved->len, fuzz_u16(in)));
+    left = fuzz_u16(in);        /* once: MIN() may look twice */
+    g_byte_array_set_size(saved, MIN(saved->len, left));
     if (!unetmm_core_saved_params(saved->data, saved->len, &read)) {
         assert_null(unetmm_params_check(&read));
     }

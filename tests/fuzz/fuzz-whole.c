@@ -350,7 +350,7 @@ static void peer(FuzzCard *c, FuzzIn *in)
     uint8_t which = fuzz_u8(in), how = fuzz_u8(in), flags = fuzz_u8(in);
     FakeEp *ep = &scene_eps[1 + (which & 15) % SCENE_BACKUP];
     uint8_t opcode = UNETMM_WIRE_DATAGRAM + (which >> 4) % UNETMM_WIRE_VOID;
-    const UnetmmRel *rel = fuzz_scene_rel(c, ep->id, true);
+    const UnetmmRel *rel = fuzz_scene_rel(c, ep->id);
     uint32_t len;
     FakeFrame *f;
 

@@ -139,14 +139,14 @@ struct unetmm_cmd fuzz_scene_flow(unsigned i, uint8_t kind)
     return cmd;
 }
 
-UnetmmRel *fuzz_scene_rel(FuzzCard *c, unsigned i, bool wire)
+const UnetmmRel *fuzz_scene_rel(const FuzzCard *c, unsigned i)
 {
-    for (UnetmmRel *rel = c->h.core.eps[i].rels; rel; rel = rel->next) {
-        if (rel->channel == (wire ? SCENE_REL : SCENE_PAIR)) {
-            return rel;
-        }
+    const UnetmmRel *rel = c->h.core.eps[i].rels;
+
+    while (rel && rel->channel != SCENE_REL) {
+        rel = rel->next;
     }
-    return NULL;
+    return rel;
 }
 
 /* ---- Start ---- */

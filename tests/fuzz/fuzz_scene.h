@@ -34,7 +34,7 @@ struct unetmm_cmd fuzz_scene_channel(FuzzCard *c, unsigned i, bool wire);
 struct unetmm_cmd fuzz_scene_region(unsigned i);
 struct unetmm_cmd fuzz_scene_import(unsigned i, unsigned import);
 struct unetmm_cmd fuzz_scene_flow(unsigned i, uint8_t kind);
-/* The reliable channel of endpoint i, if it has it; to the peer or neighbour. */
-UnetmmRel *fuzz_scene_rel(FuzzCard *c, unsigned i, bool wire);
+/* The reliable channel of endpoint i to the peer, if it has it. */
+const UnetmmRel *fuzz_scene_rel(const FuzzCard *c, unsigned i);
 
 #endif /* FUZZ_SCENE_H */
