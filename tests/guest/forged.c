@@ -1000,6 +1000,7 @@ static void closes_of_one_user(void)
     pid_t pid;
 
     scene_open(&s, UNETMM_DATAGRAM);
+    await_no_closes(&s);
     *closer = (struct closer){ .uid = 4242, .first = 0xe00000, .step = 1 };
     pid = start_process(closes_all, closer);
     EVENTUALLY(atomic_load(&closer->state) == 1);
@@ -1022,6 +1023,7 @@ static void closes_of_one_peer(void)
     pid_t pid;
 
     scene_open(&s, UNETMM_DATAGRAM);
+    await_no_closes(&s);
     *closer = (struct closer){ .uid = 0, .first = 0xd00000, .step = 0 };
     pid = start_process(closes_all, closer);
     EVENTUALLY(atomic_load(&closer->state) == 1);
