@@ -164,6 +164,8 @@ static void times(void **state)
     await(&ended, 1);
     assert_int_equal(results[1], -EHOSTUNREACH);
     assert_int_equal(asked_ns, MOST_MS * 1000000ll);
+    /* 100, 200, 400 and the rest */
+    assert_int_equal(asked, 1 + 4);
     close_scene();
 }
 
