@@ -319,7 +319,8 @@ bool unetmm_sendwin_ok(const UnetmmSendWindow *w, bool open)
     uint64_t taken = window_bits(w->una, w->cum);
 
     if (!open) {
-        return !w->pending && !w->unplaced && !w->voids;
+        return !(w->lost | w->pending | w->unplaced | w->voids) &&
+               !w->again && !w->rewinding;
     }
     if (w->cum != w->nxt &&
         w->aside != !!(w->acked & unetmm_rel_bit(w->cum))) {
