@@ -7,6 +7,15 @@ import unetmm
 
 SERVICE = 100
 
+
+def until(ep, wanted):
+    """The next completion of a type; the others are passed over."""
+    for [completion] in iter(lambda: ep.wait(timeout=10, most=1), []):
+        if completion.type == wanted:
+            return completion
+    sys.exit("the peer says nothing")
+
+
 with unetmm.Context() as card, card.endpoint() as ep:
     ep.post_recv(bytearray(4096))
     if len(sys.argv) > 1:
@@ -15,11 +24,10 @@ with unetmm.Context() as card, card.endpoint() as ep:
     else:
         ep.listen(SERVICE)
         channel = ep.accept()
-    for completion in iter(lambda: ep.wait(timeout=10, most=1), []):
-        [message] = completion
-        if message.check().type == unetmm.Type.RECEIVED:
-            print(bytes(message.data).decode())
-            break
+    print(bytes(until(ep, unetmm.Type.RECEIVED).check().data).decode())
     if len(sys.argv) == 1:
         channel.send(b"well received")
         channel.shutdown(timeout=5)
+    else:
+        # The peer's card waits for the acknowledgement of its message.
+        until(ep, unetmm.Type.CLOSED)
