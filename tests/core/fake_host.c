@@ -8,6 +8,16 @@
 #if defined(__has_feature)
 #if __has_feature(memory_sanitizer)
 #include <sanitizer/msan_interface.h>
+
+/*
+ * GLib, which is not built with the sanitizer, writes to the memory of GPtrArray and others.
+ * Without this function that memory keeps the shadow of its last user.
+ */
+void __sanitizer_malloc_hook(const volatile void *memory, size_t bytes);
+void __sanitizer_malloc_hook(const volatile void *memory, size_t bytes)
+{
+    __msan_unpoison(memory, bytes);
+}
 #endif
 #endif
 #include "bounds.h"
