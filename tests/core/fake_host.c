@@ -27,7 +27,7 @@ void __sanitizer_malloc_hook(const volatile void *memory, size_t bytes)
 int unetmm_trace;
 
 static unsigned migrate_every;          /* so many accesses; 0: never */
-static unsigned accesses;               /* since the last migration, by the seed at first */
+static unsigned first_accesses;         /* of a new host; by the seed */
 
 static void __attribute__((constructor)) settings_by_environment(void)
 {
@@ -37,8 +37,8 @@ static void __attribute__((constructor)) settings_by_environment(void)
         migrate_every = (migrate_every + 31) / 32;
     }
     if (migrate_every) {
-        accesses = strtoull(getenv("UNETMM_SEED") ?: "1", NULL, 0) %
-                   migrate_every;
+        first_accesses = strtoull(getenv("UNETMM_SEED") ?: "1", NULL, 0) %
+                         migrate_every;
     }
 }
 
@@ -357,6 +357,7 @@ static void host_start(FakeHost *host, const UnetmmParams *params)
 void fake_host_init(FakeHost *host, const UnetmmParams *params)
 {
     memset(host, 0, sizeof(*host));
+    host->accesses = first_accesses;
     host->ram = g_malloc0(FAKE_RAM_BYTES);
     host->rights = g_malloc0(FAKE_RAM_BYTES);
     host->wire = g_ptr_array_new_with_free_func(g_free);
@@ -375,6 +376,8 @@ void fake_host_again(FakeHost *host, const UnetmmParams *params)
     host->rights = old.rights;
     host->before = old.before;
     host->wire = old.wire;
+    host->accesses = old.accesses;
+    host->migrations = old.migrations;
     fake_wire_clear(host);
     memset(host->ram, 0, low);
     memset(host->rights, 0, low);
@@ -810,7 +813,6 @@ static void check_same(UnetmmCore *core, const GByteArray *was,
 
 void fake_migrate(FakeHost *host)
 {
-    static unsigned migrations;
     UnetmmCore *core = &host->core;
     UnetmmParams params = core->params;
     const UnetmmHostOps *ops = core->ops;
@@ -836,7 +838,8 @@ void fake_migrate(FakeHost *host)
     unetmm_core_init(core, &params, ops, host);
     core->port->link = port.link;
     core->paused = paused;
-    if (migrations % BOUNDS_EVERY == 0) {
+    if (host->migrations % BOUNDS_EVERY == 0) {
+        host->bounds_checked++;
         bounds_check(core, saved);
         host->may_receive = may_receive;
     }
@@ -847,7 +850,7 @@ void fake_migrate(FakeHost *host)
     again = unetmm_core_save(core);
     assert_int_equal(saved->len, again->len);
     assert_memory_equal(saved->data, again->data, saved->len);
-    if (migrations++ % NAMES_EVERY == 0) {
+    if (host->migrations++ % NAMES_EVERY == 0) {
         check_names(core, saved);
     }
     g_byte_array_unref(saved);
@@ -931,8 +934,8 @@ void fake_may_migrate(FakeHost *host)
     }
     /* A frame with the net layer would count as lost. */
     if (migrate_every && host->made && host->core.depth == 0 &&
-        !host->core.port->busy && ++accesses >= migrate_every) {
-        accesses = 0;
+        !host->core.port->busy && ++host->accesses >= migrate_every) {
+        host->accesses = 0;
         fake_migrate(host);
     }
 }

@@ -73,6 +73,10 @@ struct FakeHost {
     bool stuck;                 /* fake_may_migrate() runs nothing of it */
     unsigned may_receive;
     unsigned warned;
+    /* Of this host, so that a test does the same alone as behind others. */
+    unsigned migrations;
+    unsigned accesses;          /* since the last migration by UNETMM_MIGRATE */
+    unsigned bounds_checked;    /* migrations with this additional check */
 
     uint8_t windows[FAKE_WINDOWS * FAKE_PAGE];  /* behind BAR 4 */
 

@@ -204,6 +204,22 @@ static void same_end(Run *with, Run *without)
     g_byte_array_unref(b);
 }
 
+/* A test that runs alone makes the checks that it makes behind others. */
+static void test_first_migration_is_checked(void **state)
+{
+    g_autofree FakeHost *one = g_new(FakeHost, 1);
+    g_autofree FakeHost *two = g_new(FakeHost, 1);
+
+    fake_host_init(one, NULL);
+    fake_host_init(two, NULL);
+    fake_migrate(one);
+    fake_migrate(two);
+    assert_int_equal(one->bounds_checked, 1);
+    assert_int_equal(two->bounds_checked, 1);
+    fake_host_free(one);
+    fake_host_free(two);
+}
+
 /* The same run twice, once with the card moved after every single step. */
 static void compare_runs(FixTune *tune)
 {
@@ -1225,6 +1241,7 @@ int main(void)
         cmocka_unit_test(test_run_cramped),
         fix_test_with(test_busy, paged),
         fix_test_with(test_closing, paged),
+        cmocka_unit_test(test_first_migration_is_checked),
         fix_test(test_left_behind),
         fix_test(test_pause),
         fix_test(test_paused_interrupt),
