@@ -457,7 +457,7 @@ def commands_of_pages_are_found():
 
 
 def what_runs_a_command_must_exist():
-    for how in ("run", "not: a reason", "stage: demo", "tests/commands/run: by_hand",
+    for how in ("run", "not: a reason", "stage: demo", "tests/commands/run: kv",
                 "tests/tools/run: gdb_miss"):
         assert commands.problem_of(how) is None, how
     for how in ("not", "not: ", "stage: none", "tests/commands/run: none", "tests/none: x",
