@@ -20,7 +20,7 @@
 #define SPARE       4u      /* beside the requests of a card */
 #define LEAST_MS    1000    /* of an arrival: the answer is on its way */
 
-/* Not in the list any more.  Its messages are gone before its number is another's. */
+/* Ends a channel, whose messages go before another channel gets the number. */
 static void end(struct umfi_port *port, unsigned channel)
 {
     umfi_lock(port->domain);

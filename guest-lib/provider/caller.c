@@ -109,7 +109,7 @@ static bool has_thread(const struct umfi_fabric *fabric, const struct umfi_call 
     return all < CALLS && same < CALLS_OF_ADDRESS;
 }
 
-/* Of those that wait, in their order.  Without a thread a call fails. */
+/* Starts waiting calls in their order.  A call fails if no thread can be made. */
 static void start_some(struct umfi_fabric *fabric)
 {
     struct umfi_list *next;

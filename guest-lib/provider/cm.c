@@ -448,7 +448,7 @@ static bool check_request(struct umfi_conn *conn, const struct message *m)
 
 static bool take_request(struct umfi_conn *conn, const struct message *m)
 {
-    /* Of a PEP that was closed only answered ones are left. */
+    /* A closed PEP keeps only the requests that it has answered. */
     if (!conn->port->listens || conn->requested || conn->aside) {
         return not_expected(m);
     }
@@ -957,7 +957,7 @@ static int enter_port(struct umfi_pep *pep, struct umfi_cm_port **port)
     return ret;
 }
 
-/* Its PEP may listen again. */
+/* Takes the port from its PEP, which may listen again. */
 static void leave_port(struct umfi_cm_port *port)
 {
     struct umfi_fabric *fabric = port->fabric;
@@ -1152,7 +1152,7 @@ bool umfi_cm_take(struct umfi_fabric *fabric, fid_t handle, struct umfi_ep *ep)
     return conn;
 }
 
-/* Its messages are gone before its number is another's. */
+/* Ends a channel; its messages go before another channel gets the number. */
 static void end_data_channel(struct umfi_port *port, unsigned channel)
 {
     umfi_lock(port->domain);

@@ -133,7 +133,7 @@ static int post_fence(struct umfi_ep *ep)
     return ret;
 }
 
-/* Its completion may come when the EP is no more: it frees the operation alone. */
+/* The completion of the EP's fence may come after the EP: it frees the operation alone. */
 static void leave_fence(struct umfi_ep *ep)
 {
     if (ep->fence) {

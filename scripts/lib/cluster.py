@@ -137,9 +137,9 @@ fi
 dropbear -s -E >/tmp/dropbear.log 2>&1 || exit 1
 """
 
-# Of each rank, unless mpirun has an option -x: ofi_rxm of libfabric 1.17 crashes when a
-# receive truncates a message that was cut into pieces, and is slower with them
-# (docs/mpi.rst).
+# The environment of each rank, unless mpirun has an option -x: ofi_rxm of libfabric 1.17
+# crashes when a receive truncates a message that was cut into pieces, and is slower with
+# them (docs/mpi.rst).
 RANKS = "FI_OFI_RXM_SAR_LIMIT=16384"
 # Before each command
 ENVIRONMENT = ("export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"

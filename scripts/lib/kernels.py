@@ -39,7 +39,7 @@ Row = collections.namedtuple("Row", "name kernel builds passed failed skipped")
 
 
 def note(text):
-    """A line for those who wait."""
+    """Prints a line of progress."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -4,7 +4,7 @@
  * Scene "events": every event of the send window in every order, beside the
  * reference (windows_ref.c).  Scene "wire": the send window, the receive window
  * and a wire that loses, doubles and reorders packets and acknowledgements.
- * Both go breadth first up to a depth, from each state once.
+ * Both scenes go breadth first up to a depth, from each state once.
  *
  *   explore_windows [--depth N]
  *

@@ -70,7 +70,7 @@ typedef struct UnetmmRelOp {
     bool (*landing_ok)(UnetmmCore *core, UnetmmRel *rel);
 } UnetmmRelOp;
 
-/* Of an opcode that reliable channels have. */
+/* The row of an opcode that reliable channels have. */
 static inline const UnetmmRelOp *unetmm_rel_op(const UnetmmCore *core,
                                                uint8_t opcode)
 {

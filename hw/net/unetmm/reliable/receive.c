@@ -60,8 +60,8 @@ static UnetmmRelTake rel_turn_kept(UnetmmCore *core, UnetmmEp *ep,
 
     memcpy(&f, frame, sizeof(f));
     /*
-     * Its arrival was charged when it came; the copy to its place is charged
-     * now.
+     * The frame's arrival was charged when the frame came; the copy to its
+     * place is charged now.
      */
     unetmm_charge(core, 0, f.len);
     take = rel_turn(core, ep, rel, &f, frame + sizeof(f));
