@@ -2,9 +2,9 @@
  * unetmm: all modules, sources, policies, channel types, opcodes
  *
  * A new source, policy or opcode needs its file, a row here, its number in
- * abi/, its path in two lists of source files (meson.build here and
- * in tests/core), and its name in the tables of docs/specs/unetmm.rst.  A new
- * module needs its file and its path there, and its name here.
+ * abi/, its path in sources.txt, and its name in the tables of
+ * docs/specs/unetmm.rst.  A new module needs its file, its path in sources.txt,
+ * and its name here.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
