@@ -4,7 +4,7 @@
  * for them.
  */
 #include "internal.h"
-#include "../src/sys.h"
+#include "../src/base/sys.h"
 
 #include <errno.h>
 #include <poll.h>

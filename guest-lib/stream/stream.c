@@ -11,8 +11,8 @@
  * of the process could import it, and tells it to the other in a message.
  */
 #include "internal.h"
-#include "../src/sized.h"
-#include "../src/sys.h"
+#include "../src/base/sized.h"
+#include "../src/base/sys.h"
 
 #define BACKLOG         1
 #define LINGER_NS       5000000000ll

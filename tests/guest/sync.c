@@ -655,7 +655,7 @@ static void haunt(void *argument)
     static const struct unetmm_channel_attr usual = UNETMM_CHANNEL_ATTR_INIT;
     struct crew *crew = argument;
     struct unetmm_ctx *ctx = open_card();
-    /* As guest-lib/src/sync.h has it, of an export that there is not. */
+    /* As guest-lib/src/sync/sync.h has it, of an export that there is not. */
     uint64_t hello[5] = { 0x636e79736d6d6e75, 0xdead };
 
     while (!atomic_load(&crew->state->hurry)) {

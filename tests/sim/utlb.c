@@ -3,7 +3,7 @@
  * the references of the simulation's programs (UTLB, ASPLOS 1998)
  *
  * By the library: a process has up to `quota` pages pinned, and a policy of the
- * library (guest-lib/src/utlb_policy.c) chooses the page that is unpinned for
+ * library (guest-lib/src/utlb/policy.c) chooses the page that is unpinned for
  * another; the card finds each translation in its entry cache, or fetches it, with
  * its neighbours, from the process's table.  By
  * interrupt: the card's TLB has all translations; a miss is an interrupt and a

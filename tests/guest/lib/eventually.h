@@ -5,7 +5,7 @@
 #ifndef EVENTUALLY_H
 #define EVENTUALLY_H
 
-#include "sys.h"
+#include "base/sys.h"
 
 #include <sched.h>
 

@@ -7,7 +7,7 @@
 #ifndef FAKE_CARD_H
 #define FAKE_CARD_H
 
-#include "internal.h"
+#include "base/base.h"
 
 #include <stdbool.h>
 

@@ -6,7 +6,7 @@
 #ifndef FAKE_EXPORT_H
 #define FAKE_EXPORT_H
 
-#include "internal.h"
+#include "base/base.h"
 
 /* NULL: there is none of that number. */
 struct unetmm_export *fake_export_find(struct unetmm_export *exports,

@@ -22,7 +22,7 @@
 #include "fake_driver.h"
 #include "fake_memory.h"
 
-#include "internal.h"
+#include "base/base.h"
 
 static struct unetmm_ctx *ctx;
 static struct unetmm_ep *ep;

@@ -12,7 +12,7 @@
 
 #include "fake_calls.h"
 #include "fake_card.h"
-#include "sys.h"
+#include "base/sys.h"
 
 #define FD              777
 #define MAP             0x20000000ull

@@ -20,9 +20,9 @@
 
 #include "eventually.h"
 #include "fake_loop.h"
-#include "internal.h"
-#include "sync.h"
-#include "sys.h"
+#include "base/base.h"
+#include "sync/sync.h"
+#include "base/sys.h"
 
 #define MS              1000000ll
 #define SECOND          (1000 * MS)

@@ -20,8 +20,8 @@
 #include "fake_calls.h"
 #include "fake_card.h"
 #include "fake_memory.h"
-#include "sys.h"
-#include "utlb.h"
+#include "base/sys.h"
+#include "utlb/utlb.h"
 
 #define FAKE_FD         1000
 #define PAGE            4096u

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "fake_card.h"
-#include "sys.h"
+#include "base/sys.h"
 
 #define IMPORT          5
 #define READ_ONLY       6

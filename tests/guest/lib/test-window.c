@@ -13,7 +13,7 @@
 #include "fake_calls.h"
 #include "fake_card.h"
 #include "fake_memory.h"
-#include "sys.h"
+#include "base/sys.h"
 
 #define FD              779
 #define MAP             0x30000000ull

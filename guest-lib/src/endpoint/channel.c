@@ -4,9 +4,9 @@
  * of each channel: the longest message, so that a longer one is refused at once, and
  * the values that a program may ask for.
  */
-#include "internal.h"
-#include "sized.h"
-#include "sys.h"
+#include "../base/base.h"
+#include "../base/sized.h"
+#include "../base/sys.h"
 
 static const struct unetmm_channel_attr reliable_attr =
     UNETMM_CHANNEL_ATTR_INIT;

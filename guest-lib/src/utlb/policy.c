@@ -5,8 +5,8 @@
  * page numbers, in an array.  The fourth is a list for each number of uses, so that
  * a use costs the same however many pages there are.
  */
-#include "internal.h"
-#include "sys.h"
+#include "../base/base.h"
+#include "../base/sys.h"
 
 /*
  * Uses are counted up to this number less one.  Pages that have reached it are

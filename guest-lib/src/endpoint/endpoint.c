@@ -2,10 +2,10 @@
 /*
  * Endpoints: their queues and doorbell, mapped into the process.
  */
-#include "internal.h"
-#include "sized.h"
-#include "sys.h"
-#include "utlb.h"
+#include "../base/base.h"
+#include "../base/sized.h"
+#include "../base/sys.h"
+#include "../utlb/utlb.h"
 
 #include <sched.h>
 

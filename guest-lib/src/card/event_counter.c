@@ -7,8 +7,8 @@
  * which the driver signals for both.  A wake-up that was for somebody else may have
  * used an arming up, so all of them are armed before each sleep.
  */
-#include "internal.h"
-#include "sys.h"
+#include "../base/base.h"
+#include "../base/sys.h"
 
 #include <sched.h>
 

@@ -11,8 +11,8 @@
  * end between any two steps of another.  Under it: threaded (written), busy, asleep,
  * armed_at, error, inner.  It is held for no handler and no sleep.
  */
-#include "internal.h"
-#include "sys.h"
+#include "../base/base.h"
+#include "../base/sys.h"
 
 #include <limits.h>
 #include <sched.h>

@@ -7,7 +7,7 @@
 #ifndef UNETMM_UTLB_H
 #define UNETMM_UTLB_H
 
-#include "internal.h"
+#include "../base/base.h"
 
 struct unetmm_utlb_ctx;
 struct unetmm_utlb_ep;

@@ -6,9 +6,9 @@
  * The library keeps its length and its rights, so that most mistakes are found
  * before anything is posted.
  */
-#include "internal.h"
-#include "sys.h"
-#include "utlb.h"
+#include "../base/base.h"
+#include "../base/sys.h"
+#include "../utlb/utlb.h"
 
 /* ---- Export ------------------------------------------------------------ */
 

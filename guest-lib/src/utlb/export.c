@@ -16,7 +16,7 @@
  * be held by a thread that a child has not.
  */
 #include "utlb.h"
-#include "sys.h"
+#include "../base/sys.h"
 
 struct unetmm_utlb_exported {
     struct unetmm_utlb_exported *next;

@@ -6,9 +6,9 @@
  * They belong to the endpoint, and so to its thread.  The list is here only so
  * that a window can be closed by its address, and with its endpoint.
  */
-#include "internal.h"
-#include "sized.h"
-#include "sys.h"
+#include "../base/base.h"
+#include "../base/sized.h"
+#include "../base/sys.h"
 
 #include <stdlib.h>
 

@@ -2,9 +2,9 @@
 /*
  * Contexts: an open card, and this process's address space on it.
  */
-#include "internal.h"
-#include "sys.h"
-#include "utlb.h"
+#include "../base/base.h"
+#include "../base/sys.h"
+#include "../utlb/utlb.h"
 
 int unetmm_alloc_wiped(size_t bytes, void **memory)
 {

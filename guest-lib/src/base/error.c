@@ -2,7 +2,7 @@
 /*
  * Words for people: one sentence for the error, and one for the remedy.
  */
-#include "internal.h"
+#include "base.h"
 #include "sys.h"
 
 #include <netinet/ether.h>

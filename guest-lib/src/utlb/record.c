@@ -13,8 +13,8 @@
  * finds no entry (utlb_ep.c).
  */
 #include "utlb.h"
-#include "sized.h"
-#include "sys.h"
+#include "../base/sized.h"
+#include "../base/sys.h"
 
 #define LEVELS          5
 #define LEVEL_BITS      9

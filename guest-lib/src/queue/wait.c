@@ -7,8 +7,8 @@
  * the producer of the answer, which on a small host includes the thread that
  * emulates the card.
  */
-#include "internal.h"
-#include "sys.h"
+#include "../base/base.h"
+#include "../base/sys.h"
 
 #include <sched.h>
 

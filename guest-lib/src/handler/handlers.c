@@ -7,8 +7,8 @@
  * not taken is in the completion queue: nothing else queues, so nothing is lost
  * that the card has accepted.
  */
-#include "internal.h"
-#include "sys.h"
+#include "../base/base.h"
+#include "../base/sys.h"
 
 /* ---- Setting ----------------------------------------------------------- */
 

@@ -15,9 +15,9 @@
  * waited for moves the home's limit.  A member that stops waiting takes itself out
  * of the word, unless a unit is already on its way to it: then it waits for that one.
  */
-#include "internal.h"
+#include "../base/base.h"
 #include "sync.h"
-#include "sys.h"
+#include "../base/sys.h"
 
 #include <sched.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
 /*
  * Counters: names come from the lists that the card and the driver count by.
  */
-#include "internal.h"
-#include "sys.h"
+#include "../base/base.h"
+#include "../base/sys.h"
 
 enum { SCOPE_C, SCOPE_E };
 

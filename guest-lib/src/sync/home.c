@@ -10,9 +10,9 @@
  * naming it, the home finds the ticket when no other member is between the two: it
  * is the one taken that no member has.
  */
-#include "internal.h"
+#include "../base/base.h"
 #include "sync.h"
-#include "sys.h"
+#include "../base/sys.h"
 
 #include <sched.h>
 #include <signal.h>

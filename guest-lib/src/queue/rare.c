@@ -3,7 +3,7 @@
  * The rare cases of the fast path: struct unetmm_rare_ops_ of inline.h.  The
  * arguments have been checked, and the endpoint is the process's own.
  */
-#include "internal.h"
+#include "../base/base.h"
 
 /*
  * A queue is full.  The doorbell is rung for descriptors queued with UNETMM_MORE:

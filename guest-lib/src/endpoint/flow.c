@@ -3,9 +3,9 @@
  * Flows: the frames that a raw endpoint receives.  The driver decides which endpoint
  * may have which flow.
  */
-#include "internal.h"
-#include "sized.h"
-#include "sys.h"
+#include "../base/base.h"
+#include "../base/sized.h"
+#include "../base/sys.h"
 
 int unetmm_flow_add(struct unetmm_ep *pub, const struct unetmm_flow_attr *given)
 {
