@@ -8,15 +8,16 @@
 #include <linux/uaccess.h>
 
 #include "card/card.h"
-#include "aside/aside.h"
+#include "backup/backup.h"
+#include "redirect/redirect.h"
 #include "ep/ep.h"
 #include "source/source.h"
-#include "mm/mm.h"
+#include "memory/memory.h"
 #include "pager/pager.h"
 #include "table/table.h"
 #include "space/space.h"
 #include "ring/ring.h"
-#include "stages/stages.h"
+#include "util/histogram.h"
 #include "base/base.h"
 
 static struct dentry *unetmm_debugfs_root;

@@ -13,7 +13,7 @@
 #include "card/card.h"
 #include "net/net.h"
 #include "remote/remote.h"
-#include "aside/aside.h"
+#include "backup/backup.h"
 #include "ep/ep.h"
 #include "pager/pager.h"
 #include "ring/ring.h"

@@ -7,7 +7,7 @@
 
 #include "compat/compat.h"
 #include "ep/ep.h"
-#include "mm/mm.h"
+#include "memory/memory.h"
 #include "map/map.h"
 #include "space/space.h"
 #include "ring/ring.h"

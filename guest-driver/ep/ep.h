@@ -7,7 +7,7 @@
 
 #include <linux/eventfd.h>
 
-#include "mm/mm.h"
+#include "memory/memory.h"
 #include "source/source.h"
 
 struct unetmm_backq;

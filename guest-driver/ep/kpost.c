@@ -23,7 +23,7 @@
 #include "unetmm_wire.h"
 #include "ep/ep.h"
 #include "source/source.h"
-#include "mm/mm.h"
+#include "memory/memory.h"
 #include "map/map.h"
 #include "space/space.h"
 #include "base/base.h"

@@ -29,7 +29,7 @@
 #include "ring/ring.h"
 #include "space/space.h"
 #include "base/base.h"
-#include "share/share.h"
+#include "util/share.h"
 #include "param/param.h"
 
 #define UNETMM_LEAST_WORKERS	(2 * UNETMM_PAGER_SPARE)
@@ -675,7 +675,7 @@ static bool unetmm_worker_turn(struct unetmm_worker *w)
 	__must_hold(&w->pager->lock)
 {
 	struct unetmm_pager *p = w->pager;
-	/* Evictions do not interrupt while records are held; see mm/fault.c. */
+	/* Evictions do not interrupt while records are held; see memory/fault.c. */
 	bool sort = !p->sorting &&
 		    (p->ring || unetmm_ring_held(&p->dev->rings->fault));
 	struct unetmm_job *job;

@@ -60,8 +60,8 @@
  *   unetmm_pager_ring() come from interrupts, probes and the notifier.  serve and
  *   cancel are called without it.  unetmm_job_cancel(), unetmm_pager_close(),
  *   unetmm_pager_hush() and unetmm_pager_stop() wait for active jobs: their callers hold
- *   no lock that serve or cancel take: not q->lock of a queue of aside/, zero_lock of a
- *   space, reply_lock, sysbuf.lock, backup.lock.  rwsem and file->lock may be held.
+ *   no lock that serve or cancel take: not q->lock of a queue of redirect/ or backup/,
+ *   zero_lock of a space, reply_lock, sysbuf.lock, backup.lock.  rwsem and file->lock may be held.
  */
 #ifndef UNETMM_PAGER_H
 #define UNETMM_PAGER_H

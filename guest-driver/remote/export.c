@@ -22,9 +22,9 @@
 #include <linux/slab.h>
 
 #include "remote/remote.h"
-#include "conn/conn.h"
-#include "aside/aside.h"
-#include "mm/mm.h"
+#include "channel/channel.h"
+#include "redirect/redirect.h"
+#include "memory/memory.h"
 #include "pager/pager.h"
 #include "space/space.h"
 #include "ring/ring.h"

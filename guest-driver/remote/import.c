@@ -13,7 +13,7 @@
 #include <linux/ktime.h>
 
 #include "remote/remote.h"
-#include "conn/conn.h"
+#include "channel/channel.h"
 #include "ep/ep.h"
 #include "space/space.h"
 #include "ring/ring.h"

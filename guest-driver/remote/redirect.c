@@ -14,10 +14,10 @@
 #include <linux/slab.h>
 
 #include "remote/remote.h"
-#include "mm/mm.h"
+#include "memory/memory.h"
 #include "space/space.h"
 #include "ring/ring.h"
-#include "share/share.h"
+#include "util/share.h"
 #include "base/base.h"
 
 /* A part that has moved; export->parts, ctl.lock. */

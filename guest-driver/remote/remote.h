@@ -5,7 +5,7 @@
 #ifndef UNETMM_REMOTE_H
 #define UNETMM_REMOTE_H
 
-#include "conn/conn.h"
+#include "channel/channel.h"
 #include "map/map.h"
 
 /* remote/export.c */

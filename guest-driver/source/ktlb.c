@@ -22,13 +22,13 @@
 #include <linux/slab.h>
 
 #include "source/source.h"
-#include "mm/mm.h"
+#include "memory/memory.h"
 #include "pager/pager.h"
 #include "table/table.h"
 #include "space/space.h"
 #include "ring/ring.h"
 #include "base/base.h"
-#include "tlb/tlb.h"
+#include "util/ktlb_place.h"
 
 #define UNETMM_TRIES	2	/* races with the notifier, before the caller waits */
 

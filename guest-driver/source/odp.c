@@ -26,19 +26,19 @@
  * A MISS names all that its work request has left.  It is served as a whole: one
  * look at the page tables, one update of the table for each 512 pages, one answer.
  * Pages that are absent for the process, too, are faulted in before that, as far as
- * no thread has to wait; a thread of its own does the rest (mm/fault.c), because
+ * no thread has to wait; a thread of its own does the rest (memory/fault.c), because
  * hmm_range_fault() would wait for I/O with mmap_lock held, and others with it.
  * Further segments of the work request come as reports of their own before the
  * miss: they are served in the same way, without an answer, and pages that need
  * waiting are left for a miss of their own.
  */
 #include "source/source.h"
-#include "mm/mm.h"
+#include "memory/memory.h"
 #include "pager/pager.h"
 #include "table/table.h"
 #include "map/map.h"
 #include "space/space.h"
-#include "stages/stages.h"
+#include "util/histogram.h"
 #include "ring/ring.h"
 #include "base/base.h"
 #include "param/param.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * unetmm: source `pinned`: registered memory is pinned, and in the card's table,
- * until it is deregistered.  mm/region.c has the regions.
+ * until it is deregistered.  memory/region.c has the regions.
  */
 #include "source/source.h"
-#include "mm/mm.h"
+#include "memory/memory.h"
 #include "space/space.h"
 #include "base/base.h"
 

@@ -31,7 +31,7 @@
 #include <linux/log2.h>
 
 #include "source/source.h"
-#include "mm/mm.h"
+#include "memory/memory.h"
 #include "pager/pager.h"
 #include "table/table.h"
 #include "map/map.h"

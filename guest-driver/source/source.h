@@ -6,7 +6,7 @@
 #ifndef UNETMM_SOURCE_H
 #define UNETMM_SOURCE_H
 
-#include "mm/mm.h"
+#include "memory/memory.h"
 
 /* One file in source/ fills each; card/tables.c has them all. */
 extern const struct unetmm_source unetmm_pinned_source;
@@ -90,7 +90,7 @@ struct unetmm_kqueues {
 	struct unetmm_batch *batch;
 };
 
-/* source/push.c */
+/* source/shadow_fill.c */
 int unetmm_push_open(struct unetmm_aspace *space);
 void unetmm_push_start(struct unetmm_aspace *space);
 void unetmm_push_stop(struct unetmm_aspace *space);

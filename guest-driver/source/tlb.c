@@ -5,7 +5,7 @@
  * At a limit the oldest translations of the process make room for the new ones.
  */
 #include "source/source.h"
-#include "mm/mm.h"
+#include "memory/memory.h"
 #include "ring/ring.h"
 #include "space/space.h"
 #include "base/base.h"

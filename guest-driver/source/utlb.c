@@ -8,7 +8,7 @@
  * alone has the set of pinned pages.
  *
  * The notifier takes away pages and rights that the process gives up; changes that
- * Linux makes for itself take none (mm/again.c).  It writes such pages into a log that
+ * Linux makes for itself take none (memory/lost_pins.c).  It writes such pages into a log that
  * the process maps, so that the library need not ask.  The log is a hint: where it is
  * late, the card's completion tells the library.
  *
@@ -21,7 +21,7 @@
 
 #include "compat/compat.h"
 #include "source/source.h"
-#include "mm/mm.h"
+#include "memory/memory.h"
 #include "pager/pager.h"
 #include "map/map.h"
 #include "space/space.h"

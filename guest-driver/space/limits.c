@@ -11,7 +11,7 @@
  * path that ends it; so a user with many processes has no more than one
  * with one.  Pinned pages are counted without a lock, and sleeping workers by the pager,
  * under its own.  A space whose maker has CAP_SYS_RESOURCE is counted, and not limited.
- * share/share.h has the rule for a user's share.
+ * util/share.h has the rule for a user's share.
  *
  * dev->users_lock is innermost.
  */
@@ -25,7 +25,7 @@
 #include "space/space.h"
 #include "base/base.h"
 #include "param/param.h"
-#include "share/share.h"
+#include "util/share.h"
 
 struct unetmm_user {
 	struct list_head node;		/* dev->users */

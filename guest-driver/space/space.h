@@ -13,7 +13,7 @@
 #include <linux/wait.h>
 
 #include "base/base.h"
-#include "tlb/tlb.h"
+#include "util/ktlb_place.h"
 
 struct mem_cgroup;
 struct rdma_cgroup;
@@ -135,7 +135,7 @@ struct unetmm_aspace {
 
 	struct work_struct drop_work;
 	struct delayed_work dirty_work;	/* has a reference while it waits */
-	struct unetmm_lost *lost;	/* mm/again.c */
+	struct unetmm_lost *lost;	/* memory/lost_pins.c */
 	wait_queue_head_t idle;		/* snappers became 0 */
 	struct mutex zero_lock;		/* giving up contents; ends of endpoints */
 	struct unetmm_ecs *ecs;		/* event counters; set once */
@@ -147,7 +147,7 @@ struct unetmm_aspace {
 	struct list_head regions;
 	struct unetmm_table *table;	/* entries change under `lock` */
 	struct unetmm_utlb_log *utlb_log; /* changes under `lock` */
-	struct unetmm_shadow *shadow;	/* source shadow; source/push.c */
+	struct unetmm_shadow *shadow;	/* source shadow; source/shadow_fill.c */
 };
 
 struct unetmm_file {
@@ -173,7 +173,7 @@ static inline void unetmm_space_lost(struct unetmm_aspace *space,
 		space->ops->lost(space, start, last, npages);
 }
 
-/* space/space.c */
+/* space/lookup.c */
 struct unetmm_aspace *unetmm_space_lookup(struct unetmm_dev *dev, u32 id);
 /* Has a thread of the process that made the space still its memory?  No lock. */
 bool unetmm_space_owned(const struct unetmm_aspace *space);
@@ -187,7 +187,7 @@ struct unetmm_turns {
 	u32 active;			/* workers in serve or cancel */
 	u32 most_active;		/* at one time */
 	u32 asleep;			/* workers, with and without a job */
-	u32 hints;			/* mm/fault.c; misses->lock */
+	u32 hints;			/* memory/fault.c; misses->lock */
 };
 
 enum unetmm_use {

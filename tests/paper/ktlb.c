@@ -1,13 +1,11 @@
 /*
  * unetmm: papers' mechanisms: the kernel's TLB of the DC21140 port
  *
- * Compiled with the driver's headers alone: the card has a tlb/tlb.h, too.
- *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include <glib.h>
 #include "ktlb.h"
-#include "tlb/tlb.h"
+#include "util/ktlb_place.h"
 
 #define SETS        1024
 #define VICTIMS     16

@@ -10,7 +10,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "share/share.h"
+#include "util/share.h"
 
 /* Against each byte of a small space. */
 static void test_all_small_ones(void **state)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "share/share.h"
+#include "util/share.h"
 
 #define MOST_WORKERS    160
 #define USERS           3

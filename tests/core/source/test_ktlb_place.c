@@ -12,7 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "tlb/tlb.h"
+#include "util/ktlb_place.h"
 
 #define SETS    4
 #define WAYS    2
