@@ -24,7 +24,7 @@ struct unetmm_backring {
 	u32 reserved;			/* bits that these have */
 	u64 first;			/* reports before are of an earlier one */
 	u32 next;			/* buffer to be reported; pool_lock */
-	struct unetmm_backq **queues;	/* by endpoint */
+	struct unetmm_backup_queue **queues;	/* by endpoint */
 
 	spinlock_t pool_lock;		/* the rest */
 	struct unetmm_backbuf **posted;	/* by place; NULL: there is no ring */
@@ -42,9 +42,9 @@ void unetmm_backup_report(struct unetmm_dev *dev,
 void unetmm_backup_show(struct seq_file *s, struct unetmm_dev *dev);
 
 /* backup/backup_queue.c */
-bool unetmm_backq_add(struct unetmm_backq *q, const struct unetmm_fault *rec,
-		      u64 index, struct unetmm_backbuf *buf);
-struct unetmm_aspace *unetmm_backq_space(const struct unetmm_backq *q);
-void unetmm_backq_tail(struct unetmm_backq *q);
+bool unetmm_backup_queue_add(struct unetmm_backup_queue *q, const struct unetmm_fault *rec,
+			     u64 index, struct unetmm_backbuf *buf);
+struct unetmm_aspace *unetmm_backup_queue_space(const struct unetmm_backup_queue *q);
+void unetmm_backup_queue_tail(struct unetmm_backup_queue *q);
 
 #endif /* UNETMM_BACKUP_H */

@@ -40,11 +40,11 @@
 #include "param/param.h"
 #include "trace/trace.h"
 
-#define UNETMM_BACKQ_TRIES	1000	/* to have one page long enough */
-#define UNETMM_BACKQ_TURN	64	/* steps of one turn */
-#define UNETMM_BACKQ_QUICK	4	/* of these without a pause */
-#define UNETMM_BACKQ_AHEAD	16	/* slots, at most */
-#define UNETMM_BACKQ_PAGES	32	/* of one buffer that are entered */
+#define UNETMM_BACKUP_QUEUE_TRIES	1000	/* to have one page long enough */
+#define UNETMM_BACKUP_QUEUE_TURN	64	/* steps of one turn */
+#define UNETMM_BACKUP_QUEUE_QUICK	4	/* of these without a pause */
+#define UNETMM_BACKUP_QUEUE_AHEAD	16	/* slots, at most */
+#define UNETMM_BACKUP_QUEUE_PAGES	32	/* of one buffer that are entered */
 
 struct unetmm_backjob {
 	struct list_head node;
@@ -75,10 +75,10 @@ struct unetmm_backwork {
 	u32 tries;
 	struct unetmm_backrun run;	/* to be paged in, or entered */
 	u32 nahead;
-	struct unetmm_backrun ahead[UNETMM_BACKQ_AHEAD];
+	struct unetmm_backrun ahead[UNETMM_BACKUP_QUEUE_AHEAD];
 };
 
-struct unetmm_backq {
+struct unetmm_backup_queue {
 	struct unetmm_job job;
 	struct unetmm_aspace *space;	/* a reference */
 	u64 first;			/* reports before are another's */
@@ -99,7 +99,7 @@ struct unetmm_backq {
 	struct unetmm_backjob all[];	/* by bit */
 };
 
-static void unetmm_backq_free(struct unetmm_backq *q)
+static void unetmm_backup_queue_free(struct unetmm_backup_queue *q)
 {
 	unetmm_space_put(q->space);
 	kvfree(q);
@@ -108,8 +108,8 @@ static void unetmm_backq_free(struct unetmm_backq *q)
 /* ---- Under q->lock ----------------------------------------------------------- */
 
 /* Its bit may be another packet's from here on. */
-static void unetmm_backq_forget(struct unetmm_backq *q,
-				struct unetmm_backjob *job)
+static void unetmm_backup_queue_forget(struct unetmm_backup_queue *q,
+				       struct unetmm_backjob *job)
 {
 	lockdep_assert_held(&q->lock);
 	list_del(&job->node);
@@ -119,26 +119,26 @@ static void unetmm_backq_forget(struct unetmm_backq *q,
 	job->buf = NULL;
 }
 
-static void unetmm_backq_cancel_all(struct unetmm_backq *q)
+static void unetmm_backup_queue_cancel_all(struct unetmm_backup_queue *q)
 {
 	struct unetmm_backjob *job, *next;
 
 	list_for_each_entry_safe(job, next, &q->jobs, node) {
 		unetmm_count(q->space->dev, backup_cancelled);
-		unetmm_backq_forget(q, job);
+		unetmm_backup_queue_forget(q, job);
 	}
 }
 
 /* The card has stopped the endpoint, or does not take our answers about it. */
-static void unetmm_backq_give_up(struct unetmm_backq *q)
+static void unetmm_backup_queue_give_up(struct unetmm_backup_queue *q)
 {
 	unetmm_count(q->space->dev, backup_refused);
 	q->gone = true;
-	unetmm_backq_cancel_all(q);
+	unetmm_backup_queue_cancel_all(q);
 }
 
-static void unetmm_backq_finish(struct unetmm_backq *q,
-				struct unetmm_backjob *job, u8 status)
+static void unetmm_backup_queue_finish(struct unetmm_backup_queue *q,
+				       struct unetmm_backjob *job, u8 status)
 {
 	struct unetmm_dev *dev = q->space->dev;
 	struct unetmm_cmd cmd = {
@@ -160,13 +160,13 @@ static void unetmm_backq_finish(struct unetmm_backq *q,
 		unetmm_count_add(dev, backup_copied_bytes, job->len);
 	}
 	trace_unetmm_backup_done(q->ep, job->slot, job->bit, status);
-	unetmm_backq_forget(q, job);
+	unetmm_backup_queue_forget(q, job);
 	if (unetmm_cmd(dev, &cmd, NULL))
-		unetmm_backq_give_up(q);
+		unetmm_backup_queue_give_up(q);
 }
 
 /* As far as the process says; the card looks for itself. */
-static bool unetmm_backq_posted(const struct unetmm_backq *q, u32 slot)
+static bool unetmm_backup_queue_posted(const struct unetmm_backup_queue *q, u32 slot)
 {
 	u32 prod = le32_to_cpu(READ_ONCE(q->index->user.fq_prod));
 
@@ -174,7 +174,7 @@ static bool unetmm_backq_posted(const struct unetmm_backq *q, u32 slot)
 }
 
 /* Copies the descriptor once, and checks the copy. */
-static void unetmm_backq_read(struct unetmm_backq *q, struct unetmm_backjob *job)
+static void unetmm_backup_queue_read(struct unetmm_backup_queue *q, struct unetmm_backjob *job)
 {
 	struct unetmm_fqe fqe;
 	u64 last;
@@ -240,23 +240,23 @@ static struct unetmm_backrun unetmm_backrun(u64 addr, u64 len)
 	return (struct unetmm_backrun) {
 		.addr = addr & PAGE_MASK,
 		.npages = min_t(u64, (end - (addr & PAGE_MASK)) >> PAGE_SHIFT,
-				UNETMM_BACKQ_PAGES),
+				UNETMM_BACKUP_QUEUE_PAGES),
 	};
 }
 
 /* The buffers of the slots behind it: a hint, so an invalid one ends it. */
-static void unetmm_backq_ahead(const struct unetmm_backq *q, u32 slot,
-			       struct unetmm_backwork *w)
+static void unetmm_backup_queue_ahead(const struct unetmm_backup_queue *q, u32 slot,
+				      struct unetmm_backwork *w)
 {
 	u32 most = min_t(u32, unetmm_param(q->space->dev, UNETMM_P_backup_prefetch),
-			 UNETMM_BACKQ_AHEAD);
+			 UNETMM_BACKUP_QUEUE_AHEAD);
 	const struct unetmm_fqe *fqe;
 	u64 addr, last;
 	u32 len;
 
 	w->nahead = 0;
-	while (w->nahead < most && unetmm_backq_posted(q, ++slot)) {
-		/* As in unetmm_backq_read(). */
+	while (w->nahead < most && unetmm_backup_queue_posted(q, ++slot)) {
+		/* As in unetmm_backup_queue_read(). */
 		smp_rmb();
 		fqe = &q->fq[slot & q->fq_mask];
 		addr = le64_to_cpu(READ_ONCE(fqe->addr));
@@ -269,8 +269,8 @@ static void unetmm_backq_ahead(const struct unetmm_backq *q, u32 slot,
 }
 
 /* Is the slot posted?  If not, the interrupt comes when it is. */
-static enum unetmm_backstep unetmm_backq_await(struct unetmm_backq *q,
-					       struct unetmm_backjob *job)
+static enum unetmm_backstep unetmm_backup_queue_await(struct unetmm_backup_queue *q,
+						      struct unetmm_backjob *job)
 {
 	struct unetmm_dev *dev = q->space->dev;
 	struct unetmm_cmd cmd = {
@@ -283,21 +283,21 @@ static enum unetmm_backstep unetmm_backq_await(struct unetmm_backq *q,
 
 	WRITE_ONCE(q->tail, false);
 	if (unetmm_cmd(dev, &cmd, &posted)) {
-		unetmm_backq_give_up(q);
+		unetmm_backup_queue_give_up(q);
 		return UNETMM_BACK_IDLE;
 	}
 	/* The index may say otherwise by now: that is the process's to change. */
 	if (posted) {
-		unetmm_backq_read(q, job);
+		unetmm_backup_queue_read(q, job);
 		return UNETMM_BACK_MORE;
 	}
 	unetmm_count(dev, backup_waits);
 	return UNETMM_BACK_TAIL;
 }
 
-static enum unetmm_backstep unetmm_backq_copy(struct unetmm_backq *q,
-					      struct unetmm_backjob *job,
-					      struct unetmm_backwork *w)
+static enum unetmm_backstep unetmm_backup_queue_copy(struct unetmm_backup_queue *q,
+						     struct unetmm_backjob *job,
+						     struct unetmm_backwork *w)
 {
 	w->bit = job->bit;
 	if (job->done < job->len && unetmm_backjob_copy(job)) {
@@ -311,42 +311,42 @@ static enum unetmm_backstep unetmm_backq_copy(struct unetmm_backq *q,
 	if (!job->entered && q->space->ops->enter) {
 		job->entered = true;
 		w->run = unetmm_backrun(job->addr, job->room);
-		unetmm_backq_ahead(q, job->slot, w);
+		unetmm_backup_queue_ahead(q, job->slot, w);
 		return UNETMM_BACK_ENTER;
 	}
-	unetmm_backq_finish(q, job, UNETMM_ST_OK);
+	unetmm_backup_queue_finish(q, job, UNETMM_ST_OK);
 	return UNETMM_BACK_MORE;
 }
 
-static enum unetmm_backstep unetmm_backq_step(struct unetmm_backq *q,
-					      struct unetmm_backwork *w)
+static enum unetmm_backstep unetmm_backup_queue_step(struct unetmm_backup_queue *q,
+						     struct unetmm_backwork *w)
 {
 	enum unetmm_backstep step = UNETMM_BACK_MORE;
 	struct unetmm_backjob *job;
 
 	mutex_lock(&q->lock);
 	if (q->gone || q->dead || READ_ONCE(q->space->closing))
-		unetmm_backq_cancel_all(q);
+		unetmm_backup_queue_cancel_all(q);
 	job = list_first_entry_or_null(&q->jobs, struct unetmm_backjob, node);
 	if (!job) {
 		step = UNETMM_BACK_IDLE;
-	} else if (!job->read && !unetmm_backq_posted(q, job->slot)) {
-		step = unetmm_backq_await(q, job);
+	} else if (!job->read && !unetmm_backup_queue_posted(q, job->slot)) {
+		step = unetmm_backup_queue_await(q, job);
 	} else {
 		if (!job->read)
-			unetmm_backq_read(q, job);
+			unetmm_backup_queue_read(q, job);
 		if (job->status)
-			unetmm_backq_finish(q, job, job->status);
+			unetmm_backup_queue_finish(q, job, job->status);
 		else
-			step = unetmm_backq_copy(q, job, w);
+			step = unetmm_backup_queue_copy(q, job, w);
 	}
 	mutex_unlock(&q->lock);
 	return step;
 }
 
 /* The packet may have been taken away meanwhile. */
-static void unetmm_backq_paged(struct unetmm_backq *q,
-			       const struct unetmm_backwork *w, int err)
+static void unetmm_backup_queue_paged(struct unetmm_backup_queue *q,
+				      const struct unetmm_backwork *w, int err)
 {
 	struct unetmm_backjob *job = &q->all[w->bit];
 
@@ -358,16 +358,16 @@ static void unetmm_backq_paged(struct unetmm_backq *q,
 		/* A signal or a shortage: to be tried again. */
 		if (err && err != -EINTR && err != -ENOMEM)
 			job->status = unetmm_refusal(err);
-		else if (job->tries >= UNETMM_BACKQ_TRIES)
+		else if (job->tries >= UNETMM_BACKUP_QUEUE_TRIES)
 			job->status = UNETMM_ST_LIMIT;
 	}
 	mutex_unlock(&q->lock);
 }
 
-static enum unetmm_job_next unetmm_backq_page_in(struct unetmm_backq *q)
+static enum unetmm_job_next unetmm_backup_queue_page_in(struct unetmm_backup_queue *q)
 {
 	/* It was there, and has gone again: other users of the page must get on. */
-	q->rested = q->work.tries > UNETMM_BACKQ_QUICK && !q->rested;
+	q->rested = q->work.tries > UNETMM_BACKUP_QUEUE_QUICK && !q->rested;
 	if (q->rested)
 		return UNETMM_JOB_LATER;
 	q->job.want = (struct unetmm_page_in) {
@@ -379,9 +379,9 @@ static enum unetmm_job_next unetmm_backq_page_in(struct unetmm_backq *q)
 }
 
 /* Its resident pages, for writing.  Whether they can be is found out later. */
-static void unetmm_backq_enter(struct unetmm_backq *q,
-			       const struct unetmm_backrun *run,
-			       struct unetmm_batch *batch)
+static void unetmm_backup_queue_enter(struct unetmm_backup_queue *q,
+				      const struct unetmm_backrun *run,
+				      struct unetmm_batch *batch)
 {
 	unsigned long vpn = run->addr >> PAGE_SHIFT;
 	unsigned long last = vpn + run->npages - 1, end;
@@ -394,54 +394,54 @@ static void unetmm_backq_enter(struct unetmm_backq *q,
 			continue;
 		batch->write = true;
 		batch->asked = end;
-		if (unetmm_snap(space, batch, vpn, end, vpn, false) == -EAGAIN)
-			unetmm_snap(space, batch, vpn, end, vpn, false);
+		if (unetmm_snapshot_enter(space, batch, vpn, end, vpn, false) == -EAGAIN)
+			unetmm_snapshot_enter(space, batch, vpn, end, vpn, false);
 	}
 }
 
 /* The table stays meanwhile. */
-static void unetmm_backq_present(struct unetmm_backq *q,
-				 struct unetmm_batch *batch)
+static void unetmm_backup_queue_present(struct unetmm_backup_queue *q,
+					struct unetmm_batch *batch)
 {
 	const struct unetmm_backwork *w = &q->work;
 	struct unetmm_miss miss = { .write = true };
 	u32 i;
 
-	if (!unetmm_snap_get(q->space))
+	if (!unetmm_snapshot_get(q->space))
 		return;
-	unetmm_backq_enter(q, &w->run, batch);
+	unetmm_backup_queue_enter(q, &w->run, batch);
 	for (i = 0; i < w->nahead; i++) {
 		miss.vaddr = w->ahead[i].addr;
 		miss.user = w->ahead[i].addr;
 		miss.npages = w->ahead[i].npages;
 		/* Faults in the pages that need no waiting. */
-		if (unetmm_snap_touch(q->space, &miss))
+		if (unetmm_snapshot_touch(q->space, &miss))
 			break;
-		unetmm_backq_enter(q, &w->ahead[i], batch);
+		unetmm_backup_queue_enter(q, &w->ahead[i], batch);
 	}
-	unetmm_snap_put(q->space);
+	unetmm_snapshot_put(q->space);
 	unetmm_count_add(q->space->dev, backup_ahead, i);
 }
 
 /* Is there anything to be done now? */
-static bool unetmm_backq_due(const struct unetmm_backq *q)
+static bool unetmm_backup_queue_due(const struct unetmm_backup_queue *q)
 {
 	return !q->tailing || READ_ONCE(q->tail) || READ_ONCE(q->gone);
 }
 
-static enum unetmm_job_next unetmm_backq_serve(struct unetmm_job *job,
-					       struct unetmm_batch *batch)
+static enum unetmm_job_next unetmm_backup_queue_serve(struct unetmm_job *job,
+						      struct unetmm_batch *batch)
 {
-	struct unetmm_backq *q = container_of(job, struct unetmm_backq, job);
+	struct unetmm_backup_queue *q = container_of(job, struct unetmm_backup_queue, job);
 	int i;
 
-	if (!unetmm_backq_due(q))
+	if (!unetmm_backup_queue_due(q))
 		return UNETMM_JOB_DONE;
 	q->tailing = false;
 	if (job->paged)
-		unetmm_backq_paged(q, &q->work, job->err);
-	for (i = 0; i < UNETMM_BACKQ_TURN; i++) {
-		switch (unetmm_backq_step(q, &q->work)) {
+		unetmm_backup_queue_paged(q, &q->work, job->err);
+	for (i = 0; i < UNETMM_BACKUP_QUEUE_TURN; i++) {
+		switch (unetmm_backup_queue_step(q, &q->work)) {
 		case UNETMM_BACK_TAIL:
 			q->tailing = true;
 			/* The interrupt may have been faster. */
@@ -450,9 +450,9 @@ static enum unetmm_job_next unetmm_backq_serve(struct unetmm_job *job,
 		case UNETMM_BACK_IDLE:
 			return UNETMM_JOB_DONE;
 		case UNETMM_BACK_ABSENT:
-			return unetmm_backq_page_in(q);
+			return unetmm_backup_queue_page_in(q);
 		case UNETMM_BACK_ENTER:
-			unetmm_backq_present(q, batch);
+			unetmm_backup_queue_present(q, batch);
 			break;
 		case UNETMM_BACK_MORE:
 			break;
@@ -462,24 +462,24 @@ static enum unetmm_job_next unetmm_backq_serve(struct unetmm_job *job,
 }
 
 /* The owner has gone, or executes another program. */
-static void unetmm_backq_cancel(struct unetmm_job *job)
+static void unetmm_backup_queue_cancel(struct unetmm_job *job)
 {
-	struct unetmm_backq *q = container_of(job, struct unetmm_backq, job);
+	struct unetmm_backup_queue *q = container_of(job, struct unetmm_backup_queue, job);
 
 	mutex_lock(&q->lock);
 	q->gone = true;
-	unetmm_backq_cancel_all(q);
+	unetmm_backup_queue_cancel_all(q);
 	mutex_unlock(&q->lock);
 }
 
-static const struct unetmm_job_ops unetmm_backq_ops = {
-	.serve = unetmm_backq_serve,
-	.cancel = unetmm_backq_cancel,
+static const struct unetmm_job_ops unetmm_backup_queue_ops = {
+	.serve = unetmm_backup_queue_serve,
+	.cancel = unetmm_backup_queue_cancel,
 	.copies = true,
 };
 
 /* The interrupt: ep_lock, which keeps the queue. */
-void unetmm_backq_tail(struct unetmm_backq *q)
+void unetmm_backup_queue_tail(struct unetmm_backup_queue *q)
 {
 	lockdep_assert_held(&q->space->dev->ep_lock);
 	WRITE_ONCE(q->tail, true);
@@ -492,8 +492,8 @@ void unetmm_backq_tail(struct unetmm_backq *q)
  * A packet that was reported.  False: its endpoint has gone, or it is invalid;
  * the buffer stays the caller's.
  */
-bool unetmm_backq_add(struct unetmm_backq *q, const struct unetmm_fault *rec,
-		      u64 index, struct unetmm_backbuf *buf)
+bool unetmm_backup_queue_add(struct unetmm_backup_queue *q, const struct unetmm_fault *rec,
+			     u64 index, struct unetmm_backbuf *buf)
 {
 	struct unetmm_dev *dev = q->space->dev;
 	u32 bit = le32_to_cpu(rec->tag);
@@ -525,14 +525,14 @@ bool unetmm_backq_add(struct unetmm_backq *q, const struct unetmm_fault *rec,
 
 /* ---- Endpoints --------------------------------------------------------------- */
 
-static struct unetmm_backq *unetmm_backq_new(struct unetmm_ep *ep, u32 bits)
+static struct unetmm_backup_queue *unetmm_backup_queue_new(struct unetmm_ep *ep, u32 bits)
 {
-	struct unetmm_backq *q;
+	struct unetmm_backup_queue *q;
 
 	q = kvzalloc(struct_size(q, all, bits), GFP_KERNEL_ACCOUNT);
 	if (!q)
 		return NULL;
-	unetmm_job_init(&q->job, ep->space, &unetmm_backq_ops);
+	unetmm_job_init(&q->job, ep->space, &unetmm_backup_queue_ops);
 	mutex_init(&q->lock);
 	INIT_LIST_HEAD(&q->jobs);
 	q->bits = bits;
@@ -546,27 +546,27 @@ static struct unetmm_backq *unetmm_backq_new(struct unetmm_ep *ep, u32 bits)
 }
 
 /* As long as the endpoint has the queue, or backup.lock is held. */
-struct unetmm_aspace *unetmm_backq_space(const struct unetmm_backq *q)
+struct unetmm_aspace *unetmm_backup_queue_space(const struct unetmm_backup_queue *q)
 {
 	return q->space;
 }
 
-static void unetmm_backq_show_to_irq(struct unetmm_ep *ep,
-				     struct unetmm_backq *q)
+static void unetmm_backup_queue_show_to_irq(struct unetmm_ep *ep,
+					    struct unetmm_backup_queue *q)
 {
 	unsigned long flags;
 
 	spin_lock_irqsave(&ep->dev->ep_lock, flags);
-	ep->backq = q;
+	ep->backup_queue = q;
 	spin_unlock_irqrestore(&ep->dev->ep_lock, flags);
 }
 
 /* For an endpoint that has its number, before the card knows of it. */
-static int unetmm_backq_open(struct unetmm_ep *ep,
-			     const struct unetmm_endpoint *a)
+static int unetmm_backup_queue_open(struct unetmm_ep *ep,
+				    const struct unetmm_endpoint *a)
 {
 	struct unetmm_backring *b = ep->dev->backup;
-	struct unetmm_backq *q;
+	struct unetmm_backup_queue *q;
 	int bits;
 
 	mutex_lock(&b->lock);
@@ -574,12 +574,12 @@ static int unetmm_backq_open(struct unetmm_ep *ep,
 	mutex_unlock(&b->lock);
 	if (bits < 0)
 		return bits;
-	q = unetmm_backq_new(ep, bits);
+	q = unetmm_backup_queue_new(ep, bits);
 	mutex_lock(&b->lock);
 	if (q) {
 		q->first = unetmm_reports_now(ep->dev);
 		b->queues[ep->id] = q;
-		unetmm_backq_show_to_irq(ep, q);
+		unetmm_backup_queue_show_to_irq(ep, q);
 		ep->backup = bits;
 	} else {
 		unetmm_backup_put(ep->space, bits);
@@ -589,19 +589,19 @@ static int unetmm_backq_open(struct unetmm_ep *ep,
 }
 
 /* The endpoint is no longer on the card, and still has its number. */
-static void unetmm_backq_close(struct unetmm_ep *ep)
+static void unetmm_backup_queue_close(struct unetmm_ep *ep)
 {
 	struct unetmm_backring *b = ep->dev->backup;
-	struct unetmm_backq *q = ep->backq;
+	struct unetmm_backup_queue *q = ep->backup_queue;
 
 	if (!q)
 		return;
 	mutex_lock(&b->lock);
-	unetmm_backq_show_to_irq(ep, NULL);
+	unetmm_backup_queue_show_to_irq(ep, NULL);
 	b->queues[ep->id] = NULL;
 	mutex_lock(&q->lock);
 	q->dead = true;
-	unetmm_backq_cancel_all(q);
+	unetmm_backup_queue_cancel_all(q);
 	mutex_unlock(&q->lock);
 	mutex_unlock(&b->lock);
 	/* Nothing of it is served any more, and its queue memory may go. */
@@ -609,7 +609,7 @@ static void unetmm_backq_close(struct unetmm_ep *ep)
 	mutex_lock(&b->lock);
 	unetmm_backup_put(ep->space, q->bits);
 	mutex_unlock(&b->lock);
-	unetmm_backq_free(q);
+	unetmm_backup_queue_free(q);
 }
 
 const struct unetmm_policy unetmm_backup_policy = {
@@ -617,6 +617,6 @@ const struct unetmm_policy unetmm_backup_policy = {
 	.late = true,
 	.bits = true,
 	.raw = true,
-	.open = unetmm_backq_open,
-	.close = unetmm_backq_close,
+	.open = unetmm_backup_queue_open,
+	.close = unetmm_backup_queue_close,
 };

@@ -361,16 +361,16 @@ static void unetmm_backup_packet(struct unetmm_dev *dev,
 		unetmm_count(dev, backup_cancelled);
 		goto put;
 	}
-	fresh = unetmm_backbuf_get(dev, unetmm_backq_space(b->queues[ep]));
+	fresh = unetmm_backbuf_get(dev, unetmm_backup_queue_space(b->queues[ep]));
 	if (fresh) {
 		unetmm_backbuf_put(dev, fresh);
 		dma_sync_single_for_cpu(&dev->pdev->dev, buf->dma,
 					b->buf_bytes, DMA_FROM_DEVICE);
-		if (unetmm_backq_add(b->queues[ep], rec, index, buf))
+		if (unetmm_backup_queue_add(b->queues[ep], rec, index, buf))
 			buf = NULL;
 	} else {
 		unetmm_count(dev, backup_no_memory);
-		unetmm_backq_add(b->queues[ep], rec, index, NULL);
+		unetmm_backup_queue_add(b->queues[ep], rec, index, NULL);
 	}
 put:
 	if (buf)

@@ -120,7 +120,7 @@ int unetmm_op_counters(struct unetmm_file *file, void *arg)
 	if (!values)
 		return -ENOMEM;
 	if (a->scope == UNETMM_SCOPE_DRIVER)
-		unetmm_push_counters(dev);
+		unetmm_fill_counters(dev);
 	down_read(&dev->rwsem);
 	ret = unetmm_counters_read(dev, a, values, n);
 	up_read(&dev->rwsem);

@@ -27,7 +27,7 @@ static int counters_show(struct seq_file *s, void *unused)
 	struct unetmm_dev *dev = s->private;
 	int i;
 
-	unetmm_push_counters(dev);
+	unetmm_fill_counters(dev);
 	for (i = 0; i < UNETMM_NUM_DRIVER_COUNTERS; i++)
 		seq_printf(s, "%-20s %lld\n", unetmm_driver_counter_names[i],
 			   atomic64_read(&dev->counters[i]));
@@ -47,7 +47,7 @@ static void unetmm_show_space(struct seq_file *s, struct unetmm_aspace *space)
 	spin_lock(&space->lock);
 	seq_printf(s, "space %u source %u endpoints %u pins %lu limit %lu deferred %u asleep %u invalidations %lu now, %lu ended waiting %u most %u passed %llu user's workers %u%s\n",
 		   space->id, space->source, space->endpoints, space->npins,
-		   space->pin_limit, stats.thirsty + stats.asleep, stats.asleep,
+		   space->pin_limit, stats.must_page + stats.asleep, stats.asleep,
 		   space->inv_count, space->inv_seq, stats.ready,
 		   stats.most_ready, stats.most_passed, stats.most_active,
 		   space->closing ? " closing" : "");

@@ -66,8 +66,8 @@ static void unetmm_wake(struct unetmm_dev *dev, struct unetmm_ep *ep, u8 type)
 		return;
 	}
 	if (type == UNETMM_NOTIFY_TAIL) {
-		if (ep->backq)
-			unetmm_backq_tail(ep->backq);
+		if (ep->backup_queue)
+			unetmm_backup_queue_tail(ep->backup_queue);
 		return;
 	}
 	if (type == UNETMM_NOTIFY_EP_ERROR)

@@ -142,7 +142,7 @@ static void unetmm_stop_card(struct unetmm_dev *dev)
 	unetmm_irq_sync(dev);
 	unetmm_pager_hush(dev);
 	cancel_work_sync(&dev->ctl->work);
-	cancel_delayed_work_sync(&dev->ctl->ghosts);
+	cancel_delayed_work_sync(&dev->ctl->liveness);
 	cancel_delayed_work_sync(&dev->ctl->close_work);
 	cancel_work_sync(&dev->fail_work);
 }
@@ -170,21 +170,21 @@ static int unetmm_start(struct unetmm_dev *dev)
 	unetmm_write(dev, UNETMM_REG_EVENT_MASK,
 		     UNETMM_EVENT_ALL & ~UNETMM_EVENT_CMD);
 	unetmm_write(dev, UNETMM_REG_CTRL, UNETMM_CTRL_ENABLE);
-	ret = unetmm_kep_init(dev);
+	ret = unetmm_mailbox_init(dev);
 	if (ret)
 		goto stop_card;
 	/* It may have failed meanwhile. */
 	if (cmpxchg(&dev->state, UNETMM_STARTING, UNETMM_RUNNING) !=
 	    UNETMM_STARTING) {
 		ret = -EIO;
-		goto stop_kep;
+		goto stop_mailbox;
 	}
 	return 0;
 
-stop_kep:
+stop_mailbox:
 	WRITE_ONCE(dev->state, UNETMM_OFF);
 	unetmm_stop_card(dev);
-	unetmm_kep_exit(dev);
+	unetmm_mailbox_exit(dev);
 	unetmm_stop_rings(dev);
 	goto stop_memory;
 stop_card:
@@ -219,7 +219,7 @@ static void unetmm_stop(struct unetmm_dev *dev)
 	list_for_each_entry(file, &dev->files, node)
 		unetmm_file_shutdown(file);
 	mutex_unlock(&dev->files_lock);
-	unetmm_kep_exit(dev);
+	unetmm_mailbox_exit(dev);
 	unetmm_blocks_bury(dev);
 	unetmm_stop_rings(dev);
 	unetmm_stop_memory(dev);

@@ -72,8 +72,8 @@ struct unetmm_probe_wait {
 
 /*
  * Limits of a second.  Of a user, or a card, which shares them with those whose hash is
- * the same in that second; a card asks as often as all users of a peer and its hunt for ghosts do, and
- * that is answered.
+ * the same in that second; a card asks as often as all users of a peer and its search for
+ * channels without a peer do, and these questions are answered.
  */
 #define UNETMM_LIMIT_GROUPS	16
 #define UNETMM_USER_PROBES	64
@@ -120,7 +120,7 @@ struct unetmm_ctl {
 	struct rb_root imports;		/* ... of those that wait for an export */
 	struct unetmm_asker askers[UNETMM_ASKERS];
 	u32 asker_next;			/* whose place the next new one gets */
-	struct delayed_work ghosts;	/* looks for channels of nobody: */
+	struct delayed_work liveness;	/* looks for channels without a peer: */
 	struct list_head hunts;		/* of these listeners */
 	u32 hunt_left;			/* of all: buckets left to look at */
 	bool hunt_link;			/* there was a link in this run */
@@ -143,12 +143,12 @@ struct unetmm_ctl {
 
 /* channel/mailbox.c */
 void unetmm_ctl_init(struct unetmm_dev *dev);
-int unetmm_kep_init(struct unetmm_dev *dev);
-void unetmm_kep_exit(struct unetmm_dev *dev);
-bool unetmm_kep_send(struct unetmm_dev *dev, const u8 *mac,
-		     const struct unetmm_control *msg);
-bool unetmm_kep_send_named(struct unetmm_dev *dev, const u8 *mac,
-			   const struct unetmm_control_named *msg);
+int unetmm_mailbox_init(struct unetmm_dev *dev);
+void unetmm_mailbox_exit(struct unetmm_dev *dev);
+bool unetmm_mailbox_send(struct unetmm_dev *dev, const u8 *mac,
+			 const struct unetmm_control *msg);
+bool unetmm_mailbox_send_named(struct unetmm_dev *dev, const u8 *mac,
+			       const struct unetmm_control_named *msg);
 
 /* channel/question.c; ctl.lock is taken by these, but for the look-up, which needs it. */
 /* With a key of its own: a random number, not 0, with no bits but those of `most`. */
@@ -199,10 +199,10 @@ u32 unetmm_asker_key(const struct unetmm_ctl *ctl);
 void unetmm_rates_init(struct unetmm_rates *rates, u32 burst);
 bool unetmm_may_now(struct unetmm_rates *rates, u32 key);
 void unetmm_chan_confirm(struct unetmm_dev *dev, const u8 *mac, u64 nonce);
-void unetmm_ghost_accepted(struct unetmm_chan *chan);
-void unetmm_ghost_hunt(struct unetmm_ep *ep, enum unetmm_want want);
-void unetmm_ghost_forget(struct unetmm_ep *ep);
-void unetmm_ghost_work(struct work_struct *work);
+void unetmm_liveness_accepted(struct unetmm_chan *chan);
+void unetmm_liveness_hunt(struct unetmm_ep *ep, enum unetmm_want want);
+void unetmm_liveness_forget(struct unetmm_ep *ep);
+void unetmm_liveness_work(struct work_struct *work);
 
 /* channel/peers.c */
 bool unetmm_announce(struct unetmm_ep *ep, bool announce);

@@ -55,7 +55,7 @@ bool unetmm_tell_close(struct unetmm_dev *dev, const struct unetmm_chan *chan)
 		.nonce = cpu_to_le64(chan->nonce),
 	};
 
-	return unetmm_kep_send(dev, chan->mac, &msg);
+	return unetmm_mailbox_send(dev, chan->mac, &msg);
 }
 
 static u32 *unetmm_close_group(struct unetmm_ctl *ctl, const u8 *mac)

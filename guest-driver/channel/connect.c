@@ -91,7 +91,7 @@ static int unetmm_chan_how(const struct unetmm_ep *ep,
 			   struct unetmm_chan_how *how)
 {
 	/* The peer waits there, and the backup ring is for where it does not. */
-	if (ep->flags & UNETMM_EP_F_RAW || ep->backq)
+	if (ep->flags & UNETMM_EP_F_RAW || ep->backup_queue)
 		return -EPROTOTYPE;
 	if (!ep->dev->hw.reliable || ep->space->ops->lists)
 		return -EOPNOTSUPP;
@@ -207,7 +207,7 @@ static bool unetmm_accept_one(struct unetmm_ep *ep, struct unetmm_connect *a)
 	if (chan) {
 		list_del_init(&chan->accept_node);
 		ep->nbacklog--;
-		unetmm_ghost_accepted(chan);
+		unetmm_liveness_accepted(chan);
 		unetmm_connect_result(a, chan);
 	}
 	mutex_unlock(&ctl->lock);
@@ -294,7 +294,7 @@ static void unetmm_ask(struct unetmm_chan *chan, u64 service)
 	msg.mtu = cpu_to_le32(dev->hw.user_mtu);
 	if (chan->how.type == UNETMM_CHANNEL_RELIABLE)
 		msg.status = unetmm_features(dev);
-	unetmm_kep_send(dev, chan->mac, &msg);
+	unetmm_mailbox_send(dev, chan->mac, &msg);
 }
 
 static bool unetmm_settled(const struct unetmm_ep *ep,
@@ -485,7 +485,7 @@ static bool unetmm_probe_send(struct unetmm_dev *dev,
 	may = unetmm_may_now(&ctl->probes_sent,
 			     unetmm_asker_key(ctl));
 	if (may)
-		unetmm_kep_send(dev, wait->mac, msg);
+		unetmm_mailbox_send(dev, wait->mac, msg);
 	else
 		unetmm_count(dev, user_limited);
 	mutex_unlock(&ctl->lock);

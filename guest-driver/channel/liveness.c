@@ -35,18 +35,18 @@
 #include "space/space.h"
 #include "base/base.h"
 
-#define UNETMM_GHOST_PROBES	8
-#define UNETMM_GHOST_PATIENCE	(50 * NSEC_PER_MSEC)	/* after the first */
-#define UNETMM_GHOST_PAUSE_MS	10
-#define UNETMM_GHOST_LINK_MS	100	/* without a link */
+#define UNETMM_LIVENESS_PROBES	8
+#define UNETMM_LIVENESS_PATIENCE	(50 * NSEC_PER_MSEC)	/* after the first */
+#define UNETMM_LIVENESS_PAUSE_MS	10
+#define UNETMM_LIVENESS_LINK_MS	100	/* without a link */
 /*
  * Limits of one run: channels of refusing listeners, and of all, that are probed or
  * ended; listeners, and buckets of the hash, that are looked at.
  */
-#define UNETMM_GHOST_TURN	16
-#define UNETMM_GHOST_CARD_TURN	8
-#define UNETMM_GHOST_LISTENERS	16
-#define UNETMM_GHOST_BUCKETS	256
+#define UNETMM_LIVENESS_TURN	16
+#define UNETMM_LIVENESS_CARD_TURN	8
+#define UNETMM_LIVENESS_LISTENERS	16
+#define UNETMM_LIVENESS_BUCKETS	256
 
 /* ---- Limits ------------------------------------------------------------------ */
 
@@ -103,8 +103,8 @@ static bool unetmm_chan_doubtful(const struct unetmm_chan *chan)
 static u64 unetmm_chan_patience(const struct unetmm_chan *chan)
 {
 	if (!list_empty(&chan->accept_node))
-		return UNETMM_GHOST_PATIENCE;
-	return UNETMM_GHOST_PATIENCE << (chan->probes - 1);
+		return UNETMM_LIVENESS_PATIENCE;
+	return UNETMM_LIVENESS_PATIENCE << (chan->probes - 1);
 }
 
 /* A question that there is no room for is none: it is asked in the next run. */
@@ -122,7 +122,7 @@ static void unetmm_chan_probe(struct unetmm_chan *chan, u64 now)
 				     (u32)ep->id << 16 | chan->number),
 	};
 
-	if (!unetmm_kep_send(ep->dev, chan->mac, &msg))
+	if (!unetmm_mailbox_send(ep->dev, chan->mac, &msg))
 		return;
 	chan->probes++;
 	chan->probed_ns = now;
@@ -152,7 +152,7 @@ void unetmm_chan_confirm(struct unetmm_dev *dev, const u8 *mac, u64 nonce)
 }
 
 /* From now on it has the patience of those that are in use, from the beginning. */
-void unetmm_ghost_accepted(struct unetmm_chan *chan)
+void unetmm_liveness_accepted(struct unetmm_chan *chan)
 {
 	chan->probes = min_t(u8, chan->probes, 1);
 }
@@ -179,7 +179,7 @@ static bool unetmm_hunt_one(struct unetmm_chan *chan, u64 now, u32 *turn)
 		       now - chan->probed_ns < unetmm_chan_patience(chan)))
 		return true;
 	(*turn)--;
-	if (chan->probes < UNETMM_GHOST_PROBES) {
+	if (chan->probes < UNETMM_LIVENESS_PROBES) {
 		unetmm_chan_probe(chan, now);
 		return true;
 	}
@@ -203,7 +203,7 @@ static bool unetmm_hunt_ep(struct unetmm_ep *ep, u64 now, u32 *turn)
 
 static void unetmm_hunt_listeners(struct unetmm_ctl *ctl, u64 now)
 {
-	u32 turn = UNETMM_GHOST_TURN, n = UNETMM_GHOST_LISTENERS;
+	u32 turn = UNETMM_LIVENESS_TURN, n = UNETMM_LIVENESS_LISTENERS;
 	struct unetmm_ep *ep;
 	LIST_HEAD(todo);
 
@@ -213,7 +213,7 @@ static void unetmm_hunt_listeners(struct unetmm_ctl *ctl, u64 now)
 		if (unetmm_hunt_ep(ep, now, &turn))
 			list_move_tail(&ep->hunt_node, &ctl->hunts);
 		else
-			unetmm_ghost_forget(ep);
+			unetmm_liveness_forget(ep);
 	}
 	/* The others are the first of the next run. */
 	list_splice(&todo, &ctl->hunts);
@@ -222,7 +222,7 @@ static void unetmm_hunt_listeners(struct unetmm_ctl *ctl, u64 now)
 /* Goes on where the last run has ended, until it has been round without a doubt. */
 static void unetmm_hunt_card(struct unetmm_ctl *ctl, u64 now)
 {
-	u32 turn = UNETMM_GHOST_CARD_TURN, n = UNETMM_GHOST_BUCKETS;
+	u32 turn = UNETMM_LIVENESS_CARD_TURN, n = UNETMM_LIVENESS_BUCKETS;
 	struct unetmm_chan *chan;
 	struct hlist_node *next;
 	bool left;
@@ -239,7 +239,7 @@ static void unetmm_hunt_card(struct unetmm_ctl *ctl, u64 now)
 	}
 }
 
-static void unetmm_ghost_add(struct unetmm_ep *ep, bool all)
+static void unetmm_liveness_add(struct unetmm_ep *ep, bool all)
 {
 	if (list_empty(&ep->hunt_node))
 		list_add_tail(&ep->hunt_node, &ep->dev->ctl->hunts);
@@ -247,7 +247,7 @@ static void unetmm_ghost_add(struct unetmm_ep *ep, bool all)
 }
 
 /* Endpoints of the same user that have channels, too. */
-static void unetmm_ghost_add_user(const struct unetmm_ep *ep)
+static void unetmm_liveness_add_user(const struct unetmm_ep *ep)
 {
 	struct unetmm_dev *dev = ep->dev;
 	struct unetmm_ep *other;
@@ -257,35 +257,35 @@ static void unetmm_ghost_add_user(const struct unetmm_ep *ep)
 		other = unetmm_chan_ep(dev, id);
 		if (other && !list_empty(&other->chans) &&
 		    other->space->user == ep->space->user)
-			unetmm_ghost_add(other, true);
+			unetmm_liveness_add(other, true);
 	}
 }
 
 /* The listener has refused somebody for want of that. */
-void unetmm_ghost_hunt(struct unetmm_ep *ep, enum unetmm_want want)
+void unetmm_liveness_hunt(struct unetmm_ep *ep, enum unetmm_want want)
 {
 	struct unetmm_ctl *ctl = ep->dev->ctl;
 
 	lockdep_assert_held(&ctl->lock);
-	unetmm_ghost_add(ep, want != UNETMM_WANT_PLACE);
+	unetmm_liveness_add(ep, want != UNETMM_WANT_PLACE);
 	if (want == UNETMM_WANT_USER)
-		unetmm_ghost_add_user(ep);
+		unetmm_liveness_add_user(ep);
 	if (want == UNETMM_WANT_CARD)
 		ctl->hunt_left = HASH_SIZE(ctl->chans);
-	queue_delayed_work(unetmm_wq, &ctl->ghosts, 0);
+	queue_delayed_work(unetmm_wq, &ctl->liveness, 0);
 }
 
-void unetmm_ghost_forget(struct unetmm_ep *ep)
+void unetmm_liveness_forget(struct unetmm_ep *ep)
 {
 	lockdep_assert_held(&ep->dev->ctl->lock);
 	list_del_init(&ep->hunt_node);
 	ep->hunt_all = false;
 }
 
-void unetmm_ghost_work(struct work_struct *work)
+void unetmm_liveness_work(struct work_struct *work)
 {
 	struct unetmm_ctl *ctl = container_of(to_delayed_work(work),
-					      struct unetmm_ctl, ghosts);
+					      struct unetmm_ctl, liveness);
 	struct unetmm_dev *dev = ctl->dev;
 	u64 now;
 
@@ -298,10 +298,10 @@ void unetmm_ghost_work(struct work_struct *work)
 	unetmm_hunt_listeners(ctl, now);
 	unetmm_hunt_card(ctl, now);
 	if (!list_empty(&ctl->hunts) || ctl->hunt_left)
-		queue_delayed_work(unetmm_wq, &ctl->ghosts,
+		queue_delayed_work(unetmm_wq, &ctl->liveness,
 				   msecs_to_jiffies(ctl->hunt_link ?
-						    UNETMM_GHOST_PAUSE_MS :
-						    UNETMM_GHOST_LINK_MS));
+						    UNETMM_LIVENESS_PAUSE_MS :
+						    UNETMM_LIVENESS_LINK_MS));
 unlock:
 	mutex_unlock(&ctl->lock);
 }

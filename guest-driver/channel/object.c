@@ -279,7 +279,7 @@ void unetmm_chan_unclaim(struct unetmm_ep *ep, u32 number)
 		    !list_empty(&chan->accept_node))
 			continue;
 		if (chan->state == UNETMM_CHAN_OPEN) {
-			unetmm_ghost_accepted(chan);
+			unetmm_liveness_accepted(chan);
 			list_add(&chan->accept_node, &ep->accepts);
 			ep->nbacklog++;
 		} else {
@@ -298,7 +298,7 @@ void unetmm_chan_close_all(struct unetmm_ep *ep)
 	WRITE_ONCE(ep->closed, true);
 	hash_del(&ep->service_node);
 	unetmm_announce(ep, false);
-	unetmm_ghost_forget(ep);
+	unetmm_liveness_forget(ep);
 	list_for_each_entry_safe(chan, next, &ep->chans, node)
 		unetmm_chan_end(chan, true);
 	mutex_unlock(&ctl->lock);
@@ -359,7 +359,7 @@ static void unetmm_answer_connect(struct unetmm_dev *dev, const u8 *mac,
 	} else if (!__ratelimit(&dev->ctl->refusals)) {
 		return;
 	}
-	unetmm_kep_send(dev, mac, &ack);
+	unetmm_mailbox_send(dev, mac, &ack);
 }
 
 static bool unetmm_takes(const struct unetmm_ep *ep, u8 type)
@@ -392,7 +392,7 @@ static bool unetmm_has_share(const struct unetmm_ep *ep, const u8 *mac)
 	return n >= share;
 }
 
-/* NULL: there is no room, which ghosts may have. */
+/* NULL: there is no room.  Channels without a peer may have it: they are looked for. */
 static struct unetmm_chan *unetmm_refuse(struct unetmm_ep *ep, bool share,
 					 enum unetmm_want want)
 {
@@ -400,7 +400,7 @@ static struct unetmm_chan *unetmm_refuse(struct unetmm_ep *ep, bool share,
 		unetmm_count(ep->dev, refused_share);
 	else
 		unetmm_count(ep->dev, refused_full);
-	unetmm_ghost_hunt(ep, want);
+	unetmm_liveness_hunt(ep, want);
 	return NULL;
 }
 
@@ -549,7 +549,7 @@ static void unetmm_disown(struct unetmm_dev *dev, const u8 *mac,
 	};
 
 	if (__ratelimit(&dev->ctl->refusals))
-		unetmm_kep_send(dev, mac, &close);
+		unetmm_mailbox_send(dev, mac, &close);
 }
 
 static void unetmm_chan_failed(struct unetmm_chan *chan, int error)
@@ -645,7 +645,7 @@ static void unetmm_got_close(struct unetmm_dev *dev, const u8 *mac,
 		unetmm_chan_hangup(chan);
 	/* Also if there was no such channel: the last answer may be lost. */
 	if (unetmm_may_now(&dev->ctl->close_acks, unetmm_mac_key(dev->ctl, mac, 0)))
-		unetmm_kep_send(dev, mac, &ack);
+		unetmm_mailbox_send(dev, mac, &ack);
 }
 
 /*
@@ -688,7 +688,7 @@ static void unetmm_got_probe(struct unetmm_dev *dev, const u8 *mac,
 		return;
 	/* A channel may depend on it: refusals do not use that up, nor others. */
 	if (unetmm_may_now(&dev->ctl->probe_acks, unetmm_mac_key(dev->ctl, mac, 0)))
-		unetmm_kep_send(dev, mac, &ack);
+		unetmm_mailbox_send(dev, mac, &ack);
 }
 
 static void unetmm_got_probe_ack(struct unetmm_dev *dev, const u8 *mac,

@@ -87,7 +87,7 @@ static bool unetmm_answer_peer(struct unetmm_dev *dev, const u8 *mac,
 	};
 
 	memcpy(answer.name, ep->name, sizeof(answer.name));
-	return unetmm_kep_send_named(dev, mac, &answer);
+	return unetmm_mailbox_send_named(dev, mac, &answer);
 }
 
 static bool unetmm_ask_sane(const struct unetmm_control *msg)
@@ -246,11 +246,11 @@ static bool unetmm_peers_send(struct unetmm_dev *dev,
 	if (!may)
 		unetmm_count(dev, user_limited);
 	if (may && wait->all) {
-		unetmm_kep_send(dev, dev->hw.mac, &msg);
+		unetmm_mailbox_send(dev, dev->hw.mac, &msg);
 		eth_broadcast_addr(to);
 	}
 	if (may)
-		unetmm_kep_send(dev, to, &msg);
+		unetmm_mailbox_send(dev, to, &msg);
 	mutex_unlock(&ctl->lock);
 	return may;
 }

@@ -10,8 +10,8 @@
 #include "memory/memory.h"
 #include "source/source.h"
 
-struct unetmm_backq;
-struct unetmm_sysq;
+struct unetmm_backup_queue;
+struct unetmm_redirect_queue;
 
 /* How a channel is to be; zero: a datagram channel, or the card's defaults. */
 struct unetmm_chan_how {
@@ -59,8 +59,8 @@ struct unetmm_ep {
 	bool failed;			/* the card stopped it */
 	u32 first_fault;		/* fault records before are another's */
 	struct unetmm_kqueues *kq;	/* source ktlb */
-	struct unetmm_sysq *sysq;	/* policy redirect */
-	struct unetmm_backq *backq;	/* policy backup; ep_lock */
+	struct unetmm_redirect_queue *redirect_queue;	/* policy redirect */
+	struct unetmm_backup_queue *backup_queue;	/* policy backup; ep_lock */
 	u32 backup;			/* policy backup: bits */
 	struct list_head flows;		/* raw: file->lock */
 	struct list_head windows;	/* file->lock and map_lock */

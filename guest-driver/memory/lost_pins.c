@@ -25,19 +25,19 @@
  * PTE_CHANGING: the card waits if it needs the page, and looks again when the page is
  * invalidated once more:
  *
- *   pinned > lost    unetmm_again_lose(): entry, then INV
- *   lost   > pinned  unetmm_again_same(): the page is mapped there again: entry, INV
- *   lost   > pinned  unetmm_again_insert(), or another pin of the page before
+ *   pinned > lost    unetmm_lost_mark(): entry, then INV
+ *   lost   > pinned  unetmm_lost_same(): the page is mapped there again: entry, INV
+ *   lost   > pinned  unetmm_lost_insert(), or another pin of the page before
  *                    that (unetmm_region_insert()): entry, INV, another pin in its
  *                    place, which has its charge
- *   lost   > shut    unetmm_again_shut(): the mapping gives no right: entry 0, INV
- *   shut   > lost    unetmm_again_protect(): it gives one again: entry, INV
- *   lost   > gone    unetmm_again_give_up(), or an unpin or unmap of the page
+ *   lost   > shut    unetmm_lost_shut(): the mapping gives no right: entry 0, INV
+ *   shut   > lost    unetmm_lost_protect(): it gives one again: entry, INV
+ *   lost   > gone    unetmm_lost_give_up(), or an unpin or unmap of the page
  *                    before that (unetmm_drop_pins()): entry, INV, no pin
  *
  * Each is one step under space->lock, but for the INV of those that hide entries
  * (inv_count is up then, and nothing is inserted).  So no entry is left PTE_CHANGING
- * without a pin that is on space->again, and none is there without the job that
+ * without a pin that is on space->lost_pins, and none is there without the job that
  * ends it.  A pin that is shut is lost, and on no list.  One that is going
  * (unetmm_pins_visit()) is left alone: its entry stays 0.
  *
@@ -47,7 +47,7 @@
  * invalidation of the page that makes the pin lost or changes its rights sets it, and
  * a step that finds it set does nothing.  While an invalidation of the page is in
  * progress the job does not look at all, but RESTS until one has ended
- * (unetmm_again_kick()).  Invalidations of other pages do not matter.
+ * (unetmm_lost_kick()).  Invalidations of other pages do not matter.
  *
  * THE JOB DOES NOT FAULT PAGES IN: it pins only pages that are mapped (FOLL_NOFAULT).
  * A fault could wait for memory that the process has given up, or allocate a new page
@@ -55,8 +55,8 @@
  * Linux unmaps such pages even if they are pinned, so the page is mapped again.  That
  * may take as long as the file system likes, which may be a process (FUSE reads ahead,
  * and waits for its daemon), so a worker of the pager does it asleep
- * (unetmm_again_page_in()), with the pager's limits, and nobody waits for the worker.
- * A pin whose page does not come within UNETMM_AGAIN_PATIENCE is given up.
+ * (unetmm_lost_page_in()), with the pager's limits, and nobody waits for the worker.
+ * A pin whose page does not come within UNETMM_LOST_PATIENCE is given up.
  *
  * A LOOK AGAINST A HOLE: a fault in a file that has lost its page fills the hole.
  * Truncation and MADV_REMOVE unmap all of the range first, so the look comes while
@@ -88,11 +88,11 @@
 #include "base/base.h"
 
 /* Pins handled while space->lock is held once. */
-#define UNETMM_AGAIN_CHUNK	256
+#define UNETMM_LOST_CHUNK	256
 /* How long a page, or its file, may be busy before its pin is given up. */
-#define UNETMM_AGAIN_PATIENCE	(4 * HZ)
+#define UNETMM_LOST_PATIENCE	(4 * HZ)
 /* Looks before others of the space, or other spaces, have their turn. */
-#define UNETMM_AGAIN_TURN	8
+#define UNETMM_LOST_TURN	8
 
 /* The job that looks for the lost pins of a space. */
 struct unetmm_lost {
@@ -112,9 +112,9 @@ struct unetmm_run {
 	bool absent;		/* ... by a worker that may sleep: the first is not */
 };
 
-static struct unetmm_pin *unetmm_again_from(struct unetmm_aspace *space,
-					    unsigned long vpn,
-					    unsigned long last)
+static struct unetmm_pin *unetmm_lost_from(struct unetmm_aspace *space,
+					   unsigned long vpn,
+					   unsigned long last)
 {
 	struct unetmm_pin *pin = unetmm_pin_first(space, vpn);
 
@@ -127,10 +127,10 @@ static void unetmm_pin_lose(struct unetmm_aspace *space, struct unetmm_pin *pin)
 {
 	pin->changed = true;
 	/* Shut: the mapping gives no right, whatever is in it. */
-	if (pin->going || (pin->lost && list_empty(&pin->again)))
+	if (pin->going || (pin->lost && list_empty(&pin->lost_node)))
 		return;
 	if (!pin->lost)
-		list_add_tail(&pin->again, &space->again);
+		list_add_tail(&pin->lost_node, &space->lost_pins);
 	pin->lost = true;
 	unetmm_table_set(space->table, pin->vpn, UNETMM_PTE_CHANGING);
 }
@@ -146,8 +146,8 @@ static void unetmm_pin_protect(struct unetmm_aspace *space,
 	pin->rights = rights;
 	if (!pin->lost) {
 		unetmm_table_set(space->table, pin->vpn, unetmm_pte(pin));
-	} else if (list_empty(&pin->again) && unetmm_pte(pin)) {
-		list_add_tail(&pin->again, &space->again);
+	} else if (list_empty(&pin->lost_node) && unetmm_pte(pin)) {
+		list_add_tail(&pin->lost_node, &space->lost_pins);
 		unetmm_table_set(space->table, pin->vpn, UNETMM_PTE_CHANGING);
 	}
 }
@@ -168,8 +168,8 @@ static u8 unetmm_rights_at(struct unetmm_aspace *space, unsigned long vpn,
 	return unetmm_vma_rights(*vma);
 }
 
-static void unetmm_again_inv(struct unetmm_aspace *space, unsigned long vpn,
-			     unsigned long last)
+static void unetmm_lost_inv(struct unetmm_aspace *space, unsigned long vpn,
+			    unsigned long last)
 {
 	unetmm_invalidate(space->dev, space->id, (u64)vpn << PAGE_SHIFT,
 			  (u64)last << PAGE_SHIFT | ~PAGE_MASK);
@@ -211,8 +211,8 @@ static void unetmm_change_range(struct unetmm_aspace *space, unsigned long vpn,
 
 	do {
 		spin_lock(&space->lock);
-		for (i = 0; i < UNETMM_AGAIN_CHUNK; i++) {
-			pin = at <= last ? unetmm_again_from(space, at, last) :
+		for (i = 0; i < UNETMM_LOST_CHUNK; i++) {
+			pin = at <= last ? unetmm_lost_from(space, at, last) :
 					   NULL;
 			if (!pin)
 				break;
@@ -220,14 +220,14 @@ static void unetmm_change_range(struct unetmm_aspace *space, unsigned long vpn,
 			at = pin->vpn + 1;
 		}
 		spin_unlock(&space->lock);
-	} while (i == UNETMM_AGAIN_CHUNK);
+	} while (i == UNETMM_LOST_CHUNK);
 	if (change->any)
-		unetmm_again_inv(space, vpn, last);
+		unetmm_lost_inv(space, vpn, last);
 }
 
 /* inv_count is up: no pin is added, and no entry becomes valid meanwhile. */
-void unetmm_again_lose(struct unetmm_aspace *space, unsigned long vpn,
-		       unsigned long last)
+void unetmm_lost_mark(struct unetmm_aspace *space, unsigned long vpn,
+		      unsigned long last)
 {
 	struct unetmm_change change = { .protect = false };
 
@@ -238,8 +238,8 @@ void unetmm_again_lose(struct unetmm_aspace *space, unsigned long vpn,
  * The pins stay, with the rights of the mapping.  Returns how many entries give less
  * than before.
  */
-unsigned long unetmm_again_protect(struct unetmm_aspace *space,
-				   unsigned long vpn, unsigned long last)
+unsigned long unetmm_lost_protect(struct unetmm_aspace *space,
+				  unsigned long vpn, unsigned long last)
 {
 	struct unetmm_change change = { .protect = true };
 
@@ -248,26 +248,26 @@ unsigned long unetmm_again_protect(struct unetmm_aspace *space,
 }
 
 /* An invalidation has ended: the job skipped the lost pins in its range. */
-void unetmm_again_kick(struct unetmm_aspace *space)
+void unetmm_lost_kick(struct unetmm_aspace *space)
 {
 	lockdep_assert_held(&space->lock);
-	if (list_empty(&space->again) || !space->again_rests)
+	if (list_empty(&space->lost_pins) || !space->lost_rests)
 		return;
-	space->again_rests = false;
+	space->lost_rests = false;
 	unetmm_job_kick(&space->lost->job);
 }
 
 /* ---- A look -------------------------------------------------------------- */
 
 /* Reclaim unmaps a file's pages, also pinned ones; the file has them still. */
-static bool unetmm_again_cached(const struct unetmm_pin *pin)
+static bool unetmm_lost_cached(const struct unetmm_pin *pin)
 {
 	return !PageAnon(pin->page) &&
 	       READ_ONCE(page_folio(pin->page)->mapping);
 }
 
-static bool unetmm_again_changing(struct unetmm_aspace *space,
-				  unsigned long vpn)
+static bool unetmm_lost_changing(struct unetmm_aspace *space,
+				 unsigned long vpn)
 {
 	return unetmm_space_changing(space, (u64)vpn << PAGE_SHIFT,
 				     (u64)vpn << PAGE_SHIFT | ~PAGE_MASK);
@@ -278,29 +278,30 @@ static bool unetmm_again_changing(struct unetmm_aspace *space,
  * rests.  A run ends before a pin whose place is changing: that change is not over, so
  * its pin->changed is not taken back.
  */
-static bool unetmm_again_next(struct unetmm_aspace *space,
-			      struct unetmm_run *run, u32 most)
+static bool unetmm_lost_next(struct unetmm_aspace *space,
+			     struct unetmm_run *run, u32 most)
 {
 	struct unetmm_pin *pin;
 
 	spin_lock(&space->lock);
-	pin = list_first_entry_or_null(&space->again, struct unetmm_pin, again);
+	pin = list_first_entry_or_null(&space->lost_pins, struct unetmm_pin,
+				       lost_node);
 	if (!pin || space->closing ||
-	    unetmm_again_changing(space, pin->vpn)) {
-		space->again_rests = true;
+	    unetmm_lost_changing(space, pin->vpn)) {
+		space->lost_rests = true;
 		spin_unlock(&space->lock);
 		return false;
 	}
 	*run = (struct unetmm_run){ .vpn = pin->vpn, .npages = 1,
 				    .write = pin->write,
-				    .file = unetmm_again_cached(pin) };
+				    .file = unetmm_lost_cached(pin) };
 	pin->changed = false;
-	list_for_each_entry_continue(pin, &space->again, again) {
+	list_for_each_entry_continue(pin, &space->lost_pins, lost_node) {
 		if (run->npages >= most ||
 		    pin->vpn != run->vpn + run->npages ||
 		    pin->write != run->write ||
-		    unetmm_again_cached(pin) != run->file ||
-		    unetmm_again_changing(space, pin->vpn))
+		    unetmm_lost_cached(pin) != run->file ||
+		    unetmm_lost_changing(space, pin->vpn))
 			break;
 		pin->changed = false;
 		run->npages++;
@@ -311,14 +312,14 @@ static bool unetmm_again_next(struct unetmm_aspace *space,
 	return true;
 }
 
-/* The pin there, if nothing has changed since unetmm_again_next(). */
-static struct unetmm_pin *unetmm_again_ready(struct unetmm_aspace *space,
-					     unsigned long vpn)
+/* The pin there, if nothing has changed since unetmm_lost_next(). */
+static struct unetmm_pin *unetmm_lost_ready(struct unetmm_aspace *space,
+					    unsigned long vpn)
 {
-	struct unetmm_pin *pin = unetmm_again_from(space, vpn, vpn);
+	struct unetmm_pin *pin = unetmm_lost_from(space, vpn, vpn);
 
-	if (!pin || !pin->lost || pin->changed || list_empty(&pin->again) ||
-	    space->closing || unetmm_again_changing(space, vpn))
+	if (!pin || !pin->lost || pin->changed || list_empty(&pin->lost_node) ||
+	    space->closing || unetmm_lost_changing(space, vpn))
 		return NULL;
 	return pin;
 }
@@ -361,7 +362,7 @@ static u32 unetmm_look_cached(struct unetmm_aspace *space, unsigned long vpn,
 
 	spin_lock(&space->lock);
 	for (n = 0; n < npages; n++) {
-		pin = unetmm_again_ready(space, vpn + n);
+		pin = unetmm_lost_ready(space, vpn + n);
 		if (!pin || PageAnon(pin->page) ||
 		    READ_ONCE(page_folio(pin->page)->mapping) != mapping)
 			break;
@@ -428,7 +429,7 @@ static long unetmm_look(struct unetmm_aspace *space, struct unetmm_run *run,
 	long ret;
 
 	run->absent = false;
-	if (!unetmm_snap_lock(space, false))
+	if (!unetmm_snapshot_lock(space, false))
 		return 0;
 	vma = vma_lookup(mm, vaddr);
 	ret = unetmm_look_flags(space, vma, run, fresh);
@@ -447,9 +448,9 @@ static long unetmm_look(struct unetmm_aspace *space, struct unetmm_run *run,
  * Where the mapping has the same page as before, the pin is lost no more: its entry
  * becomes valid again, with the rights that the mapping has now.
  */
-static void unetmm_again_same(struct unetmm_aspace *space,
-			      const struct unetmm_run *run,
-			      struct page **pages, u32 npages)
+static void unetmm_lost_same(struct unetmm_aspace *space,
+			     const struct unetmm_run *run,
+			     struct page **pages, u32 npages)
 {
 	struct unetmm_pin *pin;
 	bool any = false;
@@ -457,30 +458,30 @@ static void unetmm_again_same(struct unetmm_aspace *space,
 
 	spin_lock(&space->lock);
 	for (i = 0; i < npages; i++) {
-		pin = unetmm_again_ready(space, run->vpn + i);
+		pin = unetmm_lost_ready(space, run->vpn + i);
 		if (!pin || pin->page != pages[i])
 			continue;
 		pin->lost = false;
-		list_del_init(&pin->again);
+		list_del_init(&pin->lost_node);
 		pin->rights = run->rights;
 		unetmm_table_set(space->table, pin->vpn, unetmm_pte(pin));
 		unetmm_count(space->dev, repins);
 		any = true;
 	}
 	if (any)
-		unetmm_again_inv(space, run->vpn, run->vpn + npages - 1);
+		unetmm_lost_inv(space, run->vpn, run->vpn + npages - 1);
 	spin_unlock(&space->lock);
 	unpin_user_pages(pages, npages);
 }
 
 /* The mapping has another page than before: a new pin, with the old one's charge. */
-static void unetmm_again_insert(struct unetmm_aspace *space,
-				struct unetmm_pin *new, u8 rights)
+static void unetmm_lost_insert(struct unetmm_aspace *space,
+			       struct unetmm_pin *new, u8 rights)
 {
 	struct unetmm_pin *pin;
 
 	spin_lock(&space->lock);
-	pin = unetmm_again_ready(space, new->vpn);
+	pin = unetmm_lost_ready(space, new->vpn);
 	if (pin) {
 		new->rights = rights;
 		new->charged = pin->charged;
@@ -488,7 +489,7 @@ static void unetmm_again_insert(struct unetmm_aspace *space,
 		unetmm_table_set(space->table, new->vpn, unetmm_pte(new));
 		unetmm_pin_drop(space, pin);
 		unetmm_pin_add(space, new);
-		unetmm_again_inv(space, new->vpn, new->vpn);
+		unetmm_lost_inv(space, new->vpn, new->vpn);
 		queue_work(unetmm_drop_wq, &space->drop_work);
 		unetmm_count(space->dev, repins);
 	}
@@ -498,15 +499,15 @@ static void unetmm_again_insert(struct unetmm_aspace *space,
 }
 
 /* The process does not have the pages any more, or they may not be pinned now. */
-static void unetmm_again_give_up(struct unetmm_aspace *space,
-				 const struct unetmm_run *run, u32 npages)
+static void unetmm_lost_give_up(struct unetmm_aspace *space,
+				const struct unetmm_run *run, u32 npages)
 {
 	unsigned long last = run->vpn + npages - 1, vpn, lost = 0;
 	struct unetmm_pin *pin;
 
 	spin_lock(&space->lock);
 	for (vpn = run->vpn; vpn <= last; vpn++) {
-		pin = unetmm_again_ready(space, vpn);
+		pin = unetmm_lost_ready(space, vpn);
 		if (!pin)
 			continue;
 		unetmm_table_set(space->table, vpn, 0);
@@ -514,7 +515,7 @@ static void unetmm_again_give_up(struct unetmm_aspace *space,
 		lost++;
 	}
 	if (lost) {
-		unetmm_again_inv(space, run->vpn, last);
+		unetmm_lost_inv(space, run->vpn, last);
 		queue_work(unetmm_drop_wq, &space->drop_work);
 	}
 	spin_unlock(&space->lock);
@@ -526,24 +527,24 @@ static void unetmm_again_give_up(struct unetmm_aspace *space,
  * The mapping gives no right, so the page tables do not tell which page is there: the
  * pins have no entry until the mapping gives a right again.
  */
-static void unetmm_again_shut(struct unetmm_aspace *space,
-			      const struct unetmm_run *run)
+static void unetmm_lost_shut(struct unetmm_aspace *space,
+			     const struct unetmm_run *run)
 {
 	unsigned long last = run->vpn + run->npages - 1, vpn, shut = 0;
 	struct unetmm_pin *pin;
 
 	spin_lock(&space->lock);
 	for (vpn = run->vpn; vpn <= last; vpn++) {
-		pin = unetmm_again_ready(space, vpn);
+		pin = unetmm_lost_ready(space, vpn);
 		if (!pin)
 			continue;
 		pin->rights = run->rights;
-		list_del_init(&pin->again);
+		list_del_init(&pin->lost_node);
 		unetmm_table_set(space->table, vpn, 0);
 		shut++;
 	}
 	if (shut)
-		unetmm_again_inv(space, run->vpn, last);
+		unetmm_lost_inv(space, run->vpn, last);
 	spin_unlock(&space->lock);
 	unetmm_space_lost(space, (u64)run->vpn << PAGE_SHIFT,
 			  (u64)last << PAGE_SHIFT | ~PAGE_MASK, shut);
@@ -553,8 +554,8 @@ static void unetmm_again_shut(struct unetmm_aspace *space,
  * The mapping has not the page that was pinned at `vpn` of a run.  False: to be looked
  * at once more.
  */
-static bool unetmm_again_other(struct unetmm_aspace *space, unsigned long vpn,
-			       const struct unetmm_run *of)
+static bool unetmm_lost_other(struct unetmm_aspace *space, unsigned long vpn,
+			      const struct unetmm_run *of)
 {
 	struct unetmm_run run = { .vpn = vpn, .npages = 1, .write = of->write };
 	struct unetmm_pin *new;
@@ -565,24 +566,24 @@ static bool unetmm_again_other(struct unetmm_aspace *space, unsigned long vpn,
 	if (!ret)
 		return false;
 	if (ret < 0) {
-		unetmm_again_give_up(space, &run, 1);
+		unetmm_lost_give_up(space, &run, 1);
 		return true;
 	}
 	ret = unetmm_pin_make(space, vpn, page, run.write, &new);
 	if (!ret) {
-		unetmm_again_insert(space, new, run.rights);
+		unetmm_lost_insert(space, new, run.rights);
 		return true;
 	}
 	unpin_user_page(page);
 	if (ret == -ENOMEM)
 		return false;
-	unetmm_again_give_up(space, &run, 1);
+	unetmm_lost_give_up(space, &run, 1);
 	return true;
 }
 
 /* The run's first page is gone.  Returns how many pages in a row are. */
-static u32 unetmm_again_gone(struct unetmm_aspace *space,
-			     const struct unetmm_run *run)
+static u32 unetmm_lost_gone(struct unetmm_aspace *space,
+			    const struct unetmm_run *run)
 {
 	struct unetmm_run next = *run;
 	struct page *page;
@@ -602,25 +603,25 @@ static u32 unetmm_again_gone(struct unetmm_aspace *space,
 }
 
 /* False: all of it, or a part, is to be looked at once more; see run->absent. */
-static bool unetmm_again_run(struct unetmm_aspace *space,
-			     struct unetmm_run *run, struct page **pages)
+static bool unetmm_lost_run(struct unetmm_aspace *space,
+			    struct unetmm_run *run, struct page **pages)
 {
 	bool there, done = true;
 	long i, n;
 
 	n = unetmm_look(space, run, pages, false);
 	if (n == -EACCES)
-		unetmm_again_shut(space, run);
+		unetmm_lost_shut(space, run);
 	else if (n < 0)
-		unetmm_again_give_up(space, run, unetmm_again_gone(space, run));
+		unetmm_lost_give_up(space, run, unetmm_lost_gone(space, run));
 	else if (n)
-		unetmm_again_same(space, run, pages, n);
+		unetmm_lost_same(space, run, pages, n);
 	for (i = 0; i < n; i++) {
 		spin_lock(&space->lock);
-		there = unetmm_again_ready(space, run->vpn + i);
+		there = unetmm_lost_ready(space, run->vpn + i);
 		spin_unlock(&space->lock);
 		if (there)
-			done = unetmm_again_other(space, run->vpn + i, run) &&
+			done = unetmm_lost_other(space, run->vpn + i, run) &&
 			       done;
 	}
 	return n && done;
@@ -691,8 +692,8 @@ static u32 unetmm_lost_there(struct unetmm_aspace *space,
  * like.  The caller holds mm_users and a reference to the space, which may be closed
  * meanwhile.  0: look whether they are mapped; or -errno of the first.
  */
-static int unetmm_again_page_in(struct unetmm_aspace *space,
-				const struct unetmm_page_in *want)
+static int unetmm_lost_page_in(struct unetmm_aspace *space,
+			       const struct unetmm_page_in *want)
 {
 	struct file *file;
 	bool at_once;
@@ -720,8 +721,8 @@ put:
 /* ---- The job ---------------------------------------------------------------- */
 
 /* A look was in vain.  A page-in that was, too, is not begun again at once. */
-static enum unetmm_job_next unetmm_again_wait(struct unetmm_job *job,
-					      const struct unetmm_run *run)
+static enum unetmm_job_next unetmm_lost_wait(struct unetmm_job *job,
+					     const struct unetmm_run *run)
 {
 	struct unetmm_aspace *space = job->space;
 	long left = space->lost->until - jiffies;
@@ -732,31 +733,31 @@ static enum unetmm_job_next unetmm_again_wait(struct unetmm_job *job,
 		.vaddr = (u64)run->vpn << PAGE_SHIFT,
 		.npages = run->npages,
 		.write = !(run->rights & VM_READ),
-		.how = unetmm_again_page_in,
+		.how = unetmm_lost_page_in,
 	};
 	mod_delayed_work(unetmm_wq, &space->lost->late, max(left, 1L));
 	return UNETMM_JOB_PAGE;
 }
 
-static enum unetmm_job_next unetmm_again_serve(struct unetmm_job *job,
-					       struct unetmm_batch *batch)
+static enum unetmm_job_next unetmm_lost_serve(struct unetmm_job *job,
+					      struct unetmm_batch *batch)
 {
 	struct unetmm_aspace *space = job->space;
 	struct unetmm_run run;
 	int i;
 
-	for (i = 0; i < UNETMM_AGAIN_TURN; i++) {
-		if (!unetmm_again_next(space, &run, ARRAY_SIZE(batch->pages))) {
+	for (i = 0; i < UNETMM_LOST_TURN; i++) {
+		if (!unetmm_lost_next(space, &run, ARRAY_SIZE(batch->pages))) {
 			space->lost->until = 0;
 			return UNETMM_JOB_DONE;
 		}
 		/* 0: the first look after a rest, or after one that was not in vain. */
 		if (!space->lost->until)
-			space->lost->until = (jiffies + UNETMM_AGAIN_PATIENCE) | 1;
-		if (!unetmm_again_run(space, &run, batch->pages)) {
+			space->lost->until = (jiffies + UNETMM_LOST_PATIENCE) | 1;
+		if (!unetmm_lost_run(space, &run, batch->pages)) {
 			if (time_before(jiffies, space->lost->until))
-				return unetmm_again_wait(job, &run);
-			unetmm_again_give_up(space, &run, 1);
+				return unetmm_lost_wait(job, &run);
+			unetmm_lost_give_up(space, &run, 1);
 		}
 		space->lost->until = 0;
 	}
@@ -764,17 +765,17 @@ static enum unetmm_job_next unetmm_again_serve(struct unetmm_job *job,
 }
 
 /* Its pins are dropped with all others of the process. */
-static void unetmm_again_cancel(struct unetmm_job *job)
+static void unetmm_lost_cancel(struct unetmm_job *job)
 {
 }
 
-static const struct unetmm_job_ops unetmm_again_ops = {
-	.serve = unetmm_again_serve,
-	.cancel = unetmm_again_cancel,
+static const struct unetmm_job_ops unetmm_lost_ops = {
+	.serve = unetmm_lost_serve,
+	.cancel = unetmm_lost_cancel,
 };
 
 /* The page has been waited for long enough. */
-static void unetmm_again_late_work(struct work_struct *work)
+static void unetmm_lost_late_work(struct work_struct *work)
 {
 	struct unetmm_lost *lost = container_of(to_delayed_work(work),
 						struct unetmm_lost, late);
@@ -782,25 +783,25 @@ static void unetmm_again_late_work(struct work_struct *work)
 	unetmm_job_disturb(&lost->job);
 }
 
-int unetmm_again_init(struct unetmm_aspace *space)
+int unetmm_lost_init(struct unetmm_aspace *space)
 {
 	struct unetmm_lost *lost = kzalloc(sizeof(*lost), GFP_KERNEL_ACCOUNT);
 
 	if (!lost)
 		return -ENOMEM;
-	INIT_DELAYED_WORK(&lost->late, unetmm_again_late_work);
-	unetmm_job_init(&lost->job, space, &unetmm_again_ops);
+	INIT_DELAYED_WORK(&lost->late, unetmm_lost_late_work);
+	unetmm_job_init(&lost->job, space, &unetmm_lost_ops);
 	space->lost = lost;
-	space->again_rests = true;
+	space->lost_rests = true;
 	return 0;
 }
 
-void unetmm_again_free(struct unetmm_aspace *space)
+void unetmm_lost_free(struct unetmm_aspace *space)
 {
 	kfree(space->lost);
 }
 
-void unetmm_again_close(struct unetmm_aspace *space)
+void unetmm_lost_close(struct unetmm_aspace *space)
 {
 	cancel_delayed_work_sync(&space->lost->late);
 }

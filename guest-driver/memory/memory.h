@@ -32,7 +32,7 @@ struct unetmm_pin {
 	bool changed;		/* since it was looked for; space->lock */
 	bool going;		/* is about to be taken out; space->lock */
 	u8 rights;		/* VM_READ, VM_WRITE: the mapping's; space->lock */
-	struct list_head again;		/* space->again, if lost; space->lock */
+	struct list_head lost_node;	/* space->lost_pins, if lost; space->lock */
 	struct list_head uses;		/* source ktlb; space->lock */
 	struct unetmm_ktlb_entry entry;
 };
@@ -146,17 +146,17 @@ void unetmm_pin_drop(struct unetmm_aspace *space, struct unetmm_pin *pin);
 u64 unetmm_pte(const struct unetmm_pin *pin);
 
 /* memory/lost_pins.c */
-void unetmm_again_lose(struct unetmm_aspace *space, unsigned long vpn,
-		       unsigned long last);
-unsigned long unetmm_again_protect(struct unetmm_aspace *space,
-				   unsigned long vpn, unsigned long last);
+void unetmm_lost_mark(struct unetmm_aspace *space, unsigned long vpn,
+		      unsigned long last);
+unsigned long unetmm_lost_protect(struct unetmm_aspace *space,
+				  unsigned long vpn, unsigned long last);
 /* An invalidation has ended.  space->lock. */
-void unetmm_again_kick(struct unetmm_aspace *space);
+void unetmm_lost_kick(struct unetmm_aspace *space);
 /* With the space: -ENOMEM; and before it is freed, also after that. */
-int unetmm_again_init(struct unetmm_aspace *space);
-void unetmm_again_free(struct unetmm_aspace *space);
+int unetmm_lost_init(struct unetmm_aspace *space);
+void unetmm_lost_free(struct unetmm_aspace *space);
 /* The pager has closed the space. */
-void unetmm_again_close(struct unetmm_aspace *space);
+void unetmm_lost_close(struct unetmm_aspace *space);
 
 /* memory/zero.c */
 struct vm_area_struct *unetmm_zero_vma(struct mm_struct *mm, u64 vaddr);
@@ -190,26 +190,26 @@ int unetmm_region_grow(struct unetmm_file *file, u64 start, u64 last);
 void unetmm_regions_free(struct unetmm_aspace *space);
 
 /* memory/snapshot.c */
-bool unetmm_snap_map(struct unetmm_aspace *space, struct unetmm_batch *batch,
-		     u32 i);
-void unetmm_snap_unmap(struct unetmm_aspace *space, struct unetmm_batch *batch,
-		       u32 npages);
-int unetmm_snap(struct unetmm_aspace *space, struct unetmm_batch *batch,
-		unsigned long vpn, unsigned long last, unsigned long target,
-		bool wait);
-bool unetmm_snap_lock(struct unetmm_aspace *space, bool wait);
+bool unetmm_snapshot_map(struct unetmm_aspace *space, struct unetmm_batch *batch,
+			 u32 i);
+void unetmm_snapshot_unmap(struct unetmm_aspace *space, struct unetmm_batch *batch,
+			   u32 npages);
+int unetmm_snapshot_enter(struct unetmm_aspace *space, struct unetmm_batch *batch,
+			  unsigned long vpn, unsigned long last, unsigned long target,
+			  bool wait);
+bool unetmm_snapshot_lock(struct unetmm_aspace *space, bool wait);
 bool unetmm_secret(const struct vm_area_struct *vma);
 bool unetmm_in_memory(struct vm_area_struct *vma);
 u32 unetmm_faults_at_once(struct mm_struct *mm, struct vm_area_struct *vma,
 			  u64 vaddr, u32 npages);
-int unetmm_snap_touch(struct unetmm_aspace *space,
-		      const struct unetmm_miss *miss);
-bool unetmm_snap_get(struct unetmm_aspace *space);
-void unetmm_snap_put(struct unetmm_aspace *space);
-void unetmm_snap_settle(struct unetmm_aspace *space);
-int unetmm_resolve_snap(struct unetmm_aspace *space,
-			const struct unetmm_miss *miss,
-			struct unetmm_batch *batch, int most);
+int unetmm_snapshot_touch(struct unetmm_aspace *space,
+			  const struct unetmm_miss *miss);
+bool unetmm_snapshot_get(struct unetmm_aspace *space);
+void unetmm_snapshot_put(struct unetmm_aspace *space);
+void unetmm_snapshot_settle(struct unetmm_aspace *space);
+int unetmm_resolve_snapshot(struct unetmm_aspace *space,
+			    const struct unetmm_miss *miss,
+			    struct unetmm_batch *batch, int most);
 
 /* memory/prefetch.c */
 int unetmm_op_prefetch(struct unetmm_file *file, void *arg);

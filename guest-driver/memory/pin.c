@@ -72,7 +72,7 @@ int unetmm_pin_make(struct unetmm_aspace *space, unsigned long vpn,
 	pin->rights = VM_READ | VM_WRITE;
 	INIT_LIST_HEAD(&pin->drop);
 	INIT_LIST_HEAD(&pin->age);
-	INIT_LIST_HEAD(&pin->again);
+	INIT_LIST_HEAD(&pin->lost_node);
 	INIT_LIST_HEAD(&pin->uses);
 	pin->entry.vpn = vpn;
 	unetmm_pinned_add(space->dev, 1);
@@ -323,7 +323,7 @@ static long unetmm_pin_pages(struct unetmm_aspace *space,
 	long ret;
 
 	/* A long wait for mmap_lock counts as "not resident". */
-	if (!unetmm_snap_lock(space, false))
+	if (!unetmm_snapshot_lock(space, false))
 		return 0;
 	vma = unetmm_usable_vma(mm, batch->vaddr, batch->write, &npages);
 	ret = PTR_ERR_OR_ZERO(vma);
@@ -495,7 +495,7 @@ void unetmm_pin_drop(struct unetmm_aspace *space, struct unetmm_pin *pin)
 {
 	unetmm_pin_take(space, pin);
 	pin->lost = false;
-	list_del_init(&pin->again);
+	list_del_init(&pin->lost_node);
 	pin->dirty = pin->write && !unetmm_pin_set_dirty(space, pin);
 	list_add_tail(&pin->drop, &space->drop_list);
 }

@@ -29,19 +29,19 @@ struct unetmm_prefetcher {
  * Enters the resident ones of n pages in one leaf.  *have: how many the table has
  * then, from the first on.
  */
-static int unetmm_prefetch_snap(const struct unetmm_prefetcher *p,
-				unsigned long vpn, u32 n, u32 *have)
+static int unetmm_prefetch_snapshot(const struct unetmm_prefetcher *p,
+				    unsigned long vpn, u32 n, u32 *have)
 {
 	int ret;
 
 	*have = 0;
-	if (!unetmm_snap_get(p->space))
+	if (!unetmm_snapshot_get(p->space))
 		return -ENODEV;
 	p->batch->write = p->write;
 	p->batch->asked = vpn + n - 1;
-	ret = unetmm_snap(p->space, p->batch, vpn, vpn + n - 1, vpn, true);
+	ret = unetmm_snapshot_enter(p->space, p->batch, vpn, vpn + n - 1, vpn, true);
 	*have = unetmm_table_run(p->space, vpn, n, p->write);
-	unetmm_snap_put(p->space);
+	unetmm_snapshot_put(p->space);
 	return ret == -ESTALE ? -ENODEV : ret;
 }
 
@@ -60,7 +60,7 @@ static int unetmm_prefetch_resident(const struct unetmm_prefetcher *p,
 			schedule_timeout_killable(1);
 		if (signal_pending(current))
 			return -EINTR;
-		ret = unetmm_prefetch_snap(p, vpn, n, &have);
+		ret = unetmm_prefetch_snapshot(p, vpn, n, &have);
 	}
 	return ret && ret != -EOPNOTSUPP ? ret : n;
 }
@@ -73,7 +73,7 @@ static int unetmm_prefetch_some(const struct unetmm_prefetcher *p,
 	int ret, tries;
 
 	for (tries = 0; tries < UNETMM_PIN_TRIES; tries++) {
-		ret = unetmm_prefetch_snap(p, vpn, n, &have);
+		ret = unetmm_prefetch_snapshot(p, vpn, n, &have);
 		if (have == n || (tries && have))
 			break;
 		if (ret && ret != -EAGAIN && !have)

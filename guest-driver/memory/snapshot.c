@@ -43,7 +43,7 @@ bool unetmm_secret(const struct vm_area_struct *vma)
  * 0, or why the page at vaddr will never be entered.  HMM says ERROR also where
  * no page is mapped or readable: the page-in finds the reason.
  */
-static int unetmm_snap_lent(struct mm_struct *mm, u64 vaddr, unsigned long pfn)
+static int unetmm_snapshot_lent(struct mm_struct *mm, u64 vaddr, unsigned long pfn)
 {
 	const struct vm_area_struct *vma = vma_lookup(mm, vaddr);
 
@@ -54,8 +54,8 @@ static int unetmm_snap_lent(struct mm_struct *mm, u64 vaddr, unsigned long pfn)
 }
 
 /* Takes out the pages of VMAs that are not lent. */
-static void unetmm_snap_filter(struct mm_struct *mm, struct unetmm_batch *batch,
-			       unsigned long start, unsigned long end)
+static void unetmm_snapshot_filter(struct mm_struct *mm, struct unetmm_batch *batch,
+				   unsigned long start, unsigned long end)
 {
 	struct vm_area_struct *vma;
 	unsigned long at = start;
@@ -71,9 +71,9 @@ static void unetmm_snap_filter(struct mm_struct *mm, struct unetmm_batch *batch,
 }
 
 /* Reads the page tables.  The pfns are HMM's. */
-static int unetmm_snap_read(struct unetmm_aspace *space,
-			    struct unetmm_batch *batch, unsigned long vpn,
-			    u32 npages)
+static int unetmm_snapshot_read(struct unetmm_aspace *space,
+				struct unetmm_batch *batch, unsigned long vpn,
+				u32 npages)
 {
 	struct mmu_interval_notifier unlisted = { .mm = space->mm };
 	struct hmm_range range = {
@@ -89,12 +89,12 @@ static int unetmm_snap_read(struct unetmm_aspace *space,
 	memset(batch->pfns, 0, npages * sizeof(batch->pfns[0]));
 	ret = hmm_range_fault(&range);
 	if (!ret)
-		unetmm_snap_filter(space->mm, batch, range.start, range.end);
+		unetmm_snapshot_filter(space->mm, batch, range.start, range.end);
 	return ret;
 }
 
 /* A page that HMM has found, as space->ops->enter wants it; 0: none. */
-static unsigned long unetmm_snap_page(unsigned long pfn)
+static unsigned long unetmm_snapshot_page(unsigned long pfn)
 {
 	if (!(pfn & HMM_PFN_VALID))
 		return 0;
@@ -106,7 +106,7 @@ static unsigned long unetmm_snap_page(unsigned long pfn)
  * Given up by MADV_FREE, for the kernel to take when it wants to; a hint.  Lent for
  * writing it would have to be kept.
  */
-static bool unetmm_snap_given_up(unsigned long pfn)
+static bool unetmm_snapshot_given_up(unsigned long pfn)
 {
 	struct page *page = hmm_pfn_to_page(pfn);
 
@@ -117,8 +117,8 @@ static bool unetmm_snap_given_up(unsigned long pfn)
  * Source odp: the requested pages, and no others.  A page that is lent for writing
  * counts as written, and a read-only page does not serve a miss for writing.
  */
-static void unetmm_snap_narrow(struct unetmm_batch *batch, unsigned long vpn,
-			       u32 npages)
+static void unetmm_snapshot_narrow(struct unetmm_batch *batch, unsigned long vpn,
+				   u32 npages)
 {
 	u32 i;
 
@@ -127,7 +127,7 @@ static void unetmm_snap_narrow(struct unetmm_batch *batch, unsigned long vpn,
 			batch->pfns[i] &= ~HMM_PFN_WRITE;
 		else if (!(batch->pfns[i] & HMM_PFN_WRITE) ||
 			 (vpn + i > batch->asked &&
-			  unetmm_snap_given_up(batch->pfns[i])))
+			  unetmm_snapshot_given_up(batch->pfns[i])))
 			batch->pfns[i] = 0;
 	}
 }
@@ -136,8 +136,8 @@ static void unetmm_snap_narrow(struct unetmm_batch *batch, unsigned long vpn,
  * Is it in the table as it was found, or with more rights?  A hint: the entry may
  * go meanwhile.
  */
-static bool unetmm_snap_known(const struct unetmm_leaf *leaf, unsigned int slot,
-			      unsigned long mapped)
+static bool unetmm_snapshot_known(const struct unetmm_leaf *leaf, unsigned int slot,
+				  unsigned long mapped)
 {
 	unsigned long known = READ_ONCE(leaf->pages[slot]);
 
@@ -146,20 +146,20 @@ static bool unetmm_snap_known(const struct unetmm_leaf *leaf, unsigned int slot,
 }
 
 /* Reduces batch->pfns to the pages that space->ops->enter() is to enter. */
-static void unetmm_snap_pick(struct unetmm_aspace *space,
-			     struct unetmm_batch *batch, unsigned long vpn,
-			     u32 npages)
+static void unetmm_snapshot_pick(struct unetmm_aspace *space,
+				 struct unetmm_batch *batch, unsigned long vpn,
+				 u32 npages)
 {
 	struct unetmm_leaf *leaf = unetmm_table_leaf(space->table, vpn);
 	unsigned long mapped;
 	u32 i;
 
 	for (i = 0; i < npages; i++) {
-		mapped = unetmm_snap_page(batch->pfns[i]);
+		mapped = unetmm_snapshot_page(batch->pfns[i]);
 		batch->pfns[i] = 0;
 		if (mapped &&
-		    !unetmm_snap_known(leaf, (vpn + i) &
-				       (UNETMM_TABLE_ENTRIES - 1), mapped))
+		    !unetmm_snapshot_known(leaf, (vpn + i) &
+					   (UNETMM_TABLE_ENTRIES - 1), mapped))
 			batch->pfns[i] = mapped;
 	}
 }
@@ -169,8 +169,8 @@ static void unetmm_snap_pick(struct unetmm_aspace *space,
  * since, that nothing was invalidated: else the page might be anybody's.  False: it
  * is not mapped, and batch->pfns forgets it.
  */
-bool unetmm_snap_map(struct unetmm_aspace *space, struct unetmm_batch *batch,
-		     u32 i)
+bool unetmm_snapshot_map(struct unetmm_aspace *space, struct unetmm_batch *batch,
+			 u32 i)
 {
 	unsigned long mapped = batch->pfns[i];
 	int ret;
@@ -190,8 +190,8 @@ bool unetmm_snap_map(struct unetmm_aspace *space, struct unetmm_batch *batch,
 }
 
 /* Those that were mapped and not entered. */
-void unetmm_snap_unmap(struct unetmm_aspace *space, struct unetmm_batch *batch,
-		       u32 npages)
+void unetmm_snapshot_unmap(struct unetmm_aspace *space, struct unetmm_batch *batch,
+			   u32 npages)
 {
 	u32 i;
 
@@ -202,7 +202,7 @@ void unetmm_snap_unmap(struct unetmm_aspace *space, struct unetmm_batch *batch,
 	}
 }
 
-static bool unetmm_snap_any(const struct unetmm_batch *batch, u32 npages)
+static bool unetmm_snapshot_any(const struct unetmm_batch *batch, u32 npages)
 {
 	u32 i;
 
@@ -214,8 +214,8 @@ static bool unetmm_snap_any(const struct unetmm_batch *batch, u32 npages)
 }
 
 /* The leaf that has the page; it is made if need be. */
-static int unetmm_snap_grow(struct unetmm_aspace *space, unsigned long vpn,
-			    bool wait)
+static int unetmm_snapshot_grow(struct unetmm_aspace *space, unsigned long vpn,
+				bool wait)
 {
 	u64 vaddr = (u64)vpn << PAGE_SHIFT;
 	int ret;
@@ -233,7 +233,7 @@ static int unetmm_snap_grow(struct unetmm_aspace *space, unsigned long vpn,
  * its own may answer its mmap() when it likes): so it is tried again and again,
  * and no more once the space is closing.
  */
-bool unetmm_snap_lock(struct unetmm_aspace *space, bool wait)
+bool unetmm_snapshot_lock(struct unetmm_aspace *space, bool wait)
 {
 	if (wait)
 		unetmm_may_wait(space->dev);
@@ -252,9 +252,9 @@ bool unetmm_snap_lock(struct unetmm_aspace *space, bool wait)
  * not set); -EOPNOTSUPP; -EDQUOT; -ENOMEM; -ESTALE.  The caller holds mm_users,
  * and no lock.
  */
-int unetmm_snap(struct unetmm_aspace *space, struct unetmm_batch *batch,
-		unsigned long vpn, unsigned long last, unsigned long target,
-		bool wait)
+int unetmm_snapshot_enter(struct unetmm_aspace *space, struct unetmm_batch *batch,
+			  unsigned long vpn, unsigned long last, unsigned long target,
+			  bool wait)
 {
 	struct mm_struct *mm = space->mm;
 	u32 npages = last - vpn + 1;
@@ -266,26 +266,26 @@ int unetmm_snap(struct unetmm_aspace *space, struct unetmm_batch *batch,
 	batch->target_err = 0;
 	unetmm_count(space->dev, shadow_snaps);
 	seq = unetmm_space_seq(space);
-	if (!unetmm_snap_lock(space, wait))
+	if (!unetmm_snapshot_lock(space, wait))
 		return -EAGAIN;
-	ret = unetmm_snap_read(space, batch, vpn, npages);
+	ret = unetmm_snapshot_read(space, batch, vpn, npages);
 	if (!ret)
 		batch->target_err =
-			unetmm_snap_lent(mm, (u64)target << PAGE_SHIFT,
-					 batch->pfns[batch->target]);
+			unetmm_snapshot_lent(mm, (u64)target << PAGE_SHIFT,
+					     batch->pfns[batch->target]);
 	mmap_read_unlock(mm);
 	batch->huge = !ret && hmm_pfn_to_map_order(batch->pfns[batch->target]) >=
 			      UNETMM_TABLE_BITS;
 	if (ret)
 		return -EAGAIN;
 	if (space->ops->asked_only)
-		unetmm_snap_narrow(batch, vpn, npages);
-	if (!unetmm_snap_any(batch, npages))
+		unetmm_snapshot_narrow(batch, vpn, npages);
+	if (!unetmm_snapshot_any(batch, npages))
 		return batch->target_err;
-	ret = unetmm_snap_grow(space, vpn, wait);
+	ret = unetmm_snapshot_grow(space, vpn, wait);
 	if (ret)
 		return ret;
-	unetmm_snap_pick(space, batch, vpn, npages);
+	unetmm_snapshot_pick(space, batch, vpn, npages);
 	start = unetmm_stage_ns();
 	ret = space->ops->enter(space, batch, vpn, npages, seq);
 	batch->table_ns += unetmm_stage_since(start);
@@ -295,9 +295,9 @@ int unetmm_snap(struct unetmm_aspace *space, struct unetmm_batch *batch,
 }
 
 /* The same, of all that a miss wants and Linux would map around it. */
-static int unetmm_snap_miss(struct unetmm_aspace *space,
-			    struct unetmm_batch *batch,
-			    const struct unetmm_miss *miss, bool wait)
+static int unetmm_snapshot_miss(struct unetmm_aspace *space,
+				struct unetmm_batch *batch,
+				const struct unetmm_miss *miss, bool wait)
 {
 	unsigned long target = miss->vaddr >> PAGE_SHIFT;
 	unsigned long vpn = round_down(target, UNETMM_AROUND);
@@ -305,14 +305,14 @@ static int unetmm_snap_miss(struct unetmm_aspace *space,
 	unsigned long end = vpn | (UNETMM_TABLE_ENTRIES - 1);
 	int ret;
 
-	ret = unetmm_snap(space, batch, vpn, min(last, end), target, wait);
+	ret = unetmm_snapshot_enter(space, batch, vpn, min(last, end), target, wait);
 	if (!ret && batch->huge)
-		unetmm_snap(space, batch,
-			    round_down(target, UNETMM_TABLE_ENTRIES), end,
-			    target, wait);
+		unetmm_snapshot_enter(space, batch,
+				      round_down(target, UNETMM_TABLE_ENTRIES), end,
+				      target, wait);
 	/* The rest is in the next leaf; another miss asks for more. */
 	if (!ret && last > end)
-		unetmm_snap(space, batch, end + 1, last, end + 1, wait);
+		unetmm_snapshot_enter(space, batch, end + 1, last, end + 1, wait);
 	return ret;
 }
 
@@ -399,8 +399,8 @@ u32 unetmm_faults_at_once(struct mm_struct *mm, struct vm_area_struct *vma,
  * Faults pages in as far as that needs no waiting.  0: look again; -EFAULT: the
  * process may not; -EOPNOTSUPP; -EINVAL.
  */
-int unetmm_snap_touch(struct unetmm_aspace *space,
-		      const struct unetmm_miss *miss)
+int unetmm_snapshot_touch(struct unetmm_aspace *space,
+			  const struct unetmm_miss *miss)
 {
 	struct mm_struct *mm = space->mm;
 	u32 npages = miss->npages;
@@ -425,9 +425,9 @@ int unetmm_snap_touch(struct unetmm_aspace *space,
 	return ret;
 }
 
-static int unetmm_snap_resolve(struct unetmm_aspace *space,
-			       const struct unetmm_miss *miss,
-			       struct unetmm_batch *batch, int most)
+static int unetmm_snapshot_resolve(struct unetmm_aspace *space,
+				   const struct unetmm_miss *miss,
+				   struct unetmm_batch *batch, int most)
 {
 	unsigned long vpn = miss->vaddr >> PAGE_SHIFT;
 	int ret = -EAGAIN, tries;
@@ -435,7 +435,7 @@ static int unetmm_snap_resolve(struct unetmm_aspace *space,
 	batch->write = true;
 	for (tries = 0; tries <= most; tries++) {
 		if (!unetmm_table_has(space, vpn, miss->write))
-			ret = unetmm_snap_miss(space, batch, miss, false);
+			ret = unetmm_snapshot_miss(space, batch, miss, false);
 		if (unetmm_table_has(space, vpn, miss->write)) {
 			unetmm_resolved(space, miss, batch);
 			return 1;
@@ -448,7 +448,7 @@ static int unetmm_snap_resolve(struct unetmm_aspace *space,
 		}
 		if (tries)
 			return 0;
-		ret = unetmm_snap_touch(space, miss);
+		ret = unetmm_snapshot_touch(space, miss);
 		if (ret)
 			return ret;
 	}
@@ -456,46 +456,46 @@ static int unetmm_snap_resolve(struct unetmm_aspace *space,
 }
 
 /* The table stays until the put.  False: the space is being closed. */
-bool unetmm_snap_get(struct unetmm_aspace *space)
+bool unetmm_snapshot_get(struct unetmm_aspace *space)
 {
 	bool open;
 
 	spin_lock(&space->lock);
 	open = !space->closing;
-	space->snappers += open;
+	space->snapshot_users += open;
 	spin_unlock(&space->lock);
 	return open;
 }
 
-void unetmm_snap_put(struct unetmm_aspace *space)
+void unetmm_snapshot_put(struct unetmm_aspace *space)
 {
 	spin_lock(&space->lock);
-	if (!--space->snappers)
+	if (!--space->snapshot_users)
 		wake_up_all(&space->idle);
 	spin_unlock(&space->lock);
 }
 
 /* `closing` is set: nobody new comes. */
-void unetmm_snap_settle(struct unetmm_aspace *space)
+void unetmm_snapshot_settle(struct unetmm_aspace *space)
 {
-	wait_event(space->idle, !READ_ONCE(space->snappers));
+	wait_event(space->idle, !READ_ONCE(space->snapshot_users));
 	/* The last one is still inside the lock when it wakes us. */
 	spin_lock(&space->lock);
 	spin_unlock(&space->lock);
 }
 
 /* A worker may come here when the space has just been closed. */
-int unetmm_resolve_snap(struct unetmm_aspace *space,
-			const struct unetmm_miss *miss,
-			struct unetmm_batch *batch, int most)
+int unetmm_resolve_snapshot(struct unetmm_aspace *space,
+			    const struct unetmm_miss *miss,
+			    struct unetmm_batch *batch, int most)
 {
 	int ret;
 
 	if (miss->vaddr >= space->mm->task_size)
 		return -EFAULT;
-	if (!unetmm_snap_get(space))
+	if (!unetmm_snapshot_get(space))
 		return -ESTALE;
-	ret = unetmm_snap_resolve(space, miss, batch, most);
-	unetmm_snap_put(space);
+	ret = unetmm_snapshot_resolve(space, miss, batch, most);
+	unetmm_snapshot_put(space);
 	return ret;
 }

@@ -29,7 +29,7 @@ void unetmm_space_free(struct unetmm_aspace *space)
 	put_pid(space->owner);
 	unetmm_user_put(space);
 	unetmm_dev_put(space->dev);
-	unetmm_again_free(space);
+	unetmm_lost_free(space);
 	unetmm_lane_free(space);
 	kfree(space);
 }
@@ -83,7 +83,7 @@ static void unetmm_inv_end(struct unetmm_aspace *space)
 	spin_lock(&space->lock);
 	space->inv_seq++;
 	space->inv_count--;
-	unetmm_again_kick(space);
+	unetmm_lost_kick(space);
 	spin_unlock(&space->lock);
 }
 
@@ -215,11 +215,11 @@ static unsigned long unetmm_range_keep(struct unetmm_aspace *space,
 	case MMU_NOTIFY_SOFT_DIRTY:
 		return 0;
 	case MMU_NOTIFY_PROTECTION_VMA:
-		return unetmm_again_protect(space, vpn, last);
+		return unetmm_lost_protect(space, vpn, last);
 	case MMU_NOTIFY_UNMAP:
 		return unetmm_inv_drop(space, range->start, range->end - 1);
 	default:
-		unetmm_again_lose(space, vpn, last);
+		unetmm_lost_mark(space, vpn, last);
 		return 0;
 	}
 }
@@ -276,10 +276,10 @@ static void unetmm_range_end(struct mmu_notifier *mn,
 
 	unetmm_inv_end(space);
 	/* Pairs with unetmm_space_create(). */
-	if (smp_load_acquire(&space->live) && space->ops->again &&
+	if (smp_load_acquire(&space->live) && space->ops->rights_changed &&
 	    unetmm_range_stays(range))
-		space->ops->again(space, range->start >> PAGE_SHIFT,
-				  (range->end - 1) >> PAGE_SHIFT);
+		space->ops->rights_changed(space, range->start >> PAGE_SHIFT,
+					   (range->end - 1) >> PAGE_SHIFT);
 }
 
 static void unetmm_mm_release(struct mmu_notifier *mn, struct mm_struct *mm)
@@ -336,7 +336,7 @@ static struct unetmm_aspace *unetmm_space_alloc(struct unetmm_dev *dev,
 		kfree(space);
 		return NULL;
 	}
-	if (unetmm_again_init(space)) {
+	if (unetmm_lost_init(space)) {
 		unetmm_lane_free(space);
 		kfree(space);
 		return NULL;
@@ -349,9 +349,9 @@ static struct unetmm_aspace *unetmm_space_alloc(struct unetmm_dev *dev,
 	INIT_LIST_HEAD(&space->aged);
 	INIT_LIST_HEAD(&space->drop_list);
 	INIT_LIST_HEAD(&space->dirty_list);
-	INIT_LIST_HEAD(&space->again);
+	INIT_LIST_HEAD(&space->lost_pins);
 	INIT_LIST_HEAD(&space->kqueues);
-	INIT_LIST_HEAD(&space->sysqs);
+	INIT_LIST_HEAD(&space->redirect_queues);
 	INIT_WORK(&space->drop_work, unetmm_drop_work);
 	INIT_DELAYED_WORK(&space->dirty_work, unetmm_dirty_work);
 	init_waitqueue_head(&space->idle);
@@ -484,7 +484,7 @@ void unetmm_space_close(struct unetmm_aspace *space)
 	WRITE_ONCE(space->closing, true);
 	spin_unlock(&space->lock);
 	unetmm_pager_close(space);
-	unetmm_again_close(space);
+	unetmm_lost_close(space);
 	/* It drops all, too, while the notifier can still be called. */
 	mmu_notifier_unregister(&space->notifier, space->mm);
 	if (space->ops->stop)

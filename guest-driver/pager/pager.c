@@ -4,13 +4,13 @@
  *
  * A LANE is a space's part of the pager: its jobs by state.  Lanes with ready jobs, none
  * of which is active, are in their user's TURNS, and users that have such lanes in
- * pager->turns: users are served in turn, and the lanes of each.  Lanes with thirsty jobs
- * are in pager->thirsty, and slept for in turn.
+ * pager->turns: users are served in turn, and the lanes of each.  Lanes with jobs that
+ * must page are in pager->must_page, and slept for in turn.
  *
  * A WORKER looks, in this order, whether the card's ring has to be sorted, whether a
- * thirsty job may be slept for, and whether a lane has a ready job.  One worker does all
- * that as long as nothing takes time, for to wake another costs more than a miss.  A
- * worker that goes to sleep for a job wakes the next; and a worker whose serve function is
+ * job that must page may be slept for, and whether a lane has a ready job.  One worker
+ * does all that as long as nothing takes time, for to wake another costs more than a miss.
+ * A worker that goes to sleep for a job wakes the next; and a worker whose serve function is
  * slow (memory is short, say), so that something has waited for a tick, is not counted as
  * busy until it returns: others are woken at once.  The pool grows when its last idle
  * worker is taken.
@@ -53,11 +53,11 @@ struct unetmm_lane {
 	struct unetmm_aspace *space;
 	struct list_head ready;
 	struct list_head later;
-	struct list_head thirsty;
+	struct list_head must_page;
 	struct list_head asleep;
 	struct list_head node;		/* its user's turns->lanes */
 	struct list_head later_node;	/* pager->later */
-	struct list_head thirsty_node;	/* pager->thirsty */
+	struct list_head must_page_node;	/* pager->must_page */
 	struct list_head asleep_node;	/* pager->asleep, while workers sleep */
 	bool active;			/* a job of it is */
 	bool orphan;			/* there is no process to serve */
@@ -72,7 +72,7 @@ struct unetmm_pager {
 	struct list_head idle;		/* the last one first */
 	struct list_head turns;		/* of users */
 	struct list_head later;		/* lanes, as the next two */
-	struct list_head thirsty;
+	struct list_head must_page;
 	struct list_head asleep;
 	u32 nworkers;
 	u32 nasleep;			/* of these */
@@ -176,8 +176,8 @@ static bool unetmm_sleep_allowed(const struct unetmm_pager *p,
 }
 
 /*
- * Has the space's lane more thirsty jobs than workers may sleep for?  The workers that
- * may sleep for the first of them need not do so yet.
+ * Has the space's lane more jobs that must page than workers may sleep for?  The workers
+ * that may sleep for the first of these jobs need not do so yet.
  */
 static bool unetmm_lane_over(const struct unetmm_pager *p,
 			     const struct unetmm_aspace *space)
@@ -185,8 +185,8 @@ static bool unetmm_lane_over(const struct unetmm_pager *p,
 	const struct unetmm_lane_stats *stats = &space->lane->stats;
 
 	return !unetmm_sleep_allowed(p, space) ||
-	       stats->asleep + stats->thirsty > unetmm_page_ins(p) ||
-	       unetmm_user_turns(space)->asleep + stats->thirsty >
+	       stats->asleep + stats->must_page > unetmm_page_ins(p) ||
+	       unetmm_user_turns(space)->asleep + stats->must_page >
 	       unetmm_user_share(p, space);
 }
 
@@ -202,7 +202,7 @@ static bool unetmm_pager_wants(const struct unetmm_pager *p)
 {
 	lockdep_assert_held(&p->lock);
 	return list_empty(&p->idle) ||
-	       (!list_empty(&p->thirsty) && p->nasleep + 1 >= p->nworkers);
+	       (!list_empty(&p->must_page) && p->nasleep + 1 >= p->nworkers);
 }
 
 /* A worker is taken, or a job is to be slept for: is there one for it? */
@@ -214,16 +214,16 @@ static void unetmm_pager_more(struct unetmm_pager *p)
 		queue_delayed_work(unetmm_wq, &p->grow_work, 0);
 }
 
-/* A thirsty job that may be slept for, of the space whose turn it is. */
-static struct unetmm_job *unetmm_thirsty_first(const struct unetmm_pager *p)
+/* A job that must page and that may be slept for, of the space whose turn it is. */
+static struct unetmm_job *unetmm_must_page_first(const struct unetmm_pager *p)
 {
 	struct unetmm_lane *lane;
 	struct unetmm_job *job;
 
 	if (p->nasleep + 1 >= p->nworkers)
 		return NULL;
-	list_for_each_entry(lane, &p->thirsty, thirsty_node) {
-		job = list_first_entry(&lane->thirsty, struct unetmm_job, node);
+	list_for_each_entry(lane, &p->must_page, must_page_node) {
+		job = list_first_entry(&lane->must_page, struct unetmm_job, node);
 		if (unetmm_may_sleep(p, job->space))
 			return job;
 	}
@@ -265,7 +265,7 @@ static bool unetmm_pager_waits(const struct unetmm_pager *p)
 {
 	lockdep_assert_held(&p->lock);
 	return unetmm_ready_first(p) || (p->ring && !p->sorting) ||
-	       unetmm_thirsty_first(p);
+	       unetmm_must_page_first(p);
 }
 
 /* The lane has its turn if it has something ready and nothing active. */
@@ -335,8 +335,8 @@ static void unetmm_job_unlist(struct unetmm_pager *p, struct unetmm_job *job)
 	case UNETMM_JOB_READY:
 		lane->stats.ready--;
 		break;
-	case UNETMM_JOB_THIRSTY:
-		lane->stats.thirsty--;
+	case UNETMM_JOB_MUST_PAGE:
+		lane->stats.must_page--;
 		break;
 	case UNETMM_JOB_ASLEEP:
 		unetmm_job_part(job);
@@ -348,8 +348,8 @@ static void unetmm_job_unlist(struct unetmm_pager *p, struct unetmm_job *job)
 	job->state = UNETMM_JOB_IDLE;
 	if (list_empty(&lane->ready))
 		unetmm_lane_unqueue(p, job->space);
-	if (list_empty(&lane->thirsty))
-		list_del_init(&lane->thirsty_node);
+	if (list_empty(&lane->must_page))
+		list_del_init(&lane->must_page_node);
 	if (list_empty(&lane->later))
 		list_del_init(&lane->later_node);
 }
@@ -365,15 +365,15 @@ static void unetmm_job_delay(struct unetmm_pager *p, struct unetmm_job *job)
 	queue_delayed_work(unetmm_wq, &p->later_work, 1);
 }
 
-static void unetmm_job_thirst(struct unetmm_pager *p, struct unetmm_job *job)
+static void unetmm_job_must_page(struct unetmm_pager *p, struct unetmm_job *job)
 {
 	struct unetmm_lane *lane = job->space->lane;
 
-	job->state = UNETMM_JOB_THIRSTY;
-	list_add_tail(&job->node, &lane->thirsty);
-	lane->stats.thirsty++;
-	if (list_empty(&lane->thirsty_node))
-		list_add_tail(&lane->thirsty_node, &p->thirsty);
+	job->state = UNETMM_JOB_MUST_PAGE;
+	list_add_tail(&job->node, &lane->must_page);
+	lane->stats.must_page++;
+	if (list_empty(&lane->must_page_node))
+		list_add_tail(&lane->must_page_node, &p->must_page);
 	if (unetmm_lane_over(p, job->space))
 		unetmm_count(p->dev, faults_over);
 	unetmm_pager_more(p);
@@ -390,7 +390,7 @@ static void unetmm_job_served(struct unetmm_pager *p, struct unetmm_job *job,
 		job->state = UNETMM_JOB_IDLE;
 	} else if (next == UNETMM_JOB_PAGE && !job->kicked && !lane->orphan &&
 		   !lane->closed) {
-		unetmm_job_thirst(p, job);
+		unetmm_job_must_page(p, job);
 	} else if (next == UNETMM_JOB_LATER) {
 		unetmm_job_delay(p, job);
 	} else {
@@ -399,12 +399,12 @@ static void unetmm_job_served(struct unetmm_pager *p, struct unetmm_job *job,
 }
 
 /* Its lane goes to the end of the line. */
-static struct unetmm_job *unetmm_thirsty_next(struct unetmm_pager *p)
+static struct unetmm_job *unetmm_must_page_next(struct unetmm_pager *p)
 {
-	struct unetmm_job *job = unetmm_thirsty_first(p);
+	struct unetmm_job *job = unetmm_must_page_first(p);
 
 	if (job) {
-		list_move_tail(&job->space->lane->thirsty_node, &p->thirsty);
+		list_move_tail(&job->space->lane->must_page_node, &p->must_page);
 		unetmm_job_unlist(p, job);
 	}
 	return job;
@@ -684,7 +684,7 @@ static bool unetmm_worker_turn(struct unetmm_worker *w)
 	/* Between two looks at the ring, a job that waits has a turn. */
 	if (sort)
 		unetmm_worker_sort(w);
-	job = unetmm_thirsty_next(p);
+	job = unetmm_must_page_next(p);
 	if (job) {
 		unetmm_worker_sleep(w, job);
 		return true;
@@ -892,7 +892,7 @@ int unetmm_pager_alloc(struct unetmm_dev *dev)
 	INIT_LIST_HEAD(&p->idle);
 	INIT_LIST_HEAD(&p->turns);
 	INIT_LIST_HEAD(&p->later);
-	INIT_LIST_HEAD(&p->thirsty);
+	INIT_LIST_HEAD(&p->must_page);
 	INIT_LIST_HEAD(&p->asleep);
 	init_waitqueue_head(&p->quiet);
 	INIT_DELAYED_WORK(&p->grow_work, unetmm_grow_work);
@@ -954,7 +954,7 @@ void unetmm_pager_stop(struct unetmm_dev *dev)
 	/* unetmm_pager_drain() waits no more. */
 	p->sorts += 2;
 	wake_up_all(&p->quiet);
-	WARN_ON_ONCE(!list_empty(&p->turns) || !list_empty(&p->thirsty) ||
+	WARN_ON_ONCE(!list_empty(&p->turns) || !list_empty(&p->must_page) ||
 		     !list_empty(&p->later));
 	spin_unlock_irq(&p->lock);
 	cancel_delayed_work_sync(&p->grow_work);
@@ -1025,11 +1025,11 @@ int unetmm_lane_init(struct unetmm_aspace *space)
 	lane->space = space;
 	INIT_LIST_HEAD(&lane->ready);
 	INIT_LIST_HEAD(&lane->later);
-	INIT_LIST_HEAD(&lane->thirsty);
+	INIT_LIST_HEAD(&lane->must_page);
 	INIT_LIST_HEAD(&lane->asleep);
 	INIT_LIST_HEAD(&lane->node);
 	INIT_LIST_HEAD(&lane->later_node);
-	INIT_LIST_HEAD(&lane->thirsty_node);
+	INIT_LIST_HEAD(&lane->must_page_node);
 	INIT_LIST_HEAD(&lane->asleep_node);
 	space->lane = lane;
 	return 0;
@@ -1050,8 +1050,8 @@ static struct unetmm_job *unetmm_job_of(struct unetmm_pager *p,
 	lockdep_assert_held(&p->lock);
 	if (ready && !list_empty(&lane->ready))
 		return list_first_entry(&lane->ready, struct unetmm_job, node);
-	if (!list_empty(&lane->thirsty))
-		return list_first_entry(&lane->thirsty, struct unetmm_job, node);
+	if (!list_empty(&lane->must_page))
+		return list_first_entry(&lane->must_page, struct unetmm_job, node);
 	if (!list_empty(&lane->asleep))
 		return list_first_entry(&lane->asleep, struct unetmm_job, node);
 	return list_first_entry_or_null(&lane->later, struct unetmm_job, node);
@@ -1085,7 +1085,7 @@ void unetmm_pager_close(struct unetmm_aspace *space)
 	spin_lock_irq(&p->lock);
 	lane->closed = true;
 	unetmm_lane_unqueue(p, space);
-	list_del_init(&lane->thirsty_node);
+	list_del_init(&lane->must_page_node);
 	spin_unlock_irq(&p->lock);
 	/* The active job may end in a list; no other job becomes active. */
 	wait_event(p->quiet, !READ_ONCE(lane->active));
@@ -1159,7 +1159,7 @@ void unetmm_job_disturb(struct unetmm_job *job)
 
 	spin_lock_irq(&p->lock);
 	job->kicked = true;
-	if (job->state == UNETMM_JOB_THIRSTY ||
+	if (job->state == UNETMM_JOB_MUST_PAGE ||
 	    job->state == UNETMM_JOB_ASLEEP) {
 		unetmm_job_unlist(p, job);
 		unetmm_job_ready(p, job, false);

@@ -20,13 +20,13 @@
  *   active   serve or cancel runs.  At most one job of a space is active, so serve
  *            functions of one space exclude each other.
  *   delayed  serve returned UNETMM_JOB_LATER: ready again after one tick.
- *   thirsty  it has to be paged in, and waits until its space may sleep.
+ *   must_page  it has to be paged in, and waits until its space may sleep.
  *   asleep   a worker sleeps in unetmm_page_in() for it.
  *
  *   idle > ready > active > idle          UNETMM_JOB_DONE, or cancel has run
  *                  active > ready         UNETMM_JOB_AGAIN, or kicked meanwhile
  *                  active > delayed > ready               UNETMM_JOB_LATER
- *                  active > [thirsty >] asleep > ready    UNETMM_JOB_PAGE
+ *                  active > [must_page >] asleep > ready  UNETMM_JOB_PAGE
  *
  * A SLEEPING WORKER DOES NOT BELONG TO ITS JOB.  It has its own copy of the addresses
  * that it pages in, and references to the space, the process's memory and the module.
@@ -139,7 +139,7 @@ enum unetmm_job_state {
 	UNETMM_JOB_READY,
 	UNETMM_JOB_ACTIVE,
 	UNETMM_JOB_DELAYED,
-	UNETMM_JOB_THIRSTY,
+	UNETMM_JOB_MUST_PAGE,
 	UNETMM_JOB_ASLEEP,
 };
 
@@ -202,7 +202,7 @@ void unetmm_pager_close(struct unetmm_aspace *space);
 struct unetmm_lane_stats {
 	u32 ready;
 	u32 most_ready;			/* at one time */
-	u32 thirsty;
+	u32 must_page;
 	u32 asleep;			/* workers, with and without a job */
 	u64 most_passed;		/* others' jobs served before its only one */
 	u32 most_active;		/* of its user: workers in serve at one time */

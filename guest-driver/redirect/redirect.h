@@ -54,7 +54,7 @@ struct unetmm_sysbuf {
 	u32 nslots;
 	u32 slot_bytes;
 	u32 users;			/* endpoints */
-	struct unetmm_sysq **queues;	/* by endpoint */
+	struct unetmm_redirect_queue **queues;	/* by endpoint */
 	u64 *cleared;			/* by region: reports before are void */
 	u32 reserved;			/* slots that channels have; ctl.lock */
 	struct unetmm_hist stages[UNETMM_NUM_STAGES];
@@ -76,8 +76,8 @@ int unetmm_sysbuf_set_region(struct unetmm_dev *dev, u32 region);
 
 /* redirect/redirect_queue.c */
 /* sysbuf.lock; false: its endpoint has gone. */
-bool unetmm_sysq_add(struct unetmm_sysq *q, u32 space,
-		     struct unetmm_sysjob *job);
-void unetmm_sysq_clear_region(struct unetmm_aspace *space, u32 region);
+bool unetmm_redirect_queue_add(struct unetmm_redirect_queue *q, u32 space,
+			       struct unetmm_sysjob *job);
+void unetmm_redirect_queue_clear_region(struct unetmm_aspace *space, u32 region);
 
 #endif /* UNETMM_REDIRECT_H */

@@ -37,10 +37,10 @@
 #include "util/histogram.h"
 #include "base/base.h"
 
-#define UNETMM_SYSQ_TRIES	1000	/* to have one page long enough */
-#define UNETMM_SYSQ_QUICK	4	/* of these without a pause */
+#define UNETMM_REDIRECT_QUEUE_TRIES	1000	/* to have one page long enough */
+#define UNETMM_REDIRECT_QUEUE_QUICK	4	/* of these without a pause */
 
-#define UNETMM_SYSQ_TURN	64	/* pages of one turn */
+#define UNETMM_REDIRECT_QUEUE_TURN	64	/* pages of one turn */
 
 /* The page that a packet waits for. */
 struct unetmm_absent {
@@ -49,10 +49,10 @@ struct unetmm_absent {
 	u32 tries;
 };
 
-struct unetmm_sysq {
+struct unetmm_redirect_queue {
 	struct unetmm_job job;
 	struct unetmm_aspace *space;	/* a reference */
-	struct list_head node;		/* space->sysqs; sysbuf->lock */
+	struct list_head node;		/* space->redirect_queues; sysbuf->lock */
 	u64 first;			/* reports before are another's */
 	struct unetmm_absent absent;	/* serve's */
 	bool rested;			/* serve's, too */
@@ -63,7 +63,7 @@ struct unetmm_sysq {
 	bool dead;			/* the endpoint is */
 };
 
-static void unetmm_sysq_free(struct unetmm_sysq *q)
+static void unetmm_redirect_queue_free(struct unetmm_redirect_queue *q)
 {
 	unetmm_space_put(q->space);
 	kfree(q);
@@ -71,8 +71,8 @@ static void unetmm_sysq_free(struct unetmm_sysq *q)
 
 /* ---- Under q->lock ----------------------------------------------------------- */
 
-static void unetmm_sysq_finish(struct unetmm_sysq *q,
-			       struct unetmm_sysjob *job, u8 status)
+static void unetmm_redirect_queue_finish(struct unetmm_redirect_queue *q,
+					 struct unetmm_sysjob *job, u8 status)
 {
 	struct unetmm_dev *dev = q->space->dev;
 
@@ -85,8 +85,8 @@ static void unetmm_sysq_finish(struct unetmm_sysq *q,
 	unetmm_sysbuf_answer(dev, job, status);
 }
 
-static void unetmm_sysq_stages(struct unetmm_sysq *q,
-			       const struct unetmm_sysjob *job)
+static void unetmm_redirect_queue_stages(struct unetmm_redirect_queue *q,
+					 const struct unetmm_sysjob *job)
 {
 	struct unetmm_hist *stages = q->space->dev->sysbuf->stages;
 
@@ -100,26 +100,26 @@ static void unetmm_sysq_stages(struct unetmm_sysq *q,
 			unetmm_stage_since(job->began_ns) - job->paging_ns);
 }
 
-static void unetmm_sysq_landed(struct unetmm_sysq *q, struct unetmm_sysjob *job)
+static void unetmm_redirect_queue_landed(struct unetmm_redirect_queue *q, struct unetmm_sysjob *job)
 {
 	struct unetmm_dev *dev = q->space->dev;
 	u64 now = unetmm_stage_ns();
 
 	unetmm_count(dev, sysbuf_copies);
 	unetmm_count_add(dev, sysbuf_copied_bytes, job->copied);
-	unetmm_sysq_stages(q, job);
-	unetmm_sysq_finish(q, job, UNETMM_SLOT_LANDED);
+	unetmm_redirect_queue_stages(q, job);
+	unetmm_redirect_queue_finish(q, job, UNETMM_SLOT_LANDED);
 	if (now)
 		unetmm_hist_add(&dev->sysbuf->stages[UNETMM_STAGE_TELL],
 				unetmm_stage_since(now));
 }
 
-static void unetmm_sysq_cancel_all(struct unetmm_sysq *q)
+static void unetmm_redirect_queue_cancel_all(struct unetmm_redirect_queue *q)
 {
 	struct unetmm_sysjob *job, *next;
 
 	list_for_each_entry_safe(job, next, &q->jobs, node)
-		unetmm_sysq_finish(q, job, UNETMM_SLOT_GONE);
+		unetmm_redirect_queue_finish(q, job, UNETMM_SLOT_GONE);
 }
 
 /*
@@ -159,15 +159,15 @@ enum unetmm_step {
 	UNETMM_STEP_ABSENT,
 };
 
-static enum unetmm_step unetmm_sysq_step(struct unetmm_sysq *q,
-					 struct unetmm_absent *absent)
+static enum unetmm_step unetmm_redirect_queue_step(struct unetmm_redirect_queue *q,
+						   struct unetmm_absent *absent)
 {
 	enum unetmm_step step = UNETMM_STEP_MORE;
 	struct unetmm_sysjob *job;
 
 	mutex_lock(&q->lock);
 	if (q->gone || READ_ONCE(q->space->closing))
-		unetmm_sysq_cancel_all(q);
+		unetmm_redirect_queue_cancel_all(q);
 	job = list_first_entry_or_null(&q->jobs, struct unetmm_sysjob, node);
 	if (!job) {
 		step = UNETMM_STEP_IDLE;
@@ -181,7 +181,7 @@ static enum unetmm_step unetmm_sysq_step(struct unetmm_sysq *q,
 		absent->tries = ++job->tries;
 		step = UNETMM_STEP_ABSENT;
 	} else if (job->span == job->nspans) {
-		unetmm_sysq_landed(q, job);
+		unetmm_redirect_queue_landed(q, job);
 	}
 unlock:
 	mutex_unlock(&q->lock);
@@ -189,9 +189,9 @@ unlock:
 }
 
 /* The packet may have been taken away meanwhile. */
-static void unetmm_sysq_paged(struct unetmm_sysq *q,
-			      const struct unetmm_absent *absent, int err,
-			      u64 ns)
+static void unetmm_redirect_queue_paged(struct unetmm_redirect_queue *q,
+					const struct unetmm_absent *absent, int err,
+					u64 ns)
 {
 	struct unetmm_sysjob *job;
 
@@ -203,16 +203,16 @@ static void unetmm_sysq_paged(struct unetmm_sysq *q,
 		job->paging_ns += ns;
 		/* A signal or a shortage: to be tried again. */
 		if ((err && err != -EINTR && err != -ENOMEM) ||
-		    job->tries >= UNETMM_SYSQ_TRIES)
-			unetmm_sysq_finish(q, job, UNETMM_SLOT_FAILED);
+		    job->tries >= UNETMM_REDIRECT_QUEUE_TRIES)
+			unetmm_redirect_queue_finish(q, job, UNETMM_SLOT_FAILED);
 	}
 	mutex_unlock(&q->lock);
 }
 
-static enum unetmm_job_next unetmm_sysq_page_in(struct unetmm_sysq *q)
+static enum unetmm_job_next unetmm_redirect_queue_page_in(struct unetmm_redirect_queue *q)
 {
 	/* The page came and went again.  Leave time to the threads that use it. */
-	q->rested = q->absent.tries > UNETMM_SYSQ_QUICK && !q->rested;
+	q->rested = q->absent.tries > UNETMM_REDIRECT_QUEUE_QUICK && !q->rested;
 	if (q->rested)
 		return UNETMM_JOB_LATER;
 	q->job.want = (struct unetmm_page_in) {
@@ -223,46 +223,46 @@ static enum unetmm_job_next unetmm_sysq_page_in(struct unetmm_sysq *q)
 	return UNETMM_JOB_PAGE;
 }
 
-static enum unetmm_job_next unetmm_sysq_serve(struct unetmm_job *job,
-					      struct unetmm_batch *batch)
+static enum unetmm_job_next unetmm_redirect_queue_serve(struct unetmm_job *job,
+							struct unetmm_batch *batch)
 {
-	struct unetmm_sysq *q = container_of(job, struct unetmm_sysq, job);
+	struct unetmm_redirect_queue *q = container_of(job, struct unetmm_redirect_queue, job);
 	enum unetmm_step step;
 	int i;
 
 	if (job->paged)
-		unetmm_sysq_paged(q, &q->absent, job->err, job->slept_ns);
-	for (i = 0; i < UNETMM_SYSQ_TURN; i++) {
-		step = unetmm_sysq_step(q, &q->absent);
+		unetmm_redirect_queue_paged(q, &q->absent, job->err, job->slept_ns);
+	for (i = 0; i < UNETMM_REDIRECT_QUEUE_TURN; i++) {
+		step = unetmm_redirect_queue_step(q, &q->absent);
 		if (step == UNETMM_STEP_IDLE)
 			return UNETMM_JOB_DONE;
 		if (step == UNETMM_STEP_ABSENT)
-			return unetmm_sysq_page_in(q);
+			return unetmm_redirect_queue_page_in(q);
 	}
 	return UNETMM_JOB_AGAIN;
 }
 
 /* The owner has gone, or executes another program. */
-static void unetmm_sysq_cancel(struct unetmm_job *job)
+static void unetmm_redirect_queue_cancel(struct unetmm_job *job)
 {
-	struct unetmm_sysq *q = container_of(job, struct unetmm_sysq, job);
+	struct unetmm_redirect_queue *q = container_of(job, struct unetmm_redirect_queue, job);
 
 	mutex_lock(&q->lock);
 	q->gone = true;
-	unetmm_sysq_cancel_all(q);
+	unetmm_redirect_queue_cancel_all(q);
 	mutex_unlock(&q->lock);
 }
 
-static const struct unetmm_job_ops unetmm_sysq_ops = {
-	.serve = unetmm_sysq_serve,
-	.cancel = unetmm_sysq_cancel,
+static const struct unetmm_job_ops unetmm_redirect_queue_ops = {
+	.serve = unetmm_redirect_queue_serve,
+	.cancel = unetmm_redirect_queue_cancel,
 	.copies = true,
 };
 
 /* ---- sysbuf->lock ------------------------------------------------------------ */
 
-bool unetmm_sysq_add(struct unetmm_sysq *q, u32 space,
-		     struct unetmm_sysjob *job)
+bool unetmm_redirect_queue_add(struct unetmm_redirect_queue *q, u32 space,
+			       struct unetmm_sysjob *job)
 {
 	bool taken;
 
@@ -288,22 +288,22 @@ bool unetmm_sysq_add(struct unetmm_sysq *q, u32 space,
  * The region is no longer on the card: nothing of it is copied when this
  * returns, and nothing that is reported yet later on.
  */
-void unetmm_sysq_clear_region(struct unetmm_aspace *space, u32 region)
+void unetmm_redirect_queue_clear_region(struct unetmm_aspace *space, u32 region)
 {
 	struct unetmm_sysbuf *sb = space->dev->sysbuf;
 	struct unetmm_sysjob *job, *next;
-	struct unetmm_sysq *q;
+	struct unetmm_redirect_queue *q;
 	bool any;
 
 	mutex_lock(&sb->lock);
 	if (sb->cleared)
 		sb->cleared[region] = U64_MAX;
-	list_for_each_entry(q, &space->sysqs, node) {
+	list_for_each_entry(q, &space->redirect_queues, node) {
 		any = false;
 		mutex_lock(&q->lock);
 		list_for_each_entry_safe(job, next, &q->jobs, node) {
 			if (job->write && job->region == region) {
-				unetmm_sysq_finish(q, job, UNETMM_SLOT_GONE);
+				unetmm_redirect_queue_finish(q, job, UNETMM_SLOT_GONE);
 				any = true;
 			}
 		}
@@ -316,13 +316,13 @@ void unetmm_sysq_clear_region(struct unetmm_aspace *space, u32 region)
 
 /* ---- Endpoints --------------------------------------------------------------- */
 
-static struct unetmm_sysq *unetmm_sysq_new(struct unetmm_aspace *space)
+static struct unetmm_redirect_queue *unetmm_redirect_queue_new(struct unetmm_aspace *space)
 {
-	struct unetmm_sysq *q = kzalloc(sizeof(*q), GFP_KERNEL_ACCOUNT);
+	struct unetmm_redirect_queue *q = kzalloc(sizeof(*q), GFP_KERNEL_ACCOUNT);
 
 	if (!q)
 		return NULL;
-	unetmm_job_init(&q->job, space, &unetmm_sysq_ops);
+	unetmm_job_init(&q->job, space, &unetmm_redirect_queue_ops);
 	kref_get(&space->ref);
 	q->space = space;
 	mutex_init(&q->lock);
@@ -331,25 +331,25 @@ static struct unetmm_sysq *unetmm_sysq_new(struct unetmm_aspace *space)
 }
 
 /* For an endpoint that has its number, before the card knows of it. */
-static int unetmm_sysq_open(struct unetmm_ep *ep,
-			    const struct unetmm_endpoint *a)
+static int unetmm_redirect_queue_open(struct unetmm_ep *ep,
+				      const struct unetmm_endpoint *a)
 {
 	struct unetmm_sysbuf *sb = ep->dev->sysbuf;
-	struct unetmm_sysq *q;
+	struct unetmm_redirect_queue *q;
 	int ret;
 
-	q = unetmm_sysq_new(ep->space);
+	q = unetmm_redirect_queue_new(ep->space);
 	if (!q)
 		return -ENOMEM;
 	ret = unetmm_sysbuf_get_lock(ep->dev);
 	if (!ret) {
 		q->first = unetmm_reports_now(ep->dev);
 		sb->queues[ep->id] = q;
-		list_add(&q->node, &ep->space->sysqs);
-		ep->sysq = q;
+		list_add(&q->node, &ep->space->redirect_queues);
+		ep->redirect_queue = q;
 		mutex_unlock(&sb->lock);
 	} else {
-		unetmm_sysq_free(q);
+		unetmm_redirect_queue_free(q);
 	}
 	return ret;
 }
@@ -358,10 +358,10 @@ static int unetmm_sysq_open(struct unetmm_ep *ep,
  * The endpoint is no longer on the card, and still has its number.  The buffer stays
  * until nothing of the queue is served any more.
  */
-static void unetmm_sysq_close(struct unetmm_ep *ep)
+static void unetmm_redirect_queue_close(struct unetmm_ep *ep)
 {
 	struct unetmm_sysbuf *sb = ep->dev->sysbuf;
-	struct unetmm_sysq *q = ep->sysq;
+	struct unetmm_redirect_queue *q = ep->redirect_queue;
 
 	if (!q)
 		return;
@@ -370,20 +370,20 @@ static void unetmm_sysq_close(struct unetmm_ep *ep)
 	list_del(&q->node);
 	mutex_lock(&q->lock);
 	q->dead = true;
-	unetmm_sysq_cancel_all(q);
+	unetmm_redirect_queue_cancel_all(q);
 	mutex_unlock(&q->lock);
 	mutex_unlock(&sb->lock);
 	unetmm_job_cancel(&q->job);
 	mutex_lock(&sb->lock);
 	unetmm_sysbuf_put(ep->dev);
 	mutex_unlock(&sb->lock);
-	ep->sysq = NULL;
-	unetmm_sysq_free(q);
+	ep->redirect_queue = NULL;
+	unetmm_redirect_queue_free(q);
 }
 
 const struct unetmm_policy unetmm_redirect_policy = {
 	.waits = true,
 	.absent = true,
-	.open = unetmm_sysq_open,
-	.close = unetmm_sysq_close,
+	.open = unetmm_redirect_queue_open,
+	.close = unetmm_redirect_queue_close,
 };

@@ -80,7 +80,7 @@ static int unetmm_slot_init(struct unetmm_dev *dev, struct unetmm_sysjob *job,
 /* A buffer that the card does not have yet, or no longer. */
 struct unetmm_sysmem {
 	struct unetmm_sysjob *jobs;
-	struct unetmm_sysq **queues;
+	struct unetmm_redirect_queue **queues;
 	u64 *cleared;
 	__le64 *list;			/* for the command alone */
 	dma_addr_t list_dma;
@@ -260,7 +260,7 @@ int unetmm_sysbuf_reserve(struct unetmm_ep *ep)
 	struct unetmm_sysbuf *sb = dev->sysbuf;
 	u32 left, most, n;
 
-	if (!ep->sysq)
+	if (!ep->redirect_queue)
 		return 0;
 	/* It stays while the endpoint is open. */
 	left = sb->nslots - min(sb->reserved, sb->nslots);
@@ -376,7 +376,7 @@ static int unetmm_sysbuf_pass(struct unetmm_dev *dev, struct unetmm_sysjob *job,
 {
 	struct unetmm_sysbuf *sb = dev->sysbuf;
 	u16 ep = le16_to_cpu(rec->ep);
-	struct unetmm_sysq *q;
+	struct unetmm_redirect_queue *q;
 
 	if (!unetmm_slot_head(dev, job, rec) || ep >= dev->hw.endpoints) {
 		unetmm_count(dev, sysbuf_bad);
@@ -384,7 +384,7 @@ static int unetmm_sysbuf_pass(struct unetmm_dev *dev, struct unetmm_sysjob *job,
 	}
 	q = sb->queues[ep];
 	if (q && (!job->write || job->index >= sb->cleared[job->region]) &&
-	    unetmm_sysq_add(q, le16_to_cpu(rec->space), job))
+	    unetmm_redirect_queue_add(q, le16_to_cpu(rec->space), job))
 		return -1;
 	unetmm_count(dev, sysbuf_cancelled);
 	return UNETMM_SLOT_GONE;

@@ -88,7 +88,7 @@ static void unetmm_exported_end(struct unetmm_file *file,
 	rb_erase(&export->node, &file->exports);
 	list_del_init(&export->movable);
 	unetmm_cmd(dev, &cmd, NULL);
-	unetmm_sysq_clear_region(file->space, export->region);
+	unetmm_redirect_queue_clear_region(file->space, export->region);
 	unetmm_ecs_take_back(file->space, export->counter, export->ncounters);
 	__clear_bit(export->region, dev->ctl->region_map);
 	unetmm_object_give(file->space, UNETMM_USE_EXPORTS, 1, export->group);

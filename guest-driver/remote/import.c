@@ -58,7 +58,7 @@ static void unetmm_import_ask(struct unetmm_import_wait *wait)
 	if (chan->state != UNETMM_CHAN_OPEN)
 		return;
 	msg.src_ep = cpu_to_le16(chan->ep->id);
-	unetmm_kep_send(chan->ep->dev, chan->mac, &msg);
+	unetmm_mailbox_send(chan->ep->dev, chan->mac, &msg);
 }
 
 /* A question of the peer's driver about a channel that both know. */
@@ -83,7 +83,7 @@ void unetmm_got_import(struct unetmm_dev *dev, const u8 *mac,
 		return;
 	}
 	unetmm_export_answer(chan, msg, &ack);
-	unetmm_kep_send(dev, mac, &ack);
+	unetmm_mailbox_send(dev, mac, &ack);
 }
 
 /* Nothing that it says is believed further than its own memory. */

@@ -151,7 +151,7 @@ static int unetmm_odp_enter(struct unetmm_aspace *space,
 	else
 		unetmm_odp_upgrade(space, leaf, batch, vpn, npages);
 	for (i = 0; !ret && i < npages; i++) {
-		if (unetmm_snap_map(space, batch, i) &&
+		if (unetmm_snapshot_map(space, batch, i) &&
 		    unetmm_odp_put(leaf, first + i, batch->pfns[i],
 				   batch->dma[i])) {
 			batch->pfns[i] = 0;
@@ -161,7 +161,7 @@ static int unetmm_odp_enter(struct unetmm_aspace *space,
 	spin_unlock(&space->lock);
 	unetmm_count_add(space->dev, odp_set, set);
 	if (!ret)
-		unetmm_snap_unmap(space, batch, npages);
+		unetmm_snapshot_unmap(space, batch, npages);
 	return ret;
 }
 
@@ -215,9 +215,9 @@ static unsigned long unetmm_odp_drop(struct unetmm_aspace *space,
  * Enters the resident pages of a miss, and behind it.  0, or the reason why its
  * first page is not entered.
  */
-static int unetmm_odp_snap(struct unetmm_aspace *space,
-			   struct unetmm_batch *batch,
-			   const struct unetmm_miss *miss)
+static int unetmm_odp_snapshot(struct unetmm_aspace *space,
+			       struct unetmm_batch *batch,
+			       const struct unetmm_miss *miss)
 {
 	unsigned long vpn = miss->vaddr >> PAGE_SHIFT, at, end;
 	unsigned long last = vpn + miss->npages - 1 +
@@ -231,7 +231,7 @@ static int unetmm_odp_snap(struct unetmm_aspace *space,
 	batch->asked = vpn + miss->npages - 1;
 	for (at = vpn; at <= last; at = end + 1) {
 		end = min(last, at | (UNETMM_TABLE_ENTRIES - 1));
-		ret = unetmm_snap(space, batch, at, end, at, false);
+		ret = unetmm_snapshot_enter(space, batch, at, end, at, false);
 		if (at == vpn)
 			first = ret;
 		/* The rest may be another miss's. */
@@ -249,7 +249,7 @@ static int unetmm_odp_touch(struct unetmm_aspace *space,
 
 	rest.vaddr += (u64)have << PAGE_SHIFT;
 	rest.npages -= have;
-	return unetmm_snap_touch(space, &rest);
+	return unetmm_snapshot_touch(space, &rest);
 }
 
 /*
@@ -267,7 +267,7 @@ static int unetmm_odp_fill(struct unetmm_aspace *space,
 
 	have = unetmm_table_run(space, vpn, miss->npages, miss->write);
 	for (tries = 0; tries <= most && have < miss->npages; tries++) {
-		ret = unetmm_odp_snap(space, batch, miss);
+		ret = unetmm_odp_snapshot(space, batch, miss);
 		have = unetmm_table_run(space, vpn, miss->npages, miss->write);
 		if (have == miss->npages)
 			break;
@@ -294,10 +294,10 @@ static int unetmm_odp_resolve(struct unetmm_aspace *space,
 
 	if (miss->vaddr >= space->mm->task_size)
 		return -EFAULT;
-	if (!unetmm_snap_get(space))
+	if (!unetmm_snapshot_get(space))
 		return -ESTALE;
 	ret = unetmm_odp_fill(space, miss, batch, most);
-	unetmm_snap_put(space);
+	unetmm_snapshot_put(space);
 	if (ret <= 0)
 		return ret;
 	unetmm_count_add(space->dev, odp_faulted, ret);
@@ -312,10 +312,10 @@ static void unetmm_odp_ahead(struct unetmm_aspace *space,
 	int ret;
 
 	if (unetmm_param(space->dev, UNETMM_P_odp_batch) <= 1 ||
-	    miss->vaddr >= space->mm->task_size || !unetmm_snap_get(space))
+	    miss->vaddr >= space->mm->task_size || !unetmm_snapshot_get(space))
 		return;
 	ret = unetmm_odp_fill(space, miss, batch, 1);
-	unetmm_snap_put(space);
+	unetmm_snapshot_put(space);
 	if (ret > 0)
 		unetmm_count_add(space->dev, odp_ahead, ret);
 }
@@ -326,7 +326,7 @@ const struct unetmm_source unetmm_odp_source = {
 	.asked_only = true,
 	.whole = true,
 	.odp_batch = true,
-	.stop = unetmm_snap_settle,
+	.stop = unetmm_snapshot_settle,
 	.drop = unetmm_odp_drop,
 	.enter = unetmm_odp_enter,
 	.resolve = unetmm_odp_resolve,

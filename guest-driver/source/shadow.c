@@ -260,26 +260,26 @@ static int unetmm_shadow_set(struct unetmm_aspace *space,
 				    last << PAGE_SHIFT | ~PAGE_MASK))
 		ret = -EAGAIN;
 	for (i = 0; !ret && i < npages; i++) {
-		if (unetmm_snap_map(space, batch, i) &&
+		if (unetmm_snapshot_map(space, batch, i) &&
 		    unetmm_shadow_enter(space, leaf, unetmm_leaf_slot(vpn + i),
 					batch->pfns[i], batch->dma[i]))
 			batch->pfns[i] = 0;
 	}
 	spin_unlock(&space->lock);
 	if (!ret)
-		unetmm_snap_unmap(space, batch, npages);
+		unetmm_snapshot_unmap(space, batch, npages);
 	return ret;
 }
 
 const struct unetmm_source unetmm_shadow_source = {
 	.table = true,
 	.stays = true,
-	.open = unetmm_push_open,
-	.start = unetmm_push_start,
-	.stop = unetmm_push_stop,
-	.free = unetmm_push_free,
+	.open = unetmm_fill_open,
+	.start = unetmm_fill_start,
+	.stop = unetmm_fill_stop,
+	.free = unetmm_fill_free,
 	.drop = unetmm_shadow_drop,
-	.again = unetmm_push_again,
+	.rights_changed = unetmm_fill_again,
 	.enter = unetmm_shadow_set,
-	.resolve = unetmm_resolve_snap,
+	.resolve = unetmm_resolve_snapshot,
 };

@@ -23,7 +23,7 @@
  * written: its writer kicks the job again.
  *
  * A PLACE WHOSE MEMORY KEEPS CHANGING, or whose mmap_lock stays taken, is given up after
- * some looks, so that the places behind it have their turn (unetmm_push_retry()).  The
+ * some looks, so that the places behind it have their turn (unetmm_fill_retry()).  The
  * job remembers that it has given up a place, and walks the whole address space after a
  * pause.  Each walk that gives up a place again doubles the pause.  So memory that comes
  * to rest is entered in the end, and memory that never does costs few walks.
@@ -42,19 +42,19 @@
 
 #define UNETMM_NOTES		1024
 #define UNETMM_NOTE		1UL	/* with a page's address; never 0 */
-#define UNETMM_PUSH_AROUND	16	/* pages; Linux maps as many around a fault */
-#define UNETMM_PUSH_NOTES	64	/* for one range; else all is looked at */
-#define UNETMM_PUSH_TRIES	3	/* while memory changes */
-#define UNETMM_PUSH_PATIENCE	8	/* waits for it to end, of one turn */
+#define UNETMM_FILL_AROUND	16	/* pages; Linux maps as many around a fault */
+#define UNETMM_FILL_NOTES	64	/* for one range; else all is looked at */
+#define UNETMM_FILL_TRIES	3	/* while memory changes */
+#define UNETMM_FILL_PATIENCE	8	/* waits for it to end, of one turn */
 #define UNETMM_WALK_LEAVES	65536	/* of 2 MiB */
-#define UNETMM_PUSH_TURN	16	/* places that are looked at in one turn */
-#define UNETMM_PUSH_BITS	10	/* of the hash of an mm */
+#define UNETMM_FILL_TURN	16	/* places that are looked at in one turn */
+#define UNETMM_FILL_BITS	10	/* of the hash of an mm */
 /* Jiffies until the walk after a place was given up, and at most. */
-#define UNETMM_PUSH_PAUSE	8
-#define UNETMM_PUSH_PAUSE_MOST	(4 * HZ)
+#define UNETMM_FILL_PAUSE	8
+#define UNETMM_FILL_PAUSE_MOST	(4 * HZ)
 
 struct unetmm_shadow {
-	struct hlist_node node;		/* unetmm_push_spaces */
+	struct hlist_node node;		/* unetmm_fill_spaces */
 	struct unetmm_aspace *space;
 	struct mm_struct *mm;		/* compared, never used */
 	struct unetmm_job job;
@@ -86,27 +86,27 @@ MODULE_PARM_DESC(shadow_maxactive,
  * Each page fault of the machine looks here: by a hash, so that a process with many
  * spaces slows few others down.
  */
-static DEFINE_MUTEX(unetmm_push_lock);
-static DEFINE_READ_MOSTLY_HASHTABLE(unetmm_push_spaces, UNETMM_PUSH_BITS);
-static u32 unetmm_push_count;
+static DEFINE_MUTEX(unetmm_fill_lock);
+static DEFINE_READ_MOSTLY_HASHTABLE(unetmm_fill_spaces, UNETMM_FILL_BITS);
+static u32 unetmm_fill_count;
 
 /* ---- The probe: preemption is off ---------------------------------------- */
 
-static bool unetmm_push_wanted(struct mm_struct *mm)
+static bool unetmm_fill_wanted(struct mm_struct *mm)
 {
 	struct unetmm_shadow *s;
 
-	hash_for_each_possible_rcu(unetmm_push_spaces, s, node,
+	hash_for_each_possible_rcu(unetmm_fill_spaces, s, node,
 				   (unsigned long)mm) {
 		if (s->mm == mm)
 			return true;
 	}
 	return false;
 }
-NOKPROBE_SYMBOL(unetmm_push_wanted);
+NOKPROBE_SYMBOL(unetmm_fill_wanted);
 
 /* Not 0: nobody wants to know, and the return is not looked at. */
-static int unetmm_push_enter(struct kretprobe_instance *ri,
+static int unetmm_fill_enter(struct kretprobe_instance *ri,
 			     struct pt_regs *regs)
 {
 	struct unetmm_fault_note *note = (void *)ri->data;
@@ -116,13 +116,13 @@ static int unetmm_push_enter(struct kretprobe_instance *ri,
 	note->mm = vma->vm_mm;
 	note->addr = regs_get_kernel_argument(regs, 1);
 	rcu_read_lock();
-	wanted = unetmm_push_wanted(note->mm);
+	wanted = unetmm_fill_wanted(note->mm);
 	rcu_read_unlock();
 	return !wanted;
 }
-NOKPROBE_SYMBOL(unetmm_push_enter);
+NOKPROBE_SYMBOL(unetmm_fill_enter);
 
-static void unetmm_push_note(struct unetmm_shadow *s, unsigned long addr)
+static void unetmm_fill_note(struct unetmm_shadow *s, unsigned long addr)
 {
 	u32 slot = (u32)atomic_fetch_inc(&s->next) % UNETMM_NOTES;
 
@@ -139,22 +139,22 @@ static void unetmm_push_note(struct unetmm_shadow *s, unsigned long addr)
  * away altogether; and a huge page becomes small ones without a fault.  They are
  * looked at again when that is over.
  */
-void unetmm_push_again(struct unetmm_aspace *space, unsigned long vpn,
+void unetmm_fill_again(struct unetmm_aspace *space, unsigned long vpn,
 		       unsigned long last)
 {
 	struct unetmm_shadow *s = space->shadow;
 
-	vpn = round_down(vpn, UNETMM_PUSH_AROUND);
-	if (last - vpn >= UNETMM_PUSH_NOTES * UNETMM_PUSH_AROUND) {
+	vpn = round_down(vpn, UNETMM_FILL_AROUND);
+	if (last - vpn >= UNETMM_FILL_NOTES * UNETMM_FILL_AROUND) {
 		WRITE_ONCE(s->walk, true);
 		unetmm_job_kick(&s->job);
 		return;
 	}
-	for (; vpn <= last; vpn += UNETMM_PUSH_AROUND)
-		unetmm_push_note(s, vpn << PAGE_SHIFT);
+	for (; vpn <= last; vpn += UNETMM_FILL_AROUND)
+		unetmm_fill_note(s, vpn << PAGE_SHIFT);
 }
 
-static int unetmm_push_return(struct kretprobe_instance *ri,
+static int unetmm_fill_return(struct kretprobe_instance *ri,
 			      struct pt_regs *regs)
 {
 	struct unetmm_fault_note *note = (void *)ri->data;
@@ -165,60 +165,60 @@ static int unetmm_push_return(struct kretprobe_instance *ri,
 	if (ret & (VM_FAULT_ERROR | VM_FAULT_RETRY | VM_FAULT_COMPLETED))
 		return 0;
 	rcu_read_lock();
-	hash_for_each_possible_rcu(unetmm_push_spaces, s, node,
+	hash_for_each_possible_rcu(unetmm_fill_spaces, s, node,
 				   (unsigned long)note->mm) {
 		if (s->mm == note->mm)
-			unetmm_push_note(s, note->addr);
+			unetmm_fill_note(s, note->addr);
 	}
 	rcu_read_unlock();
 	return 0;
 }
-NOKPROBE_SYMBOL(unetmm_push_return);
+NOKPROBE_SYMBOL(unetmm_fill_return);
 
-static struct kretprobe unetmm_push_probe;
-static bool unetmm_push_armed;
-static u64 unetmm_push_missed;	/* by probes that are gone */
+static struct kretprobe unetmm_fill_probe;
+static bool unetmm_fill_armed;
+static u64 unetmm_fill_missed;	/* by probes that are gone */
 
-static int unetmm_push_arm(void)
+static int unetmm_fill_arm(void)
 {
 	int ret;
 
-	lockdep_assert_held(&unetmm_push_lock);
-	unetmm_push_probe = (struct kretprobe){
+	lockdep_assert_held(&unetmm_fill_lock);
+	unetmm_fill_probe = (struct kretprobe){
 		.kp.symbol_name = "handle_mm_fault",
-		.entry_handler = unetmm_push_enter,
-		.handler = unetmm_push_return,
+		.entry_handler = unetmm_fill_enter,
+		.handler = unetmm_fill_return,
 		.data_size = sizeof(struct unetmm_fault_note),
 		.maxactive = READ_ONCE(unetmm_shadow_maxactive),
 	};
-	ret = register_kretprobe(&unetmm_push_probe);
-	unetmm_push_armed = !ret;
+	ret = register_kretprobe(&unetmm_fill_probe);
+	unetmm_fill_armed = !ret;
 	return ret;
 }
 
-static void unetmm_push_disarm(void)
+static void unetmm_fill_disarm(void)
 {
-	lockdep_assert_held(&unetmm_push_lock);
-	if (!unetmm_push_armed)
+	lockdep_assert_held(&unetmm_fill_lock);
+	if (!unetmm_fill_armed)
 		return;
-	unregister_kretprobe(&unetmm_push_probe);
-	unetmm_push_missed += unetmm_push_probe.nmissed;
-	unetmm_push_armed = false;
+	unregister_kretprobe(&unetmm_fill_probe);
+	unetmm_fill_missed += unetmm_fill_probe.nmissed;
+	unetmm_fill_armed = false;
 }
 
 /*
  * Brings the counter up to date that the kernel keeps: of faults, of whatever
  * process, when all that the probe has is in use by faults that sleep.
  */
-void unetmm_push_counters(struct unetmm_dev *dev)
+void unetmm_fill_counters(struct unetmm_dev *dev)
 {
 	u64 missed;
 
-	mutex_lock(&unetmm_push_lock);
-	missed = unetmm_push_missed;
-	if (unetmm_push_armed)
-		missed += READ_ONCE(unetmm_push_probe.nmissed);
-	mutex_unlock(&unetmm_push_lock);
+	mutex_lock(&unetmm_fill_lock);
+	missed = unetmm_fill_missed;
+	if (unetmm_fill_armed)
+		missed += READ_ONCE(unetmm_fill_probe.nmissed);
+	mutex_unlock(&unetmm_fill_lock);
 	atomic64_set(&dev->counters[UNETMM_D_shadow_missed], missed);
 }
 
@@ -228,11 +228,11 @@ void unetmm_push_counters(struct unetmm_dev *dev)
  * The first page from vpn on that is mapped at all.  -ENOENT: none; -EAGAIN: mmap_lock
  * is taken.
  */
-static int unetmm_push_next_vma(struct unetmm_aspace *space, unsigned long *vpn)
+static int unetmm_fill_next_vma(struct unetmm_aspace *space, unsigned long *vpn)
 {
 	struct vm_area_struct *vma;
 
-	if (!unetmm_snap_lock(space, false))
+	if (!unetmm_snapshot_lock(space, false))
 		return -EAGAIN;
 	vma = find_vma(space->mm, *vpn << PAGE_SHIFT);
 	if (vma)
@@ -249,13 +249,13 @@ static int unetmm_push_next_vma(struct unetmm_aspace *space, unsigned long *vpn)
  * meanwhile wait behind this one.  Then the range is left to a later walk.  Returns true
  * if the look is to be repeated.
  */
-static bool unetmm_push_retry(struct unetmm_shadow *s, int ret)
+static bool unetmm_fill_retry(struct unetmm_shadow *s, int ret)
 {
 	if (ret != -EAGAIN) {
 		s->tries = 0;
 		return false;
 	}
-	if (++s->tries < UNETMM_PUSH_TRIES)
+	if (++s->tries < UNETMM_FILL_TRIES)
 		return true;
 	if (s->patience) {
 		s->patience--;
@@ -268,14 +268,14 @@ static bool unetmm_push_retry(struct unetmm_shadow *s, int ret)
 }
 
 /* After an attempt that is to be repeated. */
-static enum unetmm_job_next unetmm_push_when(const struct unetmm_shadow *s)
+static enum unetmm_job_next unetmm_fill_when(const struct unetmm_shadow *s)
 {
-	return s->tries < UNETMM_PUSH_TRIES ? UNETMM_JOB_AGAIN :
+	return s->tries < UNETMM_FILL_TRIES ? UNETMM_JOB_AGAIN :
 	       UNETMM_JOB_LATER;
 }
 
 /* Notes of faults before the walk need not be read. */
-static void unetmm_push_begin_walk(struct unetmm_shadow *s)
+static void unetmm_fill_begin_walk(struct unetmm_shadow *s)
 {
 	u32 end = atomic_read(&s->next);
 
@@ -291,27 +291,27 @@ static void unetmm_push_begin_walk(struct unetmm_shadow *s)
  * All that is resident, as far as the walk goes; the rest are misses.  DONE: the walk
  * is over.
  */
-static enum unetmm_job_next unetmm_push_walk(struct unetmm_shadow *s,
+static enum unetmm_job_next unetmm_fill_walk(struct unetmm_shadow *s,
 					     struct unetmm_batch *batch)
 {
 	unsigned long vpn, last;
 	int turn, ret;
 
-	for (turn = 0; turn < UNETMM_PUSH_TURN; turn++) {
+	for (turn = 0; turn < UNETMM_FILL_TURN; turn++) {
 		vpn = s->walk_at;
-		ret = unetmm_push_next_vma(s->space, &vpn);
+		ret = unetmm_fill_next_vma(s->space, &vpn);
 		if (ret == -ENOENT || s->walk_leaves == UNETMM_WALK_LEAVES) {
 			s->walk_at = 0;
 			if (!s->gave_up)
-				s->pause = UNETMM_PUSH_PAUSE;
+				s->pause = UNETMM_FILL_PAUSE;
 			return UNETMM_JOB_DONE;
 		}
 		last = vpn | (UNETMM_TABLE_ENTRIES - 1);
 		if (!ret)
-			ret = unetmm_snap(s->space, batch, vpn, last, vpn,
-					  false);
-		if (unetmm_push_retry(s, ret))
-			return unetmm_push_when(s);
+			ret = unetmm_snapshot_enter(s->space, batch, vpn, last, vpn,
+						    false);
+		if (unetmm_fill_retry(s, ret))
+			return unetmm_fill_when(s);
 		s->walk_at = last + 1;
 		s->walk_leaves++;
 	}
@@ -319,23 +319,23 @@ static enum unetmm_job_next unetmm_push_walk(struct unetmm_shadow *s,
 }
 
 /* Around one page, or (*huge) all of the huge one that it is in. */
-static int unetmm_push_around(struct unetmm_shadow *s, unsigned long vpn,
+static int unetmm_fill_around(struct unetmm_shadow *s, unsigned long vpn,
 			      struct unetmm_batch *batch, bool *huge)
 {
-	unsigned long first = round_down(vpn, UNETMM_PUSH_AROUND);
+	unsigned long first = round_down(vpn, UNETMM_FILL_AROUND);
 	int ret;
 
-	ret = unetmm_snap(s->space, batch, first,
-			  first + UNETMM_PUSH_AROUND - 1, vpn, false);
+	ret = unetmm_snapshot_enter(s->space, batch, first,
+				    first + UNETMM_FILL_AROUND - 1, vpn, false);
 	*huge = ret != -EAGAIN && batch->huge;
 	if (*huge)
-		ret = unetmm_snap(s->space, batch,
-				  round_down(vpn, UNETMM_TABLE_ENTRIES),
-				  vpn | (UNETMM_TABLE_ENTRIES - 1), vpn, false);
+		ret = unetmm_snapshot_enter(s->space, batch,
+					    round_down(vpn, UNETMM_TABLE_ENTRIES),
+					    vpn | (UNETMM_TABLE_ENTRIES - 1), vpn, false);
 	return ret;
 }
 
-static enum unetmm_job_next unetmm_push_notes(struct unetmm_shadow *s,
+static enum unetmm_job_next unetmm_fill_notes(struct unetmm_shadow *s,
 					      struct unetmm_batch *batch)
 {
 	unsigned long note, vpn, seen = 0, *slot;
@@ -352,12 +352,12 @@ static enum unetmm_job_next unetmm_push_notes(struct unetmm_shadow *s,
 		/* Two threads, or spaces, on one page, or several notes of one. */
 		if (vpn != seen && (!huge || vpn >> UNETMM_TABLE_BITS !=
 				    seen >> UNETMM_TABLE_BITS)) {
-			if (turn++ == UNETMM_PUSH_TURN)
+			if (turn++ == UNETMM_FILL_TURN)
 				return UNETMM_JOB_AGAIN;
-			if (unetmm_push_retry(s, unetmm_push_around(s, vpn,
+			if (unetmm_fill_retry(s, unetmm_fill_around(s, vpn,
 								    batch,
 								    &huge)))
-				return unetmm_push_when(s);
+				return unetmm_fill_when(s);
 			seen = vpn;
 		}
 		xchg(slot, 0);
@@ -365,7 +365,7 @@ static enum unetmm_job_next unetmm_push_notes(struct unetmm_shadow *s,
 	return UNETMM_JOB_DONE;
 }
 
-static void unetmm_push_calm_work(struct work_struct *work)
+static void unetmm_fill_calm_work(struct work_struct *work)
 {
 	struct unetmm_shadow *s = container_of(to_delayed_work(work),
 					       struct unetmm_shadow, calm_work);
@@ -375,17 +375,17 @@ static void unetmm_push_calm_work(struct work_struct *work)
 }
 
 /* All that was noted has been looked at, or given up. */
-static void unetmm_push_rest(struct unetmm_shadow *s)
+static void unetmm_fill_rest(struct unetmm_shadow *s)
 {
-	s->patience = UNETMM_PUSH_PATIENCE;
+	s->patience = UNETMM_FILL_PATIENCE;
 	/* A pause that has begun already ends in a walk of everything, too. */
 	if (s->gave_up && queue_delayed_work(unetmm_wq, &s->calm_work, s->pause))
 		s->pause = min_t(unsigned long, 2 * s->pause,
-				 UNETMM_PUSH_PAUSE_MOST);
+				 UNETMM_FILL_PAUSE_MOST);
 	s->gave_up = false;
 }
 
-static enum unetmm_job_next unetmm_push_serve(struct unetmm_job *job,
+static enum unetmm_job_next unetmm_fill_serve(struct unetmm_job *job,
 					      struct unetmm_batch *batch)
 {
 	struct unetmm_shadow *s = container_of(job, struct unetmm_shadow, job);
@@ -393,29 +393,29 @@ static enum unetmm_job_next unetmm_push_serve(struct unetmm_job *job,
 
 	batch->write = true;
 	if (xchg(&s->walk, false))
-		unetmm_push_begin_walk(s);
+		unetmm_fill_begin_walk(s);
 	if (s->walk_at)
-		next = unetmm_push_walk(s, batch);
+		next = unetmm_fill_walk(s, batch);
 	if (next == UNETMM_JOB_DONE)
-		next = unetmm_push_notes(s, batch);
+		next = unetmm_fill_notes(s, batch);
 	if (next == UNETMM_JOB_DONE)
-		unetmm_push_rest(s);
+		unetmm_fill_rest(s);
 	return next;
 }
 
 /* Pages that have not been entered yet cannot miss: the space ends. */
-static void unetmm_push_cancel(struct unetmm_job *job)
+static void unetmm_fill_cancel(struct unetmm_job *job)
 {
 }
 
-static const struct unetmm_job_ops unetmm_push_ops = {
-	.serve = unetmm_push_serve,
-	.cancel = unetmm_push_cancel,
+static const struct unetmm_job_ops unetmm_fill_ops = {
+	.serve = unetmm_fill_serve,
+	.cancel = unetmm_fill_cancel,
 };
 
 /* ---- Spaces -------------------------------------------------------------- */
 
-int unetmm_push_open(struct unetmm_aspace *space)
+int unetmm_fill_open(struct unetmm_aspace *space)
 {
 	struct unetmm_shadow *s = kvzalloc(sizeof(*s), GFP_KERNEL_ACCOUNT);
 
@@ -425,56 +425,56 @@ int unetmm_push_open(struct unetmm_aspace *space)
 	s->mm = space->mm;
 	s->walk = true;
 	s->probed = unetmm_may_probe();
-	s->patience = UNETMM_PUSH_PATIENCE;
-	s->pause = UNETMM_PUSH_PAUSE;
-	INIT_DELAYED_WORK(&s->calm_work, unetmm_push_calm_work);
-	unetmm_job_init(&s->job, space, &unetmm_push_ops);
+	s->patience = UNETMM_FILL_PATIENCE;
+	s->pause = UNETMM_FILL_PAUSE;
+	INIT_DELAYED_WORK(&s->calm_work, unetmm_fill_calm_work);
+	unetmm_job_init(&s->job, space, &unetmm_fill_ops);
 	space->shadow = s;
 	return 0;
 }
 
 /* With the space's last reference. */
-void unetmm_push_free(struct unetmm_aspace *space)
+void unetmm_fill_free(struct unetmm_aspace *space)
 {
 	kvfree(space->shadow);
 }
 
 /* The notifier is registered: it removes each page that is entered from now on. */
-void unetmm_push_start(struct unetmm_aspace *space)
+void unetmm_fill_start(struct unetmm_aspace *space)
 {
 	struct unetmm_shadow *s = space->shadow;
 
 	if (s->probed) {
-		mutex_lock(&unetmm_push_lock);
+		mutex_lock(&unetmm_fill_lock);
 		/* A kernel that has no probes, or lends none, has more misses. */
-		if (!unetmm_push_count++ && unetmm_push_arm())
+		if (!unetmm_fill_count++ && unetmm_fill_arm())
 			pr_warn_once("unetmm: cannot observe page faults: no pages are entered ahead\n");
-		hash_add_rcu(unetmm_push_spaces, &s->node,
+		hash_add_rcu(unetmm_fill_spaces, &s->node,
 			     (unsigned long)s->mm);
-		mutex_unlock(&unetmm_push_lock);
+		mutex_unlock(&unetmm_fill_lock);
 	}
 	unetmm_job_kick(&s->job);
 }
 
-static void unetmm_push_unprobe(struct unetmm_shadow *s)
+static void unetmm_fill_unprobe(struct unetmm_shadow *s)
 {
-	mutex_lock(&unetmm_push_lock);
+	mutex_lock(&unetmm_fill_lock);
 	hash_del_rcu(&s->node);
-	if (!--unetmm_push_count)
-		unetmm_push_disarm();
-	mutex_unlock(&unetmm_push_lock);
+	if (!--unetmm_fill_count)
+		unetmm_fill_disarm();
+	mutex_unlock(&unetmm_fill_lock);
 	/* The probe may have found it before. */
 	synchronize_rcu();
 }
 
 /* The pager has closed the space, the notifier is unregistered: nothing is entered. */
-void unetmm_push_stop(struct unetmm_aspace *space)
+void unetmm_fill_stop(struct unetmm_aspace *space)
 {
 	struct unetmm_shadow *s = space->shadow;
 
 	if (s->probed)
-		unetmm_push_unprobe(s);
+		unetmm_fill_unprobe(s);
 	/* The job has been served for the last time, and begins no pause. */
 	cancel_delayed_work_sync(&s->calm_work);
-	unetmm_snap_settle(space);
+	unetmm_snapshot_settle(space);
 }

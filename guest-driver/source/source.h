@@ -91,13 +91,13 @@ struct unetmm_kqueues {
 };
 
 /* source/shadow_fill.c */
-int unetmm_push_open(struct unetmm_aspace *space);
-void unetmm_push_start(struct unetmm_aspace *space);
-void unetmm_push_stop(struct unetmm_aspace *space);
-void unetmm_push_free(struct unetmm_aspace *space);
-void unetmm_push_again(struct unetmm_aspace *space, unsigned long vpn,
+int unetmm_fill_open(struct unetmm_aspace *space);
+void unetmm_fill_start(struct unetmm_aspace *space);
+void unetmm_fill_stop(struct unetmm_aspace *space);
+void unetmm_fill_free(struct unetmm_aspace *space);
+void unetmm_fill_again(struct unetmm_aspace *space, unsigned long vpn,
 		       unsigned long last);
-void unetmm_push_counters(struct unetmm_dev *dev);
+void unetmm_fill_counters(struct unetmm_dev *dev);
 
 /* source/utlb.c */
 int unetmm_utlb_mmap(const struct unetmm_aspace *space,

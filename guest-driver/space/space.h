@@ -57,7 +57,7 @@ struct unetmm_source {
 	/*
 	 * Enters the pages of a snapshot: batch->pfns[i], 0 or a page with
 	 * UNETMM_LEAF_WRITE, all in one leaf, which exists.  A page is mapped
-	 * for the card (unetmm_snap_map()) only with space->lock held, and
+	 * for the card (unetmm_snapshot_map()) only with space->lock held, and
 	 * nothing invalidated since seq.  A mapped page that is not entered
 	 * is unmapped.
 	 * -EAGAIN: something was invalidated; -ESTALE.  NULL: the source pins.
@@ -77,8 +77,8 @@ struct unetmm_source {
 	 */
 	bool (*find)(struct unetmm_aspace *space, struct unetmm_miss *miss);
 	/* The dropped pages are still mapped, with other rights.  As the notifier. */
-	void (*again)(struct unetmm_aspace *space, unsigned long vpn,
-		      unsigned long last);
+	void (*rights_changed)(struct unetmm_aspace *space, unsigned long vpn,
+			       unsigned long last);
 	/*
 	 * One attempt at a miss.  1: answered, or nobody waits any more; 0: needs
 	 * to be paged in; -errno: to be refused, -EAGAIN meaning that it is to be
@@ -127,19 +127,19 @@ struct unetmm_aspace {
 	bool dirty_waits;		/* dirty_work is queued, or runs */
 	bool placed;			/* one of those that its user may have */
 	bool closed;			/* that is to be given back */
-	struct list_head again;		/* ... that the job of `lost` looks for */
-	bool again_rests;		/* ... and is to be kicked for */
-	u32 snappers;			/* threads that serve misses from page tables */
+	struct list_head lost_pins;	/* ... that the job of `lost` looks for */
+	bool lost_rests;		/* ... and is to be kicked for */
+	u32 snapshot_users;		/* threads that serve misses from page tables */
 	struct list_head kqueues;	/* source ktlb, and its TLB */
 	struct unetmm_ktlb ktlb;
 
 	struct work_struct drop_work;
 	struct delayed_work dirty_work;	/* has a reference while it waits */
 	struct unetmm_lost *lost;	/* memory/lost_pins.c */
-	wait_queue_head_t idle;		/* snappers became 0 */
+	wait_queue_head_t idle;		/* snapshot_users became 0 */
 	struct mutex zero_lock;		/* giving up contents; ends of endpoints */
 	struct unetmm_ecs *ecs;		/* event counters; set once */
-	struct list_head sysqs;		/* of its endpoints; sysbuf.lock */
+	struct list_head redirect_queues;	/* of its endpoints; sysbuf.lock */
 	struct unetmm_lane *lane;	/* pager/pager.h; set once */
 
 	/* sources with a table */
