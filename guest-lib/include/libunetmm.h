@@ -59,7 +59,7 @@
 #include <sys/uio.h>
 
 #include <linux/unetmm.h>
-#include <unetmm_hw.h>
+#include <unetmm_user.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -12,7 +12,8 @@ import re
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.realpath(__file__))))
 TRACE = os.path.join(REPO, "docs", "figures", "scenes.trace")
-HEADER = os.path.join(REPO, "hw", "net", "unetmm", "abi", "unetmm_hw.h")
+HEADERS = [os.path.join(REPO, "hw", "net", "unetmm", "abi", name)
+           for name in ("unetmm_user.h", "unetmm_hw.h")]
 
 # Events without a step: they repeat another event, or are details of it.
 SILENT = set("""unetmm_doorbell unetmm_send unetmm_receive unetmm_buffer_returned
@@ -84,9 +85,12 @@ def read_scenes():
 
 def names_of(prefix):
     """{number: name} of the header's constants with this prefix."""
-    with open(HEADER, encoding="utf-8") as file:
-        return {number: name for name, number in re.findall(
-            rf"^#define UNETMM_({prefix}\w+)\s+(\d+)\b", file.read(), re.M)}
+    found = {}
+    for path in HEADERS:
+        with open(path, encoding="utf-8") as file:
+            found.update({number: name for name, number in re.findall(
+                rf"^#define UNETMM_({prefix}\w+)\s+(\d+)\b", file.read(), re.M)})
+    return found
 
 
 def add_pages(fields):

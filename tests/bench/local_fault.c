@@ -10,6 +10,8 @@
  */
 #include "local.h"
 
+#include <unetmm_hw.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

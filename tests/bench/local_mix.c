@@ -7,6 +7,8 @@
  */
 #include "local.h"
 
+#include <unetmm_hw.h>
+
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>

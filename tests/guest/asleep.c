@@ -11,6 +11,8 @@
 #include "look.h"
 #include "watch.h"
 
+#include <unetmm_hw.h>
+
 #include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <stdio.h>

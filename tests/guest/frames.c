@@ -10,6 +10,7 @@
 #include "process.h"
 
 #include <libunetmm/inline.h>
+#include <unetmm_hw.h>
 
 #include <errno.h>
 #include <linux/capability.h>

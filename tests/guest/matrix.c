@@ -10,8 +10,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <unetmm_hw.h>
-
 #define SPAN            8u              /* pages of each kind of memory */
 #define LENGTH          (SPAN * PAGE)
 #define ID              9u

@@ -14,6 +14,8 @@
 #include "swap.h"
 #include "watch.h"
 
+#include <unetmm_hw.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>

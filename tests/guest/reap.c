@@ -10,6 +10,8 @@
 #include "raw.h"
 #include "traffic.h"
 
+#include <unetmm_hw.h>
+
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/userfaultfd.h>

@@ -14,8 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <unetmm_hw.h>
-
 #define ID              0x4e4
 #define NPAGES          16u
 #define BYTES           (NPAGES * PAGE)

@@ -17,8 +17,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <unetmm_hw.h>
-
 #define STAGES_FILE     "/sys/kernel/debug/unetmm/unetmm0/faults"
 #define SPAN            16u             /* pages of the export */
 #define LENGTH          (SPAN * PAGE)

@@ -10,7 +10,7 @@
 -- header is over the Ethernet addresses too, which are in the fields eth.*.
 -- tests/tools/run compares the two tables below with the header file.
 
--- Constants of unetmm_hw.h and unetmm_wire.h, by the names that they have there.
+-- Constants of unetmm_user.h, unetmm_hw.h and unetmm_wire.h, by the names that they have there.
 local C = {
     ETHERTYPE = 0x88B5,
     WIRE_VERSION = 1,

@@ -7,7 +7,7 @@
  * (a forked child, a receiver of the descriptor) fails with EPERM, except INFO
  * and COUNTERS.  Data is sent and received without any of these calls: the
  * process maps the queues and the doorbell page that ENDPOINT describes, and
- * unetmm_hw.h defines their contents.  With UNETMM_SOURCE_KTLB alone the driver
+ * unetmm_user.h defines their contents.  With UNETMM_SOURCE_KTLB alone the driver
  * reads the queues, in POST, which takes the place of the doorbell.
  *
  * Each structure starts with its own size.  The kernel accepts a smaller one
@@ -36,7 +36,7 @@
 #define UNETMM_IOC_MAGIC	0xd5	/* 00-3f; no other driver's */
 
 /*
- * Numbers of the card that processes use.  unetmm_hw.h has them with the same names
+ * Numbers of the card that processes use.  unetmm_user.h has them with the same names
  * and in the same words, so that a compiler refuses them where they differ.
  */
 
@@ -567,7 +567,7 @@ struct unetmm_region {
  * @count: in: entries at @values; out: entries that exist
  * @values: user address of an array of __u64
  *
- * Entry n is counter n of unetmm_hw.h (card, endpoint) or of
+ * Entry n is counter n of unetmm_user.h (card, endpoint) or of
  * enum unetmm_driver_counter (driver).
  *
  * EPERM: the endpoint is another process's or the driver's, and the caller lacks

@@ -3,7 +3,7 @@
  * Memory barriers of the fast path, named by their purpose.
  *
  * The card is another observer of the queues' memory.  Each barrier below says
- * which access of the card it pairs with; unetmm_hw.h has the card's half.
+ * which access of the card it pairs with; unetmm_user.h has the card's half.
  * Queue memory is ordinary cacheable memory, the doorbell is device memory.
  *
  * x86-64 only.  There a device sees the stores of a processor to cacheable memory in

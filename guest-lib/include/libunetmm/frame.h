@@ -31,7 +31,7 @@ extern "C" {
 
 /* ---- Flows ------------------------------------------------------------- */
 
-/* The frames of a flow; unetmm_hw.h has the order of flows that match one frame. */
+/* The frames of a flow; unetmm_flow_add(3) has the order of flows that match one frame. */
 struct unetmm_flow_attr {
     uint32_t size;              /* sizeof(struct unetmm_flow_attr) */
     uint32_t kind;              /* UNETMM_FLOW_* */

@@ -9,7 +9,7 @@
 
 #include <libunetmm/barrier.h>
 #include <libunetmm/byteorder.h>
-#include <unetmm_hw.h>
+#include <unetmm_user.h>
 
 /* One 32-bit read of a word that the card writes; never torn or repeated. */
 UNETMM_HELPER_ uint32_t unetmm_read_word(const unetmm_le32 *word)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The card's half of one endpoint, over plain memory: it takes descriptors,
- * fills buffers and writes completions as unetmm_hw.h says, and complains
+ * fills buffers and writes completions as unetmm_user.h says, and complains
  * about whatever the library may not write.
  */
 #ifndef FAKE_CARD_H

@@ -17,7 +17,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 LAYOUT = os.path.join(HERE, "uapi_layout.c")
 UAPI = "guest-driver/uapi/linux/unetmm.h"
-HARDWARE = "hw/net/unetmm/abi/unetmm_hw.h"
+USER = "hw/net/unetmm/abi/unetmm_user.h"
 FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-Wpadded", "-Werror",
          "-fsyntax-only"]
 # The headers of Linux are the same for all; asm/ is the host's.
@@ -75,7 +75,7 @@ def all_members():
 def constants():
     """The library and its programs use no constant of the card's header alone."""
     own = set(DEFINED.findall(read(UAPI)))
-    card = set(DEFINED.findall(read(HARDWARE)))
+    card = set(DEFINED.findall(read(USER)))
     missing = set()
     for top, _, files in os.walk("guest-lib"):
         for name in files:
@@ -90,15 +90,15 @@ def constants():
 def differences():
     """Names that the card has no more are refused, the others are not."""
     both = ["-Wno-padded", "-include", "linux/unetmm.h", "-x", "c"]
-    said = compile_for(["gcc"], HARDWARE, *both)
+    said = compile_for(["gcc"], USER, *both)
     if said:
         return said
-    names = set(DEFINED.findall(read(UAPI))) & set(DEFINED.findall(read(HARDWARE)))
-    names.discard("UNETMM_HW_H")
+    names = set(DEFINED.findall(read(UAPI))) & set(DEFINED.findall(read(USER)))
+    names.discard("UNETMM_USER_H")
     with tempfile.TemporaryDirectory() as directory:
-        changed = os.path.join(directory, "unetmm_hw.h")
+        changed = os.path.join(directory, "unetmm_user.h")
         for name in ("UNETMM_POLICY_DROP", "UNETMM_ST_REVOKED"):
-            text = re.sub(rf"^(#define {name}\s+)\w+", r"\g<1>77", read(HARDWARE),
+            text = re.sub(rf"^(#define {name}\s+)\w+", r"\g<1>77", read(USER),
                           flags=re.MULTILINE)
             with open(changed, "w", encoding="utf-8") as file:
                 file.write(text)
