@@ -73,7 +73,7 @@ static void fuzz_params(UnetmmParams *p, uint8_t kind)
     p->tlb_victims = kind & 4 ? 2 : 0;
     p->tlb_index = kind >> 3 & 1;
     p->tlb_replace = kind >> 4 & 3;
-    p->tlb_replace = MIN(p->tlb_replace, UNETMM_TLB_REPLACE_RANDOM);
+    p->tlb_replace = MIN(p->tlb_replace, UNETMM_TLB_NUM_REPLACE - 1);
     p->dma_page_ns = kind & 0x40 ? 700 : 0;
     if (kind & 0x80) {
         p->max_faults = 2;

@@ -222,8 +222,8 @@ static uint64_t number(const char *text, uint64_t low, uint64_t high)
     return v;
 }
 
-/* The names of UnetmmTlbReplace, in its order. */
-static const char *const replacements[] = { "fifo", "lru", "random" };
+#define NAME(number, upper, name, help) [number] = #name,
+static const char *const replacements[] = { UNETMM_TLB_REPLACEMENTS(NAME) };
 
 static UnetmmTlbReplace replacement(const char *name)
 {

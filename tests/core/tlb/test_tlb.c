@@ -203,6 +203,66 @@ static void test_replacement_random(void **state)
     bench_free(&b);
 }
 
+static bool any_entry(void *opaque, const UnetmmTlb *tlb,
+                      const UnetmmTlbEntry *entry)
+{
+    return true;
+}
+
+/* The saved state of one TLB is that of another one that it is loaded into. */
+static void save_and_compare(UnetmmTlb *tlb, uint32_t replace)
+{
+    UnetmmStream out = { .out = g_byte_array_new() };
+    UnetmmStream again = { .out = g_byte_array_new() };
+    UnetmmStream in = { 0 };
+    UnetmmTlb copy;
+
+    unetmm_tlb_init(&copy, tlb->sets, tlb->ways, tlb->victims);
+    copy.replace = replace;
+    unetmm_tlb_save(&out, tlb, any_entry, NULL);
+    in.in = out.out->data;
+    in.left = out.out->len;
+    unetmm_tlb_save(&in, &copy, any_entry, NULL);
+    assert_false(in.wrong);
+    unetmm_tlb_save(&again, &copy, any_entry, NULL);
+    assert_int_equal(again.out->len, out.out->len);
+    assert_memory_equal(again.out->data, out.out->data, out.out->len);
+    unetmm_tlb_free(&copy);
+    g_byte_array_unref(out.out);
+    g_byte_array_unref(again.out);
+}
+
+/* Whatever a replacement picks, held entries stay and the TLB can be saved. */
+static void test_each_replacement(void **state)
+{
+    uint64_t random = fake_seed();
+
+    for (uint32_t run = 0; run < 2 * UNETMM_TLB_NUM_REPLACE; run++) {
+        uint32_t replace = run / 2;
+        Bench b;
+        uint32_t id;
+
+        bench_init(&b, 2, 4, run & 1 ? 3 : 0);
+        b.tlb.replace = replace;
+        put(&b, 1, 0);
+        id = hold(&b, 1, 0);
+        for (unsigned i = 0; i < 500; i++) {
+            uint64_t vpn = 1 + fake_random(&random) % 15;
+
+            if (look(&b, 1, vpn) == UNETMM_TLB_MISS) {
+                assert_int_equal(put(&b, 1, vpn), UNETMM_TLB_INSERTED);
+            }
+            assert_true(unetmm_tlb_consistent(&b.tlb));
+            save_and_compare(&b.tlb, replace);
+        }
+        assert_int_equal(b.tlb.used, unetmm_tlb_capacity(&b.tlb));
+        assert_int_equal(b.tlb.entries[id].vpn, 0);
+        assert_true(b.tlb.entries[id].valid);
+        unetmm_tlb_release(&b.tlb, id);
+        bench_free(&b);
+    }
+}
+
 /* Which pages of a space share a set with page 0 of space 0? */
 static void test_index_functions(void **state)
 {
@@ -862,6 +922,7 @@ int main(void)
         cmocka_unit_test(test_no_victims_at_all),
         cmocka_unit_test(test_replacement_fifo_lru),
         cmocka_unit_test(test_replacement_random),
+        cmocka_unit_test(test_each_replacement),
         cmocka_unit_test(test_index_functions),
         cmocka_unit_test(test_spaces_are_apart),
         cmocka_unit_test(test_right_is_asked),

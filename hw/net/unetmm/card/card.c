@@ -56,7 +56,7 @@ static const char *check_tlb(const UnetmmParams *p)
         return "tlb-victims must be 0..1024";
     }
     if (p->tlb_index > UNETMM_TLB_INDEX_XOR ||
-        p->tlb_replace > UNETMM_TLB_REPLACE_RANDOM) {
+        p->tlb_replace >= UNETMM_TLB_NUM_REPLACE) {
         return "tlb-index and tlb-replace must be one of their names";
     }
     return NULL;

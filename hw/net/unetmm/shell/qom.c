@@ -19,17 +19,15 @@ static const char *const index_names[] = {
     [UNETMM_TLB_INDEX_XOR] = "xor",
 };
 
-static const char *const replace_names[] = {
-    [UNETMM_TLB_REPLACE_FIFO] = "fifo",
-    [UNETMM_TLB_REPLACE_LRU] = "lru",
-    [UNETMM_TLB_REPLACE_RANDOM] = "random",
-};
+#define NAME(number, upper, name, help) [number] = #name,
+#define LIST(number, upper, name, help) " " #name
+static const char *const replace_names[] = { UNETMM_TLB_REPLACEMENTS(NAME) };
 
 static bool unetmm_choice(const char *property, const char *value,
                           const char *const *names, unsigned n,
                           uint32_t *choice, Error **errp)
 {
-    g_autofree char *list = NULL;
+    g_autoptr(GString) list = g_string_new(names[0]);
 
     for (unsigned i = 0; i < n; i++) {
         if (!value || !strcmp(value, names[i])) {
@@ -37,9 +35,11 @@ static bool unetmm_choice(const char *property, const char *value,
             return true;
         }
     }
-    list = n == 2 ? g_strdup_printf("%s or %s", names[0], names[1]) :
-           g_strdup_printf("%s, %s or %s", names[0], names[1], names[2]);
-    error_setg(errp, "unetmm: %s must be %s", property, list);
+    for (unsigned i = 1; i < n; i++) {
+        g_string_append_printf(list, "%s%s", i < n - 1 ? ", " : " or ",
+                               names[i]);
+    }
+    error_setg(errp, "unetmm: %s must be %s", property, list->str);
     return false;
 }
 
@@ -121,8 +121,8 @@ static const struct {
     { "tlb-victims", "victims behind the sets, FIFO, 0..1024" },
     { "tlb-index", "how a page finds its set: add (vpn + space * odd; default) "
       "or xor" },
-    { "tlb-replace", "which way of a set goes first: fifo (default), lru or "
-      "random" },
+    { "tlb-replace", "which way of a set goes first; one of these, or the "
+      "first:" UNETMM_TLB_REPLACEMENTS(LIST) },
     { "cache-entries", "entry cache for tables in host memory, a power of two, "
       "64..1048576" },
     { "cache-ways", "ways of a set of this cache, least recently used first, a "

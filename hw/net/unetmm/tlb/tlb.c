@@ -10,7 +10,17 @@
  */
 #include "../abi/unetmm_host.h"
 #include "../abi/unetmm_hw.h"
-#include "tlb.h"
+#include "replace.h"
+
+#define DECLARE(number, upper, name, help) \
+    extern const UnetmmTlbReplaceOps unetmm_tlb_replace_##name;
+#define ENTRY(number, upper, name, help) [number] = &unetmm_tlb_replace_##name,
+UNETMM_TLB_REPLACEMENTS(DECLARE)
+static const UnetmmTlbReplaceOps *const replacements[] = {
+    UNETMM_TLB_REPLACEMENTS(ENTRY)
+};
+#undef DECLARE
+#undef ENTRY
 
 /* Odd, so that it permutes the sets; spreads spaces far from each other. */
 #define UNETMM_TLB_SPREAD 0x9e3779b1u
@@ -57,11 +67,6 @@ static uint32_t tlb_set(const UnetmmTlb *tlb, uint16_t space, uint64_t vpn)
     return (low + spread) & (tlb->sets - 1);
 }
 
-static inline UnetmmTlbEntry *tlb_at(const UnetmmTlb *tlb, uint32_t slot)
-{
-    return &tlb->entries[tlb->slot[slot]];
-}
-
 static inline bool tlb_match(const UnetmmTlbEntry *e, uint16_t space,
                              uint64_t vpn)
 {
@@ -80,12 +85,12 @@ static uint32_t tlb_find(const UnetmmTlb *tlb, uint16_t space, uint64_t vpn)
     uint32_t victim = tlb->sets * tlb->ways;
 
     for (uint32_t i = first; i < first + tlb->ways; i++) {
-        if (tlb_match(tlb_at(tlb, i), space, vpn)) {
+        if (tlb_match(unetmm_tlb_at(tlb, i), space, vpn)) {
             return i;
         }
     }
     for (uint32_t i = victim; i < victim + tlb->victims; i++) {
-        if (tlb_match(tlb_at(tlb, i), space, vpn)) {
+        if (tlb_match(unetmm_tlb_at(tlb, i), space, vpn)) {
             return i;
         }
     }
@@ -100,42 +105,26 @@ static void tlb_swap(UnetmmTlb *tlb, uint32_t a, uint32_t b)
     tlb->slot[b] = id;
 }
 
-/* May this entry be moved to the victims or out? */
-static bool tlb_movable(const UnetmmTlb *tlb, const UnetmmTlbEntry *e)
-{
-    return e->valid && !e->busy && e->epoch != tlb->epoch;
-}
-
-static uint32_t tlb_next_random(UnetmmTlb *tlb)
-{
-    tlb->random = tlb->random * 1664525u + 1013904223u;
-    return tlb->random >> 8;
-}
-
 /* The way of a set that goes next, or UNETMM_TLB_NONE if all are held. */
 static uint32_t tlb_pick_way(UnetmmTlb *tlb, uint32_t first)
 {
-    uint32_t best = UNETMM_TLB_NONE;
-    uint32_t start = 0;
+    return replacements[tlb->replace]->pick(tlb, first);
+}
 
-    if (tlb->replace == UNETMM_TLB_REPLACE_RANDOM) {
-        start = tlb_next_random(tlb) % tlb->ways;
-    }
-    for (uint32_t n = 0; n < tlb->ways; n++) {
-        uint32_t i = first + (start + n) % tlb->ways;
+static void tlb_enter(UnetmmTlb *tlb, UnetmmTlbEntry *e)
+{
+    const UnetmmTlbReplaceOps *ops = replacements[tlb->replace];
 
-        if (!tlb_movable(tlb, tlb_at(tlb, i))) {
-            continue;
-        }
-        if (tlb->replace == UNETMM_TLB_REPLACE_RANDOM) {
-            return i;
-        }
-        if (best == UNETMM_TLB_NONE ||
-            tlb_at(tlb, i)->stamp < tlb_at(tlb, best)->stamp) {
-            best = i;
-        }
+    (ops->enter ?: unetmm_tlb_renew)(tlb, e);
+}
+
+static void tlb_use(UnetmmTlb *tlb, UnetmmTlbEntry *e)
+{
+    const UnetmmTlbReplaceOps *ops = replacements[tlb->replace];
+
+    if (ops->use) {
+        ops->use(tlb, e);
     }
-    return best;
 }
 
 static void tlb_clear(UnetmmTlb *tlb, UnetmmTlbEntry *e)
@@ -149,7 +138,7 @@ static void tlb_clear(UnetmmTlb *tlb, UnetmmTlbEntry *e)
 /* Tells the owner, then empties the slot.  False: the owner said no. */
 static bool tlb_push_out(UnetmmTlb *tlb, uint32_t slot)
 {
-    UnetmmTlbEntry *e = tlb_at(tlb, slot);
+    UnetmmTlbEntry *e = unetmm_tlb_at(tlb, slot);
 
     if (tlb->evict && !tlb->evict(tlb->opaque, e)) {
         return false;
@@ -165,14 +154,14 @@ static uint32_t tlb_victim_room(UnetmmTlb *tlb)
     uint32_t oldest = UNETMM_TLB_NONE;
 
     for (uint32_t i = first; i < first + tlb->victims; i++) {
-        UnetmmTlbEntry *e = tlb_at(tlb, i);
+        UnetmmTlbEntry *e = unetmm_tlb_at(tlb, i);
 
         if (tlb_free_slot(e)) {
             return i;
         }
-        if (tlb_movable(tlb, e) &&
+        if (unetmm_tlb_movable(tlb, e) &&
             (oldest == UNETMM_TLB_NONE ||
-             e->stamp < tlb_at(tlb, oldest)->stamp)) {
+             e->stamp < unetmm_tlb_at(tlb, oldest)->stamp)) {
             oldest = i;
         }
     }
@@ -189,7 +178,7 @@ static uint32_t tlb_make_room(UnetmmTlb *tlb, uint16_t space, uint64_t vpn)
     uint32_t way, victim;
 
     for (uint32_t i = first; i < first + tlb->ways; i++) {
-        if (tlb_free_slot(tlb_at(tlb, i))) {
+        if (tlb_free_slot(unetmm_tlb_at(tlb, i))) {
             return i;
         }
     }
@@ -199,7 +188,7 @@ static uint32_t tlb_make_room(UnetmmTlb *tlb, uint16_t space, uint64_t vpn)
         return victim;
     }
     if (victim != UNETMM_TLB_NONE) {
-        tlb_at(tlb, way)->stamp = ++tlb->clock;
+        unetmm_tlb_renew(tlb, unetmm_tlb_at(tlb, way));
         tlb_swap(tlb, way, victim);
         return way;
     }
@@ -214,21 +203,21 @@ UnetmmTlbHit unetmm_tlb_lookup(UnetmmTlb *tlb, uint16_t space, uint64_t vpn,
     uint64_t right = write ? UNETMM_PTE_WRITE : UNETMM_PTE_READ;
     UnetmmTlbHit hit = UNETMM_TLB_HIT_SET;
 
-    if (slot == UNETMM_TLB_NONE || !(tlb_at(tlb, slot)->pte & right)) {
+    if (slot == UNETMM_TLB_NONE || !(unetmm_tlb_at(tlb, slot)->pte & right)) {
         return UNETMM_TLB_MISS;
     }
     if (slot >= victims) {
         uint32_t way = tlb_pick_way(tlb, tlb_set(tlb, space, vpn) * tlb->ways);
 
         hit = UNETMM_TLB_HIT_VICTIM;
-        if (way != UNETMM_TLB_NONE && !tlb_at(tlb, slot)->busy) {
-            tlb_at(tlb, way)->stamp = ++tlb->clock;
+        if (way != UNETMM_TLB_NONE && !unetmm_tlb_at(tlb, slot)->busy) {
+            unetmm_tlb_renew(tlb, unetmm_tlb_at(tlb, way));
             tlb_swap(tlb, way, slot);
             slot = way;
-            tlb_at(tlb, slot)->stamp = ++tlb->clock;
+            tlb_enter(tlb, unetmm_tlb_at(tlb, slot));
         }
-    } else if (tlb->replace == UNETMM_TLB_REPLACE_LRU) {
-        tlb_at(tlb, slot)->stamp = ++tlb->clock;
+    } else {
+        tlb_use(tlb, unetmm_tlb_at(tlb, slot));
     }
     *id = tlb->slot[slot];
     return hit;
@@ -275,7 +264,7 @@ UnetmmTlbInsert unetmm_tlb_insert(UnetmmTlb *tlb, uint16_t space, uint64_t vpn,
     UnetmmTlbEntry *e;
 
     if (slot != UNETMM_TLB_NONE) {
-        e = tlb_at(tlb, slot);
+        e = unetmm_tlb_at(tlb, slot);
         if (e->busy) {
             return UNETMM_TLB_REFUSED;
         }
@@ -284,8 +273,8 @@ UnetmmTlbInsert unetmm_tlb_insert(UnetmmTlb *tlb, uint16_t space, uint64_t vpn,
         if (slot == UNETMM_TLB_NONE) {
             return UNETMM_TLB_REFUSED;
         }
-        e = tlb_at(tlb, slot);
-        e->stamp = ++tlb->clock;
+        e = unetmm_tlb_at(tlb, slot);
+        tlb_enter(tlb, e);
         e->dirty = e->head = false;
         tlb->used++;
         result = UNETMM_TLB_INSERTED;
@@ -352,7 +341,7 @@ uint32_t unetmm_tlb_invalidate(UnetmmTlb *tlb, uint16_t space, uint64_t first,
             uint32_t slot = tlb_find(tlb, space, vpn);
 
             if (slot != UNETMM_TLB_NONE) {
-                tlb_drop(tlb, tlb_at(tlb, slot));
+                tlb_drop(tlb, unetmm_tlb_at(tlb, slot));
                 dropped++;
             }
         }
@@ -387,7 +376,7 @@ bool unetmm_tlb_in_dma(const UnetmmTlb *tlb, uint16_t space, uint64_t first,
 bool unetmm_tlb_consistent(const UnetmmTlb *tlb)
 {
     for (uint32_t i = 0; i < unetmm_tlb_capacity(tlb); i++) {
-        const UnetmmTlbEntry *e = tlb_at(tlb, i);
+        const UnetmmTlbEntry *e = unetmm_tlb_at(tlb, i);
 
         if (e->valid ? tlb_find(tlb, e->space, e->vpn) != i :
             e->dying && !e->busy) {

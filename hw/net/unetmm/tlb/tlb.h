@@ -19,10 +19,20 @@ typedef enum UnetmmTlbIndex {
     UNETMM_TLB_INDEX_XOR,       /* (vpn ^ space * odd) mod sets */
 } UnetmmTlbIndex;
 
+/*
+ * Number, name, property tlb-replace=NAME of the card, the entry of a set that
+ * goes next (tlb/replace.h).  The first one is the default.
+ */
+#define UNETMM_TLB_REPLACEMENTS(R) \
+    R(0, FIFO, fifo, "the entry that has been in the set longest") \
+    R(1, LRU, lru, "the entry that was used longest ago") \
+    R(2, RANDOM, random, "any entry")
+
+#define UNETMM_TLB_REPLACE_ENUM_(number, upper, name, help) \
+    UNETMM_TLB_REPLACE_##upper = number,
 typedef enum UnetmmTlbReplace {
-    UNETMM_TLB_REPLACE_FIFO,
-    UNETMM_TLB_REPLACE_LRU,
-    UNETMM_TLB_REPLACE_RANDOM,
+    UNETMM_TLB_REPLACEMENTS(UNETMM_TLB_REPLACE_ENUM_)
+    UNETMM_TLB_NUM_REPLACE
 } UnetmmTlbReplace;
 
 typedef struct UnetmmTlbEntry {
