@@ -680,7 +680,7 @@ static void read_only_arguments(void)
 /* ---- Fields --------------------------------------------------------------------------- */
 
 /*
- * Each member that is to be zero; scripts/lib/documents.py compares with the
+ * Each member that is to be zero; scripts/unetmm_tools/check/documents.py compares with the
  * header.
  */
 static const struct field {

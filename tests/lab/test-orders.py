@@ -19,12 +19,11 @@ import unittest
 
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.realpath(__file__))))
-for part in ("guest-lib/python", "scripts/lib", "tests/guest/lib/python"):
+for part in ("scripts", "tests/guest/lib/python"):
     sys.path.insert(0, os.path.join(REPO, part))
-import cluster  # noqa: E402  (of this checkout)
+from unetmm_tools.guest import cluster  # noqa: E402  (of this checkout)
 import tap  # noqa: E402
-import vm  # noqa: E402
-from unetmm import lab  # noqa: E402
+from unetmm_tools.guest import lab, vm  # noqa: E402  (of this checkout)
 
 ALL_BYTES = bytes(range(256)) * 3
 # Names that mean something else to a shell, to printf, to QEMU, or are not UTF-8

@@ -7,9 +7,8 @@ import struct
 import subprocess
 import time
 
-import pair
-import vm
-from virtual import STILL_SECONDS
+from unetmm_tools.guest import pair, vm
+from unetmm_tools.guest.virtual import STILL_SECONDS
 
 HELLO, FRAME, MARK, BYE = range(1, 5)
 MAGIC = 0x3150534c

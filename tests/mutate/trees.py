@@ -45,9 +45,9 @@ class BuildError(Exception):
 
 
 def shell(function, *arguments):
-    """Calls a function of scripts/lib; returns its output."""
+    """Calls a function of unetmm_tools/build; returns its output."""
     done = subprocess.run(
-        ["bash", "-c", '. "$0/scripts/lib/all.sh"; "$@"', REPO, function,
+        ["bash", "-c", '. "$0/scripts/unetmm_tools/build/all.sh"; "$@"', REPO, function,
          *arguments], stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         raise BuildError(f"{function} failed: run scripts/setup unit")

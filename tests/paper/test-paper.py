@@ -10,8 +10,8 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "..", "scripts", "lib"))
-import paper  # noqa: E402  pylint: disable=wrong-import-position
+sys.path.insert(0, os.path.join(HERE, "..", "..", "scripts"))
+from unetmm_tools.bench import paper  # noqa: E402  pylint: disable=wrong-import-position
 
 GOLDEN = os.path.join(HERE, "golden.tsv")
 FITTED = 0.005                  # of a calibration point's error ...

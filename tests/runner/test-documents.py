@@ -1,17 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""scripts/lib/documents.py: a page with a name of each kind, right and wrong."""
+"""unetmm_tools/check/documents.py: a page with a name of each kind, right and wrong."""
 
-import importlib.util
 import os
 import sys
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.realpath(__file__))
-PATH = os.path.join(HERE, "..", "..", "scripts", "lib", "documents.py")
-SPEC = importlib.util.spec_from_file_location("documents", PATH)
-documents = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(documents)
+sys.path.insert(0, os.path.join(HERE, "..", "..", "scripts"))
+from unetmm_tools.check import documents  # noqa: E402  (of this checkout)
 
 # (check, a text that is right, one that is wrong).  This file is a source, too: ~ keeps
 # wrong names out of it.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""scripts/lib/fuzzing.py, with programs in the place of fuzzers: inputs that are kept,
+"""scripts/unetmm_tools/check/fuzzing.py, with programs in the place of fuzzers: inputs that are kept,
 a failure, and an end by a signal."""
 
 import json
@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-FUZZING = os.path.join(HERE, "..", "..", "scripts", "lib", "fuzzing.py")
+RUN = os.path.join(HERE, "..", "..", "scripts", "unetmm_tools", "run")
 # Takes libFuzzer's options; $MODE chooses how it ends.
 FUZZER = """\
 #!/bin/sh
@@ -33,7 +33,7 @@ def start(directory, mode, *options, **more):
             file.write(FUZZER)
         os.chmod(program, 0o755)
     return subprocess.Popen(
-        [sys.executable, FUZZING, "--build", os.path.join(directory, "build"),
+        [RUN, "check.fuzzing", "--build", os.path.join(directory, "build"),
          "--cache", os.path.join(directory, "cache"), "--seed", "3", "--jobs", "2",
          *options, "run", "one", program, "-max_len=9", "+", "two", program],
         env={**os.environ, "MODE": mode, **more}, stderr=subprocess.PIPE, text=True)
@@ -80,7 +80,7 @@ def coverage_names_the_input(directory):
         file.write("#!/bin/sh\necho '# kept/one/an-input'\necho 'stray write'\nexit 1\n")
     os.chmod(program, 0o755)
     done = subprocess.run(
-        [sys.executable, FUZZING, "--build", directory, "--cache", directory,
+        [RUN, "check.fuzzing", "--build", directory, "--cache", directory,
          "coverage", "one", program], stderr=subprocess.PIPE, text=True, timeout=60,
         check=False)
     assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr

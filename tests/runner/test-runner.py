@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The runners of tests, tests/e2e/run and scripts/lib/suite.py, on output that
+"""The runners of tests, tests/e2e/run and scripts/unetmm_tools/check/suite.py, on output that
 is made up: whatever a program says or leaves out must not look like success.
 
 usage: test-runner.py SOURCE-ROOT
@@ -31,9 +31,9 @@ def load(name, *path):
     return module
 
 
-sys.path.insert(0, os.path.join(ROOT, "scripts", "lib"))
-suite = load("suite", "scripts", "lib", "suite.py")
-commands = load("commands", "scripts", "lib", "commands.py")
+sys.path.insert(0, os.path.join(ROOT, "scripts"))
+from unetmm_tools.check import commands, suite  # noqa: E402  (of this checkout)
+from unetmm_tools.guest import vm  # noqa: E402
 run = load("e2e_run", "tests", "e2e", "run")
 
 GOOD = """\
@@ -187,7 +187,7 @@ def the_list_of_skips_can_be_read():
                    for boot in boots), (line, boots)
 
 
-# ---- scripts/lib/suite.py ---------------------------------------------------------
+# ---- scripts/unetmm_tools/check/suite.py ---------------------------------------------------------
 
 
 def tap(text, status=0):
@@ -294,12 +294,11 @@ def a_fuzzer_that_is_not_there_is_skipped():
     assert "scripts/setup qemu-fuzz" in found[0].detail, found
 
 
-# ---- scripts/lib/vm.py --------------------------------------------------------------
+# ---- scripts/unetmm_tools/guest/vm.py --------------------------------------------------------------
 
 
 def a_wire_has_two_ends():
     """Each one's remote address is the other's own; mistakes get a sentence."""
-    vm = sys.modules["vm"]
     ends = [dict(word.split("=") for word in
                  vm.netdev_value(f"wire:/tmp/w,,x,{end}".replace(",,", ","),
                                  "n0").replace(",,", ";").split(",")[1:])
@@ -319,8 +318,8 @@ def a_wire_has_two_ends():
 
 def vm_ends_as_its_script_does():
     """Of the words that QEMU copies the last status counts; QEMU's own comes first."""
-    vm = sys.modules["vm"]
-    program = ("import os, sys, vm\n"
+    program = ("import os, sys\n"
+               "from unetmm_tools.guest import vm\n"
                "ends = os.pipe()\n"
                "command = ['sh', '-c', f'printf \"$0\" >/proc/self/fd/{ends[1]};'\n"
                "           'exit $1', *sys.argv[1:]]\n"
@@ -339,12 +338,12 @@ def vm_ends_as_its_script_does():
             ("unetmm-run-status 1", 0, None), ("", 0, None)):
         done = subprocess.run(
             [sys.executable, "-c", program, said, str(code)], text=True, check=False,
-            capture_output=True, env=dict(os.environ, PYTHONPATH=os.path.dirname(vm.__file__)), timeout=60)
+            capture_output=True, env=dict(os.environ, PYTHONPATH=os.path.join(ROOT, "scripts")), timeout=60)
         assert done.returncode == (1 if expected is None else expected), (said, done)
         assert ("before its script" in done.stderr) == (expected is None), done
     done = subprocess.run(
         [sys.executable, "-c", program.replace("exit $1", "kill -9 $$"), "", "0"],
-        env=dict(os.environ, PYTHONPATH=os.path.dirname(vm.__file__)), timeout=60, check=False)
+        env=dict(os.environ, PYTHONPATH=os.path.join(ROOT, "scripts")), timeout=60, check=False)
     assert done.returncode == 128 + 9, done
 
 

@@ -116,7 +116,7 @@ def setup_installs_what_draws():
 def every_step_that_is_named_exists():
     """In scripts, their messages and the documents."""
     known, number = set(targets()), 0
-    for place in ("scripts", "scripts/lib", "docs", "tests", "tests/e2e",
+    for place in ("scripts", "scripts/unetmm_tools/build", "docs", "tests", "tests/e2e",
                   "."):
         directory = os.path.join(ROOT, place)
         for name in sorted(os.listdir(directory)):

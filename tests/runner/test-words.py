@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""scripts/lib/words.py: each kind of phrase, and the ceilings, in a small tree."""
+"""scripts/unetmm_tools/check/words.py: each kind of phrase, and the ceilings, in a small tree."""
 
 import os
 import subprocess
@@ -8,8 +8,8 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-WORDS = os.path.join(HERE, "..", "..", "scripts", "lib", "words.py")
-CEILINGS = "scripts/lib/words.txt"
+RUN = os.path.join(HERE, "..", "..", "scripts", "unetmm_tools", "run")
+CEILINGS = "scripts/unetmm_tools/check/words.txt"
 
 # (title, file, its text, the kinds that are found)
 CASES = (
@@ -47,7 +47,7 @@ CASES = (
 
 def run(base, *options):
     """(status, lines)"""
-    done = subprocess.run([sys.executable, WORDS, "--base", base, *options],
+    done = subprocess.run([RUN, "check.words", "--base", base, *options],
                           stdout=subprocess.PIPE, text=True, check=False)
     return done.returncode, done.stdout.splitlines()
 

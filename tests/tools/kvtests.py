@@ -14,10 +14,9 @@ import sys
 import threading
 import time
 
-import ethernet
-import kvload
-import schemas
-import vm
+from unetmm_tools.bench import ethernet, kvload
+from unetmm_tools.check import schemas
+from unetmm_tools.guest import vm
 
 LIMIT = 30
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Tests of how scripts/test counts its stages' results: scripts/lib/suite.py.
+"""Tests of how scripts/test counts its stages' results: scripts/unetmm_tools/check/suite.py.
 
 The stages are made up; all else is the code of scripts/test.
 """
@@ -10,7 +10,7 @@ import os
 import sys
 from unittest import mock
 
-import suite
+from unetmm_tools.check import suite
 
 CLOSING = "3 passed, 0 failed, 1 skipped"
 TAP = """\

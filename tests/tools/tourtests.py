@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Tests of a tour's screen: scripts/lib/tour_npf.py.
+"""Tests of a tour's screen: scripts/unetmm_tools/tour/npf.py.
 
 The figures are made up; no guest runs.  A fault's cost is the difference of two
 medians, so on a busy machine it can come out negative.
@@ -8,7 +8,7 @@ medians, so on a busy machine it can come out negative.
 import contextlib
 import io
 
-import tour_npf
+from unetmm_tools.tour import npf as tour_npf
 
 LONG = 4 << 20
 FAULTS = {

@@ -18,8 +18,8 @@ import jsonschema
 
 TOOLS, ROOT, *OTHERS = sys.argv[1:]
 MANUALS = os.path.join(ROOT, "guest-lib", "man")
-sys.path.insert(0, os.path.join(ROOT, "scripts", "lib"))
-import schemas  # noqa: E402  (of this checkout)
+sys.path.insert(0, os.path.join(ROOT, "scripts"))
+from unetmm_tools.check import schemas  # noqa: E402  (of this checkout)
 
 ROWS, INFO, STAT, CP = map(schemas.validator, ("results", "info", "stat", "cp"))
 PEER = "52:54:00:00:00:01"

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=bash
+#
+# The cache: the place of products. A product appears in it whole or not at all,
+# also beside other builds and when a build is killed.
+
+CACHE="${XDG_CACHE_HOME:-$HOME/.cache}/unetmm"
+# shellcheck disable=SC2034 # the other files use it
+REPO="$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)"
+
+# The compiler cache lies in our cache too, so that keeping one directory is
+# enough to make the next cold build a warm one.
+export CCACHE_DIR="${CCACHE_DIR:-$CACHE/ccache}"
+export CCACHE_MAXSIZE="${CCACHE_MAXSIZE:-3G}"
+# Build directories are named by content; their names must not spoil the hits.
+export CCACHE_BASEDIR="$CACHE" CCACHE_NOHASHDIR=1
+# Saves a run of the preprocessor on every miss, and most first builds miss.
+export CCACHE_DEPEND=1
+
+# check_machine: requirements of all scripts.
+check_machine() {
+    [ "$(uname -sm)" = "Linux x86_64" ] ||
+        die "this needs Linux on x86-64: run it on such a machine"
+    mkdir -p "$CACHE" 2>/dev/null || true
+    [ -w "$CACHE" ] ||
+        die "cannot write to $CACHE: set XDG_CACHE_HOME to a directory with 12 GB free"
+}
+
+# compiler: the C compiler, behind ccache where there is one.
+compiler() {
+    if command -v ccache >/dev/null; then
+        echo "ccache gcc"
+    else
+        echo gcc
+    fi
+}
+
+# hash_text TEXT...: a short name for the words given.
+hash_text() {
+    printf '%s\n' "$@" | sha256sum | cut -c1-16
+}
+
+# hash_files DIR PATH...: a short name for the contents, names and modes of all
+# files under the PATHs (relative to DIR; those that do not exist are left out).
+hash_files() {
+    local dir=$1 path paths=()
+    shift
+    for path in "$@"; do
+        [ -e "$dir/$path" ] && paths+=("$path")
+    done
+    if [ "${#paths[@]}" -eq 0 ]; then
+        hash_text empty
+        return
+    fi
+    (cd "$dir" &&
+     { find "${paths[@]}" -type f -printf '%p %m\n' | LC_ALL=C sort
+       find "${paths[@]}" -type f -print0 | LC_ALL=C sort -z |
+           xargs -0 -r sha256sum; } | sha256sum | cut -c1-16)
+}
+
+# take_lock NAME VARIABLE: waits for the lock and keeps it in file descriptor
+# $VARIABLE; children inherit it, so a build that survives its script still
+# keeps others out.
+take_lock() {
+    local name=$1 var=$2
+    mkdir -p "$CACHE/lock"
+    exec {fd}>"$CACHE/lock/$name"
+    if ! flock -n "$fd"; then
+        note "  waiting for another process that is making $name"
+        flock "$fd"
+    fi
+    printf -v "$var" '%s' "$fd"
+}
+
+drop_lock() {
+    local fd=$1
+    exec {fd}>&-
+}
+
+# product NAME TEXT DIR FUNCTION...: makes DIR by calling FUNCTION with the name
+# of a new directory as last argument; DIR appears when it is complete.
+product() {
+    local name=$1 text=$2 dir=$3 lock
+    shift 3
+    [ -d "$dir" ] && return
+    take_lock "$name" lock
+    if [ ! -d "$dir" ]; then
+        # Under the lock, an old directory is the rest of a killed build.
+        rm -rf "$dir.part"
+        mkdir -p "$dir.part"
+        step "$name" "$text" "$@" "$dir.part"
+        mv -T "$dir.part" "$dir"
+    fi
+    drop_lock "$lock"
+}
+
+# prune KIND: every edit of ours leaves one more product of that kind behind;
+# those that nobody has asked for in a day go.
+prune() {
+    find "$CACHE/$1" -mindepth 1 -maxdepth 1 -type d -mmin +1440 \
+        -exec rm -rf {} +
+}
+
+# use_product KIND DIR: a product in use is not old.
+use_product() {
+    touch "$2"
+    prune "$1"
+}
+
+# pinned NAME FUNCTION...: prints FUNCTION's output of the first call; a choice
+# of version stays until `setup --update`, so that a second run needs no network.
+pinned() {
+    local file="$CACHE/pin/$1" value
+    shift
+    if [ ! -s "$file" ]; then
+        mkdir -p "$CACHE/pin"
+        value=$("$@")
+        [ -n "$value" ] || return 1
+        printf '%s\n' "$value" >"$file.$$"
+        mv -f "$file.$$" "$file"
+    fi
+    cat "$file"
+}

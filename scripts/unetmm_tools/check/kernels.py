@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Builds the driver for each kernel, runs the tests in guests, and prints a table.
+
+A kernel that breaks the build or a test is a row of the table: its first error, or
+the names of the tests that failed.  docs/kernels.rst has the table of the last run
+with --update.
+"""
+
+import argparse
+import collections
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+from unetmm_tools import REPO, SCRIPTS
+from unetmm_tools.guest import vm
+
+PAGE = os.path.join(REPO, "docs", "kernels.rst")
+BEGIN, END = ".. The table is made by scripts/kernels --update.\n", ".. End of the table.\n"
+HEAD = ("Name", "Kernel", "Builds", "Tests passed", "Failed", "Skipped, and the reason")
+
+EXAMPLES = """\
+examples:
+  All kernels, some minutes each:
+    scripts/kernels
+
+  The newest one of Debian's backports alone, as JSON too:
+    scripts/setup --update kernel-newest
+    scripts/kernels --json kernels.json newest
+"""
+
+Row = collections.namedtuple("Row", "name kernel builds passed failed skipped")
+
+
+def note(text):
+    """Prints a line of progress."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def build(name):
+    """("yes" or the first error of the build, the file system of the guest was made)."""
+    done = subprocess.run([os.path.join(SCRIPTS, "setup"), f"initramfs-{name}"],
+                          stderr=subprocess.STDOUT, stdout=subprocess.PIPE, text=True,
+                          check=False)
+    if not done.returncode:
+        return "yes", True
+    errors = re.findall(r"^[ |]*(\S+?:\d+):\d+: error: (.*)$", done.stdout, re.MULTILINE)
+    errors = [": ".join(error) for error in errors]
+    return (errors or done.stdout.strip().splitlines()[-1:] or ["no"])[0], False
+
+
+def release(name):
+    """The output of uname -r in the guest."""
+    kernel = vm.setup_paths(f"kernel-{name}")[f"kernel-{name}"]
+    return vm.read_file(os.path.join(os.path.dirname(kernel), "release")).decode().strip()
+
+
+def run_tests(name, options):
+    """The results of the tests in guests, as tests/e2e/run --json prints them."""
+    command = [os.path.join(REPO, "tests", "e2e", "run"), "--kernel", name, "--json"]
+    command += ["--only", options.only] if options.only else []
+    command += ["--long"] if options.long else ["--turn", "1/2"]
+    if options.seed is not None:
+        command += ["--seed", str(options.seed)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def row(name, options):
+    """The table's row of a kernel."""
+    start = time.monotonic()
+    note(f"{name}: building the driver and the guest ...")
+    builds, made = build(name)
+    if not made:
+        return Row(name, release(name), builds, 0, [], {})
+    note(f"{name}: running the tests in guests ...")
+    by_outcome = collections.defaultdict(list)
+    for result in run_tests(name, options):
+        by_outcome[result["outcome"]].append(result)
+    reasons = collections.Counter(result["detail"].strip().removeprefix("# SKIP ")
+                                  for result in by_outcome["skipped"])
+    failed = [f"{result['boot']}/{result['name']}"
+              for outcome in ("failed", "unsteady") for result in by_outcome[outcome]]
+    note(f"{name}: {time.monotonic() - start:.0f} s")
+    return Row(name, release(name), builds, len(by_outcome["passed"]),
+               sorted(failed), dict(reasons))
+
+
+def cells(each):
+    """A row's texts."""
+    failed = "0" if not each.failed else ", ".join(each.failed)
+    skipped = "; ".join(f"{count}: {reason}"
+                        for reason, count in sorted(each.skipped.items())) or "none"
+    return each.name, each.kernel, each.builds, str(each.passed), failed, skipped
+
+
+def rst(rows):
+    """The table as docs/kernels.rst has it."""
+    lines = [".. list-table::", "   :header-rows: 1", ""]
+    for texts in [HEAD, *map(cells, rows)]:
+        lines += [("   * - " if not number else "     - ") + text
+                  for number, text in enumerate(texts)]
+    return "\n".join(lines) + "\n"
+
+
+def update(rows):
+    """Writes the table into the page."""
+    with open(PAGE, encoding="utf-8") as file:
+        before, rest = file.read().split(BEGIN)
+    after = rest.split(END)[1]
+    with open(PAGE, "w", encoding="utf-8") as file:
+        file.write(f"{before}{BEGIN}\n{rst(rows)}\n{END}{after}")
+
+
+def parse():
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/kernels", description=__doc__, epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *vm.KERNELS],
+                        help=f"{vm.KERNELS_TEXT} (default: all)")
+    parser.add_argument("--only", metavar="TEST", help="as tests/e2e/run has it")
+    parser.add_argument("--long", action="store_true", help="all tests, not half of them")
+    parser.add_argument("--seed", type=int, metavar="N",
+                        help="choose the tests as a run with this seed did")
+    parser.add_argument("--json", metavar="FILE", help="write the rows there, too")
+    parser.add_argument("--update", action="store_true",
+                        help="write the table into docs/kernels.rst")
+    options = parser.parse_args()
+    options.names = options.names or list(vm.KERNELS)
+    if options.update and (options.only or options.names != list(vm.KERNELS)):
+        parser.error("--update: the page has all kernels and all tests: leave out names and "
+                     "--only")
+    return options
+
+
+def main():
+    """Prints the table; 1 if a kernel's build or a test of it failed."""
+    options = parse()
+    rows = [row(name, options) for name in options.names]
+    for each in [HEAD, *map(cells, rows)]:
+        print("  ".join(f"{text:{width}}" for text, width in
+                        zip(each, (7, 22, 6, 12, 6, 0))))
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump([each._asdict() for each in rows], file, indent=1)
+            file.write("\n")
+    if options.update:
+        update(rows)
+    return int(any(each.builds != "yes" or each.failed for each in rows))
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (vm.VmError, OSError) as error:
+        sys.exit(f"error: {error}")
