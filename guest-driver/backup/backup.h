@@ -37,8 +37,9 @@ void unetmm_backup_init(struct unetmm_dev *dev);
 int unetmm_backup_get(struct unetmm_aspace *space, u32 want);
 void unetmm_backup_put(struct unetmm_aspace *space, u32 bits);
 void unetmm_backbuf_put(struct unetmm_dev *dev, struct unetmm_backbuf *buf);
-void unetmm_backup_report(struct unetmm_dev *dev,
-			  const struct unetmm_fault *rec, u64 index);
+struct unetmm_backbuf *unetmm_backbuf_get(struct unetmm_dev *dev,
+					  struct unetmm_aspace *space);
+struct unetmm_backbuf *unetmm_backbuf_take(struct unetmm_dev *dev, u32 number);
 void unetmm_backup_show(struct seq_file *s, struct unetmm_dev *dev);
 
 /* backup/backup_queue.c */
@@ -46,5 +47,9 @@ bool unetmm_backup_queue_add(struct unetmm_backup_queue *q, const struct unetmm_
 			     u64 index, struct unetmm_backbuf *buf);
 struct unetmm_aspace *unetmm_backup_queue_space(const struct unetmm_backup_queue *q);
 void unetmm_backup_queue_tail(struct unetmm_backup_queue *q);
+
+/* backup/backup_report.c */
+void unetmm_backup_report(struct unetmm_dev *dev,
+			  const struct unetmm_fault *rec, u64 index);
 
 #endif /* UNETMM_BACKUP_H */

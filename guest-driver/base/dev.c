@@ -7,7 +7,6 @@
 #include <linux/slab.h>
 
 #include "base/base.h"
-#include "param/param.h"
 
 bool unetmm_hole;
 module_param_named_unsafe(hole, unetmm_hole, bool, 0644);
@@ -98,27 +97,4 @@ void unetmm_pinned_sub(struct unetmm_dev *dev, u32 n)
 {
 	atomic64_sub(n, &dev->counters[UNETMM_D_pinned_now]);
 	unetmm_count_add(dev, unpins, n);
-}
-
-void unetmm_params_apply(struct unetmm_dev *dev)
-{
-	unetmm_write(dev, UNETMM_REG_RING(UNETMM_RING_NOTIFY) +
-		     UNETMM_RING_MODERATE,
-		     unetmm_param(dev, UNETMM_P_notify_moderate_ns));
-	unetmm_write(dev, UNETMM_REG_RING(UNETMM_RING_FAULT) +
-		     UNETMM_RING_MODERATE,
-		     unetmm_param(dev, UNETMM_P_fault_moderate_ns));
-}
-
-void unetmm_param_set(struct unetmm_dev *dev, enum unetmm_param which,
-		      u32 value)
-{
-	down_read(&dev->rwsem);
-	WRITE_ONCE(dev->params.value[which], value);
-	/* The value before the bit that says that there is one. */
-	smp_mb__before_atomic();
-	set_bit(which, dev->params.own);
-	if (unetmm_running(dev))
-		unetmm_params_apply(dev);
-	up_read(&dev->rwsem);
 }

@@ -12,6 +12,7 @@
 
 #include "unetmm_wire.h"
 #include "base/base.h"
+#include "param/param.h"
 #include "trace/trace.h"
 
 #define UNETMM_MOST_REGIONS	65536	/* that make sense; also of imports and flows */
@@ -270,4 +271,27 @@ u64 unetmm_read_ep_counter(struct unetmm_dev *dev, u32 ep, u32 n)
 	value = unetmm_read_latched(dev, UNETMM_REG_EP_COUNTER(n));
 	spin_unlock(&dev->reg_lock);
 	return value;
+}
+
+void unetmm_params_apply(struct unetmm_dev *dev)
+{
+	unetmm_write(dev, UNETMM_REG_RING(UNETMM_RING_NOTIFY) +
+		     UNETMM_RING_MODERATE,
+		     unetmm_param(dev, UNETMM_P_notify_moderate_ns));
+	unetmm_write(dev, UNETMM_REG_RING(UNETMM_RING_FAULT) +
+		     UNETMM_RING_MODERATE,
+		     unetmm_param(dev, UNETMM_P_fault_moderate_ns));
+}
+
+void unetmm_param_set(struct unetmm_dev *dev, enum unetmm_param which,
+		      u32 value)
+{
+	down_read(&dev->rwsem);
+	WRITE_ONCE(dev->params.value[which], value);
+	/* The value before the bit that says that there is one. */
+	smp_mb__before_atomic();
+	set_bit(which, dev->params.own);
+	if (unetmm_running(dev))
+		unetmm_params_apply(dev);
+	up_read(&dev->rwsem);
 }

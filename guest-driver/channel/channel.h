@@ -7,6 +7,7 @@
 
 #include <linux/hashtable.h>
 #include <linux/ratelimit.h>
+#include <linux/slab.h>
 
 #include "unetmm_wire.h"
 #include "ep/ep.h"
@@ -51,6 +52,16 @@ struct unetmm_chan {
 	u8 closes;			/* CLOSE messages sent */
 	unsigned long close_at;		/* jiffies: the next one */
 };
+
+static inline void unetmm_chan_free(struct kref *ref)
+{
+	kfree(container_of(ref, struct unetmm_chan, ref));
+}
+
+static inline void unetmm_chan_put(struct unetmm_chan *chan)
+{
+	kref_put(&chan->ref, unetmm_chan_free);
+}
 
 /* A thread waits for the answer; channel/question.c. */
 struct unetmm_question {
@@ -106,6 +117,9 @@ struct unetmm_asker {
 struct unetmm_ctl {
 	struct mutex lock;		/* all of this structure */
 	struct unetmm_dev *dev;
+	/* channel/protocol.c has the effects of a message */
+	void (*got)(struct unetmm_dev *dev, const u8 *mac,
+		    const struct unetmm_control_named *msg);
 	struct unetmm_ep *ep;
 	struct work_struct work;
 	void *bufs;
@@ -141,14 +155,21 @@ struct unetmm_ctl {
 	struct unetmm_rates peer_answers;	/* to a card */
 };
 
+/* channel/rates.c */
+u32 unetmm_mac_key(const struct unetmm_ctl *ctl, const u8 *mac, u32 more);
+/* Of the calling user. */
+u32 unetmm_asker_key(const struct unetmm_ctl *ctl);
+void unetmm_rates_init(struct unetmm_rates *rates, u32 burst);
+bool unetmm_may_now(struct unetmm_rates *rates, u32 key);
+
 /* channel/mailbox.c */
-void unetmm_ctl_init(struct unetmm_dev *dev);
 int unetmm_mailbox_init(struct unetmm_dev *dev);
 void unetmm_mailbox_exit(struct unetmm_dev *dev);
 bool unetmm_mailbox_send(struct unetmm_dev *dev, const u8 *mac,
 			 const struct unetmm_control *msg);
 bool unetmm_mailbox_send_named(struct unetmm_dev *dev, const u8 *mac,
 			       const struct unetmm_control_named *msg);
+void unetmm_mailbox_work(struct work_struct *work);
 
 /* channel/question.c; ctl.lock is taken by these, but for the look-up, which needs it. */
 /* With a key of its own: a random number, not 0, with no bits but those of `most`. */
@@ -162,18 +183,19 @@ void unetmm_questions_wake(struct unetmm_ctl *ctl);
 
 /* channel/object.c */
 u8 unetmm_features(const struct unetmm_dev *dev);
-void unetmm_chan_put(struct unetmm_chan *chan);
 struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac,
 				    const struct unetmm_chan_how *how);
 void unetmm_chan_end(struct unetmm_chan *chan, bool tell);
-void unetmm_chan_unclaim(struct unetmm_ep *ep, u32 number);
-void unetmm_chan_close_all(struct unetmm_ep *ep);
 void unetmm_chan_hangup(struct unetmm_chan *chan);
 struct unetmm_ep *unetmm_chan_ep(struct unetmm_dev *dev, u16 id);
+int unetmm_chan_open(struct unetmm_chan *chan, u16 peer_ep, u16 peer_channel, u32 mtu);
+struct unetmm_chan *unetmm_chan_find(struct unetmm_ctl *ctl, const u8 *mac, u16 ep,
+				     u16 channel);
 struct unetmm_chan *unetmm_chan_of_peer(struct unetmm_dev *dev, const u8 *mac,
 					const struct unetmm_control *msg);
-void unetmm_control(struct unetmm_dev *dev, const u8 *mac,
-		    const struct unetmm_control_named *msg);
+
+/* channel/protocol.c */
+void unetmm_ctl_init(struct unetmm_dev *dev);
 
 /* channel/close.c */
 bool unetmm_tell_close(struct unetmm_dev *dev, const struct unetmm_chan *chan);
@@ -193,11 +215,6 @@ enum unetmm_want {
 	UNETMM_WANT_CARD,		/* shared by all endpoints */
 };
 
-u32 unetmm_mac_key(const struct unetmm_ctl *ctl, const u8 *mac, u32 more);
-/* Of the calling user. */
-u32 unetmm_asker_key(const struct unetmm_ctl *ctl);
-void unetmm_rates_init(struct unetmm_rates *rates, u32 burst);
-bool unetmm_may_now(struct unetmm_rates *rates, u32 key);
 void unetmm_chan_confirm(struct unetmm_dev *dev, const u8 *mac, u64 nonce);
 void unetmm_liveness_accepted(struct unetmm_chan *chan);
 void unetmm_liveness_hunt(struct unetmm_ep *ep, enum unetmm_want want);
@@ -223,5 +240,6 @@ int unetmm_op_connect(struct unetmm_file *file, void *arg);
 void unetmm_undo_connect(struct unetmm_file *file, const void *arg);
 int unetmm_op_channel_close(struct unetmm_file *file, void *arg);
 int unetmm_op_probe(struct unetmm_file *file, void *arg);
+void unetmm_chan_close_all(struct unetmm_ep *ep);
 
 #endif /* UNETMM_CHANNEL_H */

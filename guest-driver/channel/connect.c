@@ -260,6 +260,27 @@ int unetmm_op_accept(struct unetmm_file *file, void *arg)
 	return ret;
 }
 
+/* The accepting process never learnt of it: it is the next to be accepted again. */
+static void unetmm_chan_unclaim(struct unetmm_ep *ep, u32 number)
+{
+	struct unetmm_chan *chan;
+
+	lockdep_assert_held(&ep->dev->ctl->lock);
+	list_for_each_entry(chan, &ep->chans, node) {
+		if (chan->number != number || !chan->passive ||
+		    !list_empty(&chan->accept_node))
+			continue;
+		if (chan->state == UNETMM_CHAN_OPEN) {
+			unetmm_liveness_accepted(chan);
+			list_add(&chan->accept_node, &ep->accepts);
+			ep->nbacklog++;
+		} else {
+			unetmm_chan_end(chan, false);
+		}
+		return;
+	}
+}
+
 void unetmm_undo_accept(struct unetmm_file *file, const void *arg)
 {
 	const struct unetmm_connect *a = arg;
@@ -544,4 +565,20 @@ int unetmm_op_probe(struct unetmm_file *file, void *arg)
 	}
 	a->rsvd1 = 0;
 	return ret;
+}
+
+void unetmm_chan_close_all(struct unetmm_ep *ep)
+{
+	struct unetmm_ctl *ctl = ep->dev->ctl;
+	struct unetmm_chan *chan, *next;
+
+	mutex_lock(&ctl->lock);
+	WRITE_ONCE(ep->closed, true);
+	hash_del(&ep->service_node);
+	unetmm_announce(ep, false);
+	unetmm_liveness_forget(ep);
+	list_for_each_entry_safe(chan, next, &ep->chans, node)
+		unetmm_chan_end(chan, true);
+	mutex_unlock(&ctl->lock);
+	wake_up_all(&ep->wait);
 }

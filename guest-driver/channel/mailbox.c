@@ -142,7 +142,7 @@ static void unetmm_mailbox_message(struct unetmm_dev *dev,
 			     le16_to_cpu(msg.head.dst_ep),
 			     le16_to_cpu(msg.head.dst_channel),
 			     le64_to_cpu(msg.head.nonce));
-	unetmm_control(dev, mac, &msg);
+	dev->ctl->got(dev, mac, &msg);
 }
 
 static void unetmm_mailbox_complete(struct unetmm_dev *dev,
@@ -169,7 +169,7 @@ static void unetmm_mailbox_complete(struct unetmm_dev *dev,
 	}
 }
 
-static void unetmm_mailbox_work(struct work_struct *work)
+void unetmm_mailbox_work(struct work_struct *work)
 {
 	struct unetmm_ctl *ctl = container_of(work, struct unetmm_ctl, work);
 	struct unetmm_dev *dev = ctl->dev;
@@ -258,12 +258,10 @@ int unetmm_mailbox_init(struct unetmm_dev *dev)
 		ret = unetmm_mailbox_bufs(dev);
 	if (!ret)
 		ret = unetmm_ep_command(ep, UNETMM_POLICY_DROP, 0);
-	if (ret) {
+	if (ret)
 		unetmm_mailbox_free(dev);
-	} else {
+	else
 		queue_work(unetmm_wq, &ctl->work);
-		unetmm_close_start(ctl);
-	}
 unlock:
 	mutex_unlock(&ctl->lock);
 	return ret;
@@ -275,30 +273,4 @@ void unetmm_mailbox_exit(struct unetmm_dev *dev)
 	mutex_lock(&dev->ctl->lock);
 	unetmm_mailbox_free(dev);
 	mutex_unlock(&dev->ctl->lock);
-}
-
-/* With the card's structure. */
-void unetmm_ctl_init(struct unetmm_dev *dev)
-{
-	struct unetmm_ctl *ctl = dev->ctl;
-
-	ctl->dev = dev;
-	mutex_init(&ctl->lock);
-	INIT_WORK(&ctl->work, unetmm_mailbox_work);
-	INIT_DELAYED_WORK(&ctl->liveness, unetmm_liveness_work);
-	unetmm_close_init(ctl);
-	INIT_LIST_HEAD(&ctl->hunts);
-	ctl->probes = RB_ROOT;
-	ctl->asks = RB_ROOT;
-	ctl->imports = RB_ROOT;
-	hash_init(ctl->services);
-	hash_init(ctl->chans);
-	ratelimit_state_init(&ctl->refusals, HZ, 1000);
-	ratelimit_set_flags(&ctl->refusals, RATELIMIT_MSG_ON_RELEASE);
-	unetmm_rates_init(&ctl->probes_sent, UNETMM_USER_PROBES);
-	unetmm_rates_init(&ctl->probe_acks, UNETMM_PEER_PROBES);
-	unetmm_rates_init(&ctl->close_acks, UNETMM_PEER_CLOSES);
-	unetmm_rates_init(&ctl->peers_sent, UNETMM_PEER_ASKS);
-	unetmm_rates_init(&ctl->peer_answers, UNETMM_PEER_ASKS);
-	ctl->seed = get_random_u32();
 }

@@ -85,7 +85,7 @@ struct unetmm_ep {
 	wait_queue_head_t wait;
 };
 
-/* ep/ep.c */
+/* ep/object.c */
 /* Of the caller's own endpoints: NULL, or a reference; file->lock: none. */
 struct unetmm_ep *unetmm_ep_find(struct unetmm_file *file, u32 id);
 struct unetmm_ep *unetmm_ep_find_locked(struct unetmm_file *file, u32 id);
@@ -99,6 +99,8 @@ int unetmm_ep_destroy(struct unetmm_ep *ep);
 const struct unetmm_cqe *unetmm_ep_peek(const struct unetmm_ep *ep, u32 cons);
 bool unetmm_ep_arm(const struct unetmm_ep *ep, u32 cons);
 void unetmm_ep_put(struct unetmm_ep *ep);
+
+/* ep/ep.c */
 void unetmm_ep_close(struct unetmm_ep *ep);
 void unetmm_ep_gone(struct unetmm_ep *ep);
 int unetmm_op_endpoint(struct unetmm_file *file, void *arg);
@@ -107,6 +109,8 @@ void unetmm_undo_endpoint(struct unetmm_file *file, const void *arg);
 
 /* ep/kpost.c */
 int unetmm_op_post(struct unetmm_file *file, void *arg);
+
+/* ep/kqueue.c */
 int unetmm_kqueues_create(struct unetmm_ep *ep);
 void unetmm_kqueues_close(struct unetmm_ep *ep);
 void unetmm_kqueues_drop(struct unetmm_ep *ep);

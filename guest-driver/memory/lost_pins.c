@@ -429,7 +429,7 @@ static long unetmm_look(struct unetmm_aspace *space, struct unetmm_run *run,
 	long ret;
 
 	run->absent = false;
-	if (!unetmm_snapshot_lock(space, false))
+	if (!unetmm_mmap_lock(space, false))
 		return 0;
 	vma = vma_lookup(mm, vaddr);
 	ret = unetmm_look_flags(space, vma, run, fresh);

@@ -100,6 +100,24 @@ struct unetmm_misses {
 
 /* memory/space.c */
 void unetmm_space_free(struct unetmm_aspace *space);
+void unetmm_space_close(struct unetmm_aspace *space);
+int unetmm_space_command(struct unetmm_dev *dev, u32 id, u32 source,
+			 u32 levels, dma_addr_t table);
+int unetmm_op_space(struct unetmm_file *file, void *arg);
+
+/* memory/sequence.c */
+unsigned long unetmm_space_seq(struct unetmm_aspace *space);
+bool unetmm_space_changing(struct unetmm_aspace *space, unsigned long start,
+			   unsigned long last);
+bool unetmm_space_raced(struct unetmm_aspace *space, unsigned long seq,
+			unsigned long start, unsigned long last);
+
+/* memory/invalidate.c */
+extern const struct mmu_notifier_ops unetmm_notifier_ops;
+unsigned long unetmm_space_drop(struct unetmm_aspace *space,
+				unsigned long start, unsigned long last);
+
+/* memory/drop.c */
 /* Both return the number of pins; see there.  No lock. */
 unsigned long unetmm_pins_visit(struct unetmm_aspace *space, unsigned long vpn,
 				unsigned long last_vpn,
@@ -111,17 +129,14 @@ unsigned long unetmm_pins_take(struct unetmm_aspace *space, unsigned long vpn,
 /* struct unetmm_source.drop of sources that pin. */
 unsigned long unetmm_drop_pins(struct unetmm_aspace *space, unsigned long vpn,
 			       unsigned long last_vpn);
-void unetmm_space_close(struct unetmm_aspace *space);
-unsigned long unetmm_space_drop(struct unetmm_aspace *space,
-				unsigned long start, unsigned long last);
-unsigned long unetmm_space_seq(struct unetmm_aspace *space);
-bool unetmm_space_changing(struct unetmm_aspace *space, unsigned long start,
-			   unsigned long last);
-bool unetmm_space_raced(struct unetmm_aspace *space, unsigned long seq,
-			unsigned long start, unsigned long last);
-int unetmm_space_command(struct unetmm_dev *dev, u32 id, u32 source,
-			 u32 levels, dma_addr_t table);
-int unetmm_op_space(struct unetmm_file *file, void *arg);
+void unetmm_drop_work(struct work_struct *work);
+
+/* memory/mapping.c */
+bool unetmm_mmap_lock(struct unetmm_aspace *space, bool wait);
+bool unetmm_secret(const struct vm_area_struct *vma);
+bool unetmm_in_memory(struct vm_area_struct *vma);
+u32 unetmm_faults_at_once(struct mm_struct *mm, struct vm_area_struct *vma,
+			  u64 vaddr, u32 npages);
 
 /* memory/pin.c */
 int unetmm_pin_cache_init(void);
@@ -197,11 +212,6 @@ void unetmm_snapshot_unmap(struct unetmm_aspace *space, struct unetmm_batch *bat
 int unetmm_snapshot_enter(struct unetmm_aspace *space, struct unetmm_batch *batch,
 			  unsigned long vpn, unsigned long last, unsigned long target,
 			  bool wait);
-bool unetmm_snapshot_lock(struct unetmm_aspace *space, bool wait);
-bool unetmm_secret(const struct vm_area_struct *vma);
-bool unetmm_in_memory(struct vm_area_struct *vma);
-u32 unetmm_faults_at_once(struct mm_struct *mm, struct vm_area_struct *vma,
-			  u64 vaddr, u32 npages);
 int unetmm_snapshot_touch(struct unetmm_aspace *space,
 			  const struct unetmm_miss *miss);
 bool unetmm_snapshot_get(struct unetmm_aspace *space);

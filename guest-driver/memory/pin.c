@@ -149,6 +149,19 @@ static bool unetmm_dirty_later(struct unetmm_aspace *space,
 	return true;
 }
 
+/*
+ * The place among the spaces of its user is free when the space is closed and has no
+ * pins left: else a user could have the pins of any number of processes that are gone.
+ */
+void unetmm_space_unplace(struct unetmm_aspace *space)
+{
+	lockdep_assert_held(&space->lock);
+	if (!space->placed || !space->closed || space->dirty_waits)
+		return;
+	space->placed = false;
+	unetmm_user_give(space, UNETMM_USE_SPACES, 1);
+}
+
 void unetmm_dirty_work(struct work_struct *work)
 {
 	struct unetmm_aspace *space = container_of(to_delayed_work(work),
@@ -323,7 +336,7 @@ static long unetmm_pin_pages(struct unetmm_aspace *space,
 	long ret;
 
 	/* A long wait for mmap_lock counts as "not resident". */
-	if (!unetmm_snapshot_lock(space, false))
+	if (!unetmm_mmap_lock(space, false))
 		return 0;
 	vma = unetmm_usable_vma(mm, batch->vaddr, batch->write, &npages);
 	ret = PTR_ERR_OR_ZERO(vma);

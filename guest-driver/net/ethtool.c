@@ -44,27 +44,6 @@ static const u32 unetmm_net_card[] = {
 	UNETMM_NET_CARD(UNETMM_NET_NUMBER)
 };
 
-static u64 unetmm_net_card_counter(struct unetmm_net *net, u32 n)
-{
-	lockdep_assert_held(&net->stats_lock);
-	return net->up ? unetmm_read_ep_counter(net->dev, net->ep->id, n) : 0;
-}
-
-/* Frames that the card has dropped for want of a place, since probe. */
-u64 unetmm_net_missed(struct unetmm_net *net)
-{
-	u64 missed;
-
-	spin_lock(&net->stats_lock);
-	missed = net->missed +
-		 unetmm_net_card_counter(net, UNETMM_C_drop_no_buffer) +
-		 unetmm_net_card_counter(net, UNETMM_C_drop_cq_full);
-	missed = max(missed, net->most_missed);
-	net->most_missed = missed;
-	spin_unlock(&net->stats_lock);
-	return missed;
-}
-
 static void unetmm_net_drvinfo(struct net_device *netdev,
 			       struct ethtool_drvinfo *info)
 {

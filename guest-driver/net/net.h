@@ -39,8 +39,8 @@
 #include <linux/rtnetlink.h>
 #include <linux/skbuff.h>
 #include <linux/timer.h>
-#include <linux/u64_stats_sync.h>
 
+#include "net/stats.h"
 #include "ep/ep.h"
 
 struct ethtool_test;
@@ -88,15 +88,6 @@ struct unetmm_net_flow {
 enum unetmm_net_counter {
 	UNETMM_NET_COUNTERS(UNETMM_NET_COUNTER_ENUM)
 	UNETMM_NUM_NET_COUNTERS
-};
-
-struct unetmm_net_stats {
-	struct u64_stats_sync sync;
-	u64_stats_t packets;
-	u64_stats_t bytes;
-	u64_stats_t multicast;
-	u64_stats_t dropped;
-	u64_stats_t errors;
 };
 
 /* The frame of a descriptor; kept at the place of its first slot. */
@@ -180,30 +171,23 @@ struct unetmm_net {
 #define unetmm_net_count(net, name) \
 	atomic64_inc(&(net)->counters[UNETMM_N_##name])
 
-static inline void unetmm_net_add(struct unetmm_net_stats *stats, u32 packets,
-				  u32 bytes)
+/* Has the work do it, UNETMM_NET_*.  From anywhere. */
+static inline void unetmm_net_ask(struct unetmm_net *net, u32 what)
 {
-	u64_stats_update_begin(&stats->sync);
-	u64_stats_add(&stats->packets, packets);
-	u64_stats_add(&stats->bytes, bytes);
-	u64_stats_update_end(&stats->sync);
+	if (!test_and_set_bit(what, &net->todo))
+		mod_delayed_work(unetmm_wq, &net->work, 0);
 }
 
-#define unetmm_net_stat(stats, what) do {			\
-	struct unetmm_net_stats *stats_ = (stats);		\
-								\
-	u64_stats_update_begin(&stats_->sync);			\
-	u64_stats_inc(&stats_->what);				\
-	u64_stats_update_end(&stats_->sync);			\
-} while (0)
-
-/* net/net.c */
+/* net/life.c */
 int unetmm_net_up(struct unetmm_net *net);
 void unetmm_net_down(struct unetmm_net *net);
+/* Down and up again. */
+int unetmm_net_restart(struct unetmm_net *net);
 void unetmm_net_retry(struct unetmm_net *net);
-/* Has the work do it, UNETMM_NET_*.  From anywhere. */
-void unetmm_net_ask(struct unetmm_net *net, u32 what);
 int unetmm_net_resize(struct unetmm_net *net, u32 tx_log2, u32 rx_log2);
+void unetmm_net_link(struct unetmm_net *net);
+u64 unetmm_net_card_counter(struct unetmm_net *net, u32 n);
+u64 unetmm_net_missed(struct unetmm_net *net);
 
 /* net/tx.c */
 int unetmm_net_tx_alloc(struct unetmm_net *net);
@@ -226,13 +210,15 @@ void unetmm_net_filter_clear(struct unetmm_net *net);
 
 /* net/ethtool.c */
 extern const struct ethtool_ops unetmm_net_ethtool_ops;
-u64 unetmm_net_missed(struct unetmm_net *net);
 
 /* net/test.c */
 int unetmm_net_test_count(void);
 void unetmm_net_test_names(u8 *names);
 void unetmm_net_test(struct net_device *netdev, struct ethtool_test *test,
 		     u64 *results);
+
+/* net/test_frame.c */
+struct sk_buff *unetmm_net_test_frame(struct unetmm_net *net, u32 nonce);
 /* The frame is one of the self-test's. */
 bool unetmm_net_test_took(struct unetmm_net *net, const void *frame, u32 len);
 

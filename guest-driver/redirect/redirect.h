@@ -64,14 +64,12 @@ struct unetmm_sysbuf {
 void unetmm_sysbuf_init(struct unetmm_dev *dev);
 int unetmm_sysbuf_get_lock(struct unetmm_dev *dev);
 void unetmm_sysbuf_put(struct unetmm_dev *dev);
+void unetmm_sysbuf_reap(struct unetmm_dev *dev);
 void unetmm_sysbuf_stop(struct unetmm_dev *dev);
 int unetmm_sysbuf_reserve(struct unetmm_ep *ep);
 void unetmm_sysbuf_unreserve(struct unetmm_ep *ep, u32 slots);
 void unetmm_sysbuf_answer(struct unetmm_dev *dev, struct unetmm_sysjob *job,
 			  u8 status);
-void unetmm_sysbuf_report(struct unetmm_dev *dev,
-			  const struct unetmm_fault *rec, u64 index,
-			  u64 seen_ns);
 int unetmm_sysbuf_set_region(struct unetmm_dev *dev, u32 region);
 
 /* redirect/redirect_queue.c */
@@ -79,5 +77,10 @@ int unetmm_sysbuf_set_region(struct unetmm_dev *dev, u32 region);
 bool unetmm_redirect_queue_add(struct unetmm_redirect_queue *q, u32 space,
 			       struct unetmm_sysjob *job);
 void unetmm_redirect_queue_clear_region(struct unetmm_aspace *space, u32 region);
+
+/* redirect/redirect_report.c */
+void unetmm_sysbuf_report(struct unetmm_dev *dev,
+			  const struct unetmm_fault *rec, u64 index,
+			  u64 seen_ns);
 
 #endif /* UNETMM_REDIRECT_H */

@@ -92,7 +92,7 @@ static void unetmm_exported_end(struct unetmm_file *file,
 	unetmm_ecs_take_back(file->space, export->counter, export->ncounters);
 	__clear_bit(export->region, dev->ctl->region_map);
 	unetmm_object_give(file->space, UNETMM_USE_EXPORTS, 1, export->group);
-	unetmm_parts_take(export, parts);
+	list_splice_init(&export->parts, parts);
 	kfree(export);
 }
 

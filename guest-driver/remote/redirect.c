@@ -20,15 +20,6 @@
 #include "util/share.h"
 #include "base/base.h"
 
-/* A part that has moved; export->parts, ctl.lock. */
-struct unetmm_part {
-	struct list_head node;
-	u64 offset;
-	u64 length;
-	u64 to;
-	bool pinned;			/* by us */
-};
-
 int unetmm_redirect_start(struct unetmm_dev *dev)
 {
 	dev->landed_list = dma_alloc_coherent(&dev->pdev->dev,
@@ -49,22 +40,6 @@ void unetmm_redirect_stop(struct unetmm_dev *dev)
 }
 
 /* ---- ctl.lock ------------------------------------------------------------ */
-
-bool unetmm_parts_collide(struct unetmm_file *file, u64 addr, u64 last)
-{
-	struct unetmm_exported *export;
-	struct unetmm_part *part;
-
-	lockdep_assert_held(&file->dev->ctl->lock);
-	list_for_each_entry(export, &file->movable, movable) {
-		list_for_each_entry(part, &export->parts, node) {
-			if (addr <= part->to + part->length - 1 &&
-			    last >= part->to)
-				return true;
-		}
-	}
-	return false;
-}
 
 static struct unetmm_part *unetmm_part_find(struct unetmm_exported *export,
 					    u64 offset)
@@ -128,68 +103,7 @@ static int unetmm_redirect_tell(struct unetmm_dev *dev,
 	return 0;
 }
 
-/* Those of an export that ends are the caller's to let go. */
-void unetmm_parts_take(struct unetmm_exported *export, struct list_head *parts)
-{
-	list_splice_init(&export->parts, parts);
-}
-
 /* ---- The process's side -------------------------------------------------- */
-
-static int unetmm_part_pin(struct unetmm_file *file, struct unetmm_part *part,
-			   bool write)
-{
-	struct unetmm_aspace *space = file->space;
-	struct unetmm_region region = {
-		.flags = write ? UNETMM_REGION_WRITE : 0,
-		.addr = part->to,
-		.length = part->length,
-	};
-	int ret;
-
-	if (!space->ops->registers)
-		return 0;
-	ret = unetmm_op_register(file, &region);
-	part->pinned = !ret;
-	/* Registered already is as good. */
-	if (ret == -EEXIST &&
-	    unetmm_region_covers(space, part->to,
-				 part->to + part->length - 1, write))
-		ret = 0;
-	return ret;
-}
-
-/* Without locks: nothing is written there any more. */
-void unetmm_parts_free(struct unetmm_file *file, struct list_head *parts)
-{
-	struct unetmm_part *part, *next;
-
-	list_for_each_entry_safe(part, next, parts, node) {
-		struct unetmm_region region = {
-			.addr = part->to,
-			.length = part->length,
-		};
-
-		list_del(&part->node);
-		/*
-		 * A process that has deregistered it already has harmed only itself.
-		 */
-		if (part->pinned)
-			unetmm_op_deregister(file, &region);
-		kfree(part);
-	}
-}
-
-/* With the file, and before its space, which has the pins. */
-void unetmm_parts_close(struct list_head *parts)
-{
-	struct unetmm_part *part, *next;
-
-	list_for_each_entry_safe(part, next, parts, node) {
-		list_del(&part->node);
-		kfree(part);
-	}
-}
 
 /*
  * Calls something under ctl.lock with the export, which may have changed since it

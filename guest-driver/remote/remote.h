@@ -42,14 +42,25 @@ void unetmm_export_answer(struct unetmm_chan *chan,
 			  const struct unetmm_control *msg,
 			  struct unetmm_control *ack);
 
+/* remote/part.c */
+/* A part that has moved; export->parts, ctl.lock. */
+struct unetmm_part {
+	struct list_head node;
+	u64 offset;
+	u64 length;
+	u64 to;
+	bool pinned;			/* by us */
+};
+
+/* ctl.lock: is any of it the place of a part? */
+bool unetmm_parts_collide(struct unetmm_file *file, u64 addr, u64 last);
+void unetmm_parts_free(struct unetmm_file *file, struct list_head *parts);
+void unetmm_parts_close(struct list_head *parts);
+int unetmm_part_pin(struct unetmm_file *file, struct unetmm_part *part, bool write);
+
 /* remote/redirect.c */
 int unetmm_redirect_start(struct unetmm_dev *dev);
 void unetmm_redirect_stop(struct unetmm_dev *dev);
-/* ctl.lock: is any of it the place of a part? */
-bool unetmm_parts_collide(struct unetmm_file *file, u64 addr, u64 last);
-void unetmm_parts_take(struct unetmm_exported *export, struct list_head *parts);
-void unetmm_parts_free(struct unetmm_file *file, struct list_head *parts);
-void unetmm_parts_close(struct list_head *parts);
 int unetmm_op_redirect(struct unetmm_file *file, void *arg);
 int unetmm_op_redirect_go(struct unetmm_file *file, void *arg);
 void unetmm_undo_redirect(struct unetmm_file *file, const void *arg);

@@ -232,7 +232,7 @@ static int unetmm_fill_next_vma(struct unetmm_aspace *space, unsigned long *vpn)
 {
 	struct vm_area_struct *vma;
 
-	if (!unetmm_snapshot_lock(space, false))
+	if (!unetmm_mmap_lock(space, false))
 		return -EAGAIN;
 	vma = find_vma(space->mm, *vpn << PAGE_SHIFT);
 	if (vma)

@@ -207,7 +207,7 @@ static unsigned long unetmm_utlb_edge(struct unetmm_aspace *space,
 	struct vm_area_struct *vma;
 	u32 npages = ahead + 1;
 
-	if (!unetmm_snapshot_lock(space, false))
+	if (!unetmm_mmap_lock(space, false))
 		return vpn;
 	vma = unetmm_usable_vma(space->mm, (u64)vpn << PAGE_SHIFT, write,
 				&npages);

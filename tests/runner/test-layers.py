@@ -100,6 +100,10 @@ CASES = (
       "reliable/d.c": "int unetmm_d(int a)\n{\n    return unetmm_a(a);\n}\n"},
      [("circle", "reliable/a.c"), ("circle", "reliable/c.c"),
       ("circle", "reliable/op/b.c")]),
+    ("the tag of a structure may be called like a function of the room",
+     {"reliable/a.c": "int unetmm_a(int a)\n{\n    return unetmm_b(a);\n}\n",
+      "reliable/b.c": "int unetmm_b(int a)\n{\n"
+                      "    return sizeof(struct unetmm_a);\n}\n"}, []),
     ("files of another room do, and files call down",
      {"ep/a.c": "int unetmm_a(int a)\n{\n    return unetmm_b(a);\n}\n",
       "ep/b.c": "int unetmm_b(int a)\n{\n    return unetmm_a(a);\n}\n",
