@@ -7,7 +7,7 @@
  *                                       its costs
  *
  * Prints "name<TAB>value" for each result, how often each card took each step,
- * the number of events and the hash of all of them.  scripts/unetmm_tools/bench/paper.py
+ * the number of events and the hash of all of them.  scripts/unetmm_tools/bench/paper
  * passes the profiles' values.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later

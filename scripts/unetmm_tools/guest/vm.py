@@ -17,7 +17,7 @@ import subprocess
 import sys
 
 from unetmm_tools import SCRIPTS
-from unetmm_tools.bench import paper
+from unetmm_tools.guest import profiles
 from unetmm_tools.guest.child import die_with_parent
 
 KERNELS = ("6.1", "6.12", "newest", "debug")
@@ -378,7 +378,7 @@ def card_arguments(options):
         mac = options.mac or derive_mac(options, "unetmm")
         more = f",{options.device_opts}" if options.device_opts else ""
         if options.timing:
-            more += ",timing=" + paper.card_timing(options.timing)
+            more += ",timing=" + profiles.card_timing(options.timing)
         arguments += ["-device",
                       f"unetmm,id=unetmm0{peer},mac={mac}{bus}{more}"]
     if options.with_e1000e:
