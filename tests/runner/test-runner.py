@@ -32,7 +32,8 @@ def load(name, *path):
 
 
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
-from unetmm_tools.check import commands, suite  # noqa: E402  (of this checkout)
+from unetmm_tools.build import passed  # noqa: E402  (of this checkout)
+from unetmm_tools.check import commands, runner, stages, suite  # noqa: E402
 from unetmm_tools.guest import vm  # noqa: E402
 run = load("e2e_run", "tests", "e2e", "run")
 
@@ -193,7 +194,7 @@ def the_list_of_skips_can_be_read():
 def tap(text, status=0):
     """{name: outcome} as scripts/test takes it."""
     return {r.name: r.outcome
-            for r in suite.tap_results("t: ", text, "again", 0, status)}
+            for r in runner.tap_results("t: ", text, "again", 0, status)}
 
 
 def scripts_test_checks_the_plan():
@@ -234,7 +235,7 @@ def a_failed_unit_test_is_repeated_alone():
 
     def repeats(**changes):
         return [r.repeat for r in
-                suite.program_results({**entry, **changes}, seed)
+                stages.program_results({**entry, **changes}, seed)
                 if r.outcome == "failed"]
 
     assert repeats() == [alone], repeats()
@@ -252,25 +253,25 @@ def a_test_that_is_not_there_is_no_success():
     """cmocka has run none then, and is content."""
     entry = {"name": "core-x", "result": "OK", "duration": 1,
              "command": ["/build/test_x"], "env": {}, "stdout": "1..0\n"}
-    keep = suite.meson_tests, suite.lib_shell
-    suite.lib_shell = lambda *_: ["/build"]
-    suite.meson_tests = lambda build, limit, env, programs: \
-        suite.program_results(entry, env)
+    keep = stages.meson_tests, stages.lib_shell
+    stages.lib_shell = lambda *_: ["/build"]
+    stages.meson_tests = lambda build, limit, env, programs: \
+        stages.program_results(entry, env)
     try:
         for name, good in (("core-x: test_a", True), ("core-x: test_b", False)):
             entry["stdout"] = "1..1\nok 1 - test_a\n" if good else "1..0\n"
             try:
-                list(suite.one_unit_test(argparse.Namespace(test=name), {}))
+                list(stages.one_unit_test(argparse.Namespace(test=name), {}))
                 assert good, name
-            except suite.StageError:
+            except runner.StageError:
                 assert not good, name
     finally:
-        suite.meson_tests, suite.lib_shell = keep
+        stages.meson_tests, stages.lib_shell = keep
 
 
 def the_list_of_unsteady_tests_may_be_empty():
     """With nothing but comments each test that is unsteady is unknown."""
-    unsteady = suite.Result("one/keep.truncated", "unsteady", 0, "", "")
+    unsteady = runner.Result("one/keep.truncated", "unsteady", 0, "", "")
     where = suite.UNSTEADY_LIST
     with tempfile.NamedTemporaryFile("w") as listed:
         suite.UNSTEADY_LIST = listed.name
@@ -288,8 +289,8 @@ def the_list_of_unsteady_tests_may_be_empty():
 
 
 def a_fuzzer_that_is_not_there_is_skipped():
-    suite.lib_shell = lambda *_: ["no"]
-    found = list(suite.fuzz_qemu(argparse.Namespace(long=False)))
+    stages.lib_shell = lambda *_: ["no"]
+    found = list(stages.fuzz_qemu(argparse.Namespace(long=False)))
     assert [r.outcome for r in found] == ["skipped"], found
     assert "scripts/setup qemu-fuzz" in found[0].detail, found
 
@@ -376,19 +377,19 @@ def a_check_that_passed_is_not_repeated():
     """Until one of its files changes; one that failed is, and --long repeats all."""
     def check(name, outcome):
         calls.append(name)
-        return suite.Result(name, outcome, 0, "", "")
+        return runner.Result(name, outcome, 0, "", "")
 
     def called(outcome, long=False):
         before = len(calls)
-        result = suite.if_changed(argparse.Namespace(long=long), [file.name],
+        result = runner.if_changed(argparse.Namespace(long=long), [file.name],
                                   check, "a check", outcome)
         assert result.outcome == outcome, result
         return len(calls) - before
 
-    calls, cache = [], suite.passed.CACHE
+    calls, cache = [], passed.CACHE
     with tempfile.TemporaryDirectory() as directory, \
             tempfile.NamedTemporaryFile("w") as file:
-        suite.passed.CACHE = os.path.join(directory, "passed")
+        passed.CACHE = os.path.join(directory, "passed")
         try:
             assert [called("passed"), called("passed")] == [1, 0]
             assert called("passed", long=True) == 1
@@ -396,12 +397,12 @@ def a_check_that_passed_is_not_repeated():
             file.flush()
             assert [called("passed"), called("passed")] == [1, 0]
             assert [called("failed"), called("failed")] == [1, 1]
-            for entry in os.scandir(suite.passed.CACHE):
+            for entry in os.scandir(passed.CACHE):
                 os.utime(entry.path, (1, 1))
-            suite.passed.tidy()
+            passed.tidy()
             assert called("passed") == 1
         finally:
-            suite.passed.CACHE = cache
+            passed.CACHE = cache
 
 
 class Running:
@@ -434,8 +435,8 @@ def a_limit_may_be_one_of_silence():
             ([9, 13, 9], 10, True, None), ([5, 4], 10, False, 3),
             ([900, 900], None, False, 3)):
         program, clock = Running(seconds), itertools.count()
-        with mock.patch.object(suite.time, "monotonic", lambda: next(clock)):
-            found = suite.wait_for(program, limit, program.file, talks)
+        with mock.patch.object(runner.time, "monotonic", lambda: next(clock)):
+            found = runner.wait_for(program, limit, program.file, talks)
         program.file.close()
         assert found == status and program.killed == (status is None), seconds
 

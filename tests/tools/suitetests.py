@@ -10,7 +10,7 @@ import os
 import sys
 from unittest import mock
 
-from unetmm_tools.check import suite
+from unetmm_tools.check import runner, suite
 
 CLOSING = "3 passed, 0 failed, 1 skipped"
 TAP = """\
@@ -36,7 +36,7 @@ def run(directory, listed, tap=TAP):
     path = os.path.join(directory, "unsteady.txt")
     with open(path, "w", encoding="utf-8") as file:
         file.write(listed)
-    stages = {"made-up": (lambda _: suite.tap_results("", tap, "again", 1, 0),
+    stages = {"made-up": (lambda _: runner.tap_results("", tap, "again", 1, 0),
                           [])}
     out, errors = io.StringIO(), io.StringIO()
     with mock.patch.multiple(suite, STAGES=stages, UNSTEADY_LIST=path), \

@@ -22,9 +22,7 @@ import tempfile
 import time
 
 from unetmm_tools.bench import kvload
-from unetmm_tools.guest import pair as guests, vm
-
-from unetmm_tools.guest import lab
+from unetmm_tools.guest import lab, pair as guests, vm
 
 POLICIES = ("pinned", "backup", "drop")
 RINGS = (16, 64, 256, 1024, 2048)

@@ -15,11 +15,11 @@ import sys
 import time
 
 from unetmm_tools import REPO
-from unetmm_tools.bench import bench
+from unetmm_tools.bench import common, two_guests
 from unetmm_tools.bench.sockets import SocketsError, iperf_row, sockperf_row
 from unetmm_tools.guest import pair as guests, virtual, vm
 
-MAC_A = bench.MAC_A
+MAC_A = two_guests.MAC_A
 HEAD = "#!/bin/sh\nset -e\nulimit -l unlimited\n"
 # virtio-net is told of a queue by an eventfd, and sends in a bottom half: both act at
 # moments of the host's time.  It can be told by the store itself, and send by a timer
@@ -68,7 +68,7 @@ echo "tcp $(iperf3 -c 10.0.0.1 -n 16M -J | tr -d '\\n')"
 RXE_UP = HEAD + """
 for dev in /sys/class/net/*; do dev=${dev##*/}; [ $dev = lo ] || break; done
 me=%d
-""" + bench.RXE_UP
+""" + two_guests.RXE_UP
 
 
 def short_runs():
@@ -83,12 +83,12 @@ def full_runs():
     runs = [("unetmm-pingpong", mode,
              "--size 8,64,256,1k,4k,9000,16k,64k --count 500")
             for mode in ("", "--poll", "--block")]
-    for source in bench.SOURCES:
+    for source in common.SOURCES:
         # Datagrams cannot wait for absent memory.
         runs += [("unetmm-pingpong", f"--source {source} --policy {policy}" +
                   (" --reliable" if policy in ("redirect", "rnr") else ""),
                   "--size 8,4k --count 200")
-                 for policy in bench.POLICIES
+                 for policy in common.POLICIES
                  if policy in ("drop", "skip") or source in BRING_IN]
         runs.append(("unetmm-bw", f"--source {source}",
                      "--size 64k --count 500"))
@@ -96,7 +96,7 @@ def full_runs():
     # misses (tlb, utlb), absent entries (shadow), page faults (odp).
     runs += [("unetmm-pingpong", f"--source {source} --memory {MISS_MEMORY}",
               "--size 8,4k --count 1000") for source in MISSING]
-    return runs + bench.vmmc_runs(500, 500, False)
+    return runs + two_guests.vmmc_runs(500, 500, False)
 
 
 def lossy_runs():
@@ -136,7 +136,7 @@ def card_run(options, words):
 
 def tool_mode(row):
     """A tool's mode, with the policy and the memory where they are not the default."""
-    words = [bench.source_mode(row)]
+    words = [common.source_mode(row)]
     if row.get("policy", "skip") != "skip":
         words.append(row["policy"])
     if row.get("memory"):
@@ -146,14 +146,14 @@ def tool_mode(row):
 
 def tool_rows(options, runs, words, properties=""):
     """Rows of (tool, arguments of both sides, those of the client)."""
-    serve = HEAD + bench.SERVE_HELLO
-    use = HEAD + bench.HELLO
+    serve = HEAD + two_guests.SERVE_HELLO
+    use = HEAD + two_guests.HELLO
     for service, (tool, both, mine) in enumerate(runs, 1):
         serve += f"{tool} --listen --service {service} {both} >/dev/null\n"
         use += f"{tool} {MAC_A} --service {service} {both} {mine} --json\n"
     text = two_guests(options, serve, use, words=[
-        "--device-opts", f"user-mtu={bench.USER_MTU}{properties}", *words])
-    return [{**row, "mode": tool_mode(row)} for row in bench.json_rows(text)]
+        "--device-opts", f"user-mtu={common.USER_MTU}{properties}", *words])
+    return [{**row, "mode": tool_mode(row)} for row in common.json_rows(text)]
 
 
 def nic_rows(options, name):
@@ -173,17 +173,17 @@ def nic_rows(options, name):
         elif kind == "tcp":
             rows.append(iperf_row(rest, f"tcp over {name}", 9000))
     if len(rows) != 3:
-        raise bench.BenchError(f"{name}: {len(rows)} figures came, 3 were expected")
+        raise common.BenchError(f"{name}: {len(rows)} figures came, 3 were expected")
     return rows
 
 
 def rxe_rows(options):
     """rdma_rxe over e1000e, by perftest."""
-    serve, use = bench.rxe_scripts(1, True)
+    serve, use = two_guests.rxe_scripts(1, True)
     text = two_guests(
         options, RXE_UP % 1 + serve + "exec sleep infinity\n", RXE_UP % 2 + use,
-        words=["--no-card", *bench.rxe_options(options.kernel)], e1000e=True)
-    return bench.rxe_rows(text)
+        words=["--no-card", *two_guests.rxe_options(options.kernel)], e1000e=True)
+    return two_guests.rxe_rows(text)
 
 
 def two_guests(options, serve, use, **more):
@@ -192,7 +192,7 @@ def two_guests(options, serve, use, **more):
     with virtual.VirtualPair(serve, use, link=options.link, options=words,
                              kernel=options.kernel, **more) as couple:
         if couple.b.wait(LIMIT):
-            raise bench.BenchError("the measuring guest's script failed: "
+            raise common.BenchError("the measuring guest's script failed: "
                                    f"{couple.b.trouble()}; the serving one: "
                                    f"{couple.a.trouble()}")
         return couple.b.results()
@@ -216,7 +216,7 @@ def host_seconds(options, latency_ns, seconds):
                              options=["--shift", str(options.shift)],
                              kernel=options.kernel) as couple:
         if couple.wait(LIMIT) != (0, 0):
-            raise bench.BenchError(couple.b.trouble())
+            raise common.BenchError(couple.b.trouble())
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -390,7 +390,7 @@ def main():
                     file.write(json.dumps(row) + "\n")
     except KeyboardInterrupt:
         sys.exit("interrupted")
-    except (bench.BenchError, SocketsError, guests.GuestError, vm.VmError,
+    except (common.BenchError, SocketsError, guests.GuestError, vm.VmError,
             OSError) as error:
         sys.exit(f"error: {error}")
     show(rows, options)
