@@ -3,54 +3,11 @@
  * Events of a stream: completions, the peer's words, its end; and waiting
  * for them.
  */
-#include "internal.h"
-#include "../src/base/sys.h"
+#include "stream.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <sys/epoll.h>
-#include <sys/timerfd.h>
-#include <time.h>
-#include <unistd.h>
 
 #define BATCH   16u
-
-int64_t stream_now(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-int64_t stream_deadline(int64_t timeout_ns)
-{
-    int64_t now = stream_now();
-
-    return timeout_ns < 0 || timeout_ns > INT64_MAX - now ? INT64_MAX :
-           now + timeout_ns;
-}
-
-int stream_check(const struct unetmm_stream *s)
-{
-    return unetmm_fd(s->ep) == -EOWNERDEAD ? -EOWNERDEAD : 0;
-}
-
-void stream_fail(struct unetmm_stream *s, int error)
-{
-    if (!s->error) {
-        s->error = error;
-    }
-}
-
-/*
- * A peer that has announced the end of its data, and has had all our bytes, may go
- * before a credit or a question of ours has reached it: -EPIPE, see error_of().
- */
-int stream_error(const struct unetmm_stream *s)
-{
-    return s->error == -EPIPE && s->failed > s->last_data ? 0 : s->error;
-}
 
 /* ---- Completions ------------------------------------------------------- */
 
@@ -164,7 +121,7 @@ static int ask(struct unetmm_stream *s)
                      s->posted + 1, 0);
 }
 
-static void probe(struct unetmm_stream *s, int64_t now)
+void stream_probe(struct unetmm_stream *s, int64_t now)
 {
     if (s->channel < 0 || s->error || s->last_probe > s->done ||
         now - s->probed_ns < PROBE_NS) {
@@ -190,90 +147,8 @@ int stream_wait(struct unetmm_stream *s, int64_t deadline_ns)
     n = unetmm_wait(s->ep, c, BATCH, left < nap ? left : nap);
     stream_import(s);
     if (!n) {
-        probe(s, stream_now());
+        stream_probe(s, stream_now());
         return 0;
     }
     return take(s, c, n);
-}
-
-/* ---- By file descriptor ------------------------------------------------ */
-
-static bool add_to_poll(int poll_fd, int fd)
-{
-    struct epoll_event event = { .events = EPOLLIN };
-
-    return !epoll_ctl(poll_fd, EPOLL_CTL_ADD, fd, &event);
-}
-
-/* One descriptor for both: something has come; it is time to ask the peer. */
-int unetmm_stream_fd(struct unetmm_stream *s)
-{
-    int ret = stream_check(s), saved = errno;
-
-    if (ret || s->poll_fd >= 0) {
-        return ret ? ret : s->poll_fd;
-    }
-    s->poll_fd = epoll_create1(EPOLL_CLOEXEC);
-    s->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (s->poll_fd < 0 || s->timer_fd < 0 ||
-        !add_to_poll(s->poll_fd, unetmm_fd(s->ep)) ||
-        !add_to_poll(s->poll_fd, s->timer_fd)) {
-        ret = -errno;
-        sys_close(s->poll_fd);
-        sys_close(s->timer_fd);
-        s->poll_fd = s->timer_fd = -1;
-    }
-    errno = saved;
-    return ret ? ret : s->poll_fd;
-}
-
-static bool stage_free(const struct unetmm_stream *s)
-{
-    return s->stage_used[s->next_stage] <= s->done;
-}
-
-static int ready(const struct unetmm_stream *s, short events)
-{
-    int ready = stream_error(s) ? POLLERR : 0;
-
-    if (events & POLLIN &&
-        (s->error || s->flow.fin_in || flow_there(&s->flow))) {
-        ready |= POLLIN;
-    }
-    if (events & POLLOUT &&
-        (s->error || s->flow.fin_out ||
-         (flow_room(&s->flow) && stage_free(s)))) {
-        ready |= POLLOUT;
-    }
-    return ready;
-}
-
-int unetmm_stream_arm(struct unetmm_stream *s, short events)
-{
-    struct itimerspec soon = { 0 };
-    int ret = stream_check(s), saved = errno;
-
-    if (ret || (ret = unetmm_stream_fd(s)) < 0) {
-        return ret;
-    }
-    do {
-        ret = stream_look(s);
-        if (ret) {
-            return ret;
-        }
-        stream_credit(s);
-        ret = ready(s, events);
-        if (ret) {
-            return ret;
-        }
-        probe(s, stream_now());
-        ret = unetmm_arm(s->ep);
-    } while (ret == 1);
-    if (!ret) {
-        /* Set anew, it is no longer readable. */
-        soon.it_value.tv_nsec = (long)stream_nap(s, stream_now());
-        timerfd_settime(s->timer_fd, 0, &soon, NULL);
-        errno = saved;
-    }
-    return ret;
 }

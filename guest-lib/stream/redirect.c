@@ -10,7 +10,7 @@
  * Several parts are moved at a time, one behind the other, so that the peer is told
  * of room, and sends on, while the next ones are filled.
  */
-#include "internal.h"
+#include "stream.h"
 
 /* As many as the driver moves of one export. */
 #define PARTS   4u
@@ -28,11 +28,6 @@ struct redirection {
     struct part parts[PARTS];
     unsigned first, count;
 };
-
-unsigned redirect_export_flags(const struct unetmm_stream *s)
-{
-    return s->attr.redirect_least ? UNETMM_EXPORT_REDIRECT : 0;
-}
 
 static uint64_t least_of(uint64_t a, uint64_t b)
 {

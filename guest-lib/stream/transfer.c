@@ -9,38 +9,10 @@
  * Where memory has to be pinned by name, or where nobody may wait, it is
  * copied into stages of our own first.
  */
-#include "internal.h"
+#include "stream.h"
 
 #include <errno.h>
 #include <limits.h>
-
-/* One of so many operations has a completion, so that a full queue is noticed. */
-#define LOUD_EACH   32u
-
-int stream_write(struct unetmm_stream *s, uint64_t offset, const void *bytes,
-                 uint32_t len, uint32_t word, bool loud)
-{
-    uint64_t op = s->posted + 1;
-    int ret = unetmm_write(s->ep, s->import, offset, bytes, len,
-                           word, op, UNETMM_NOTIFY |
-                           (loud || op % LOUD_EACH == 0 ? 0 : UNETMM_UNSIGNALED));
-
-    if (!ret) {
-        s->posted = op;
-    }
-    return ret;
-}
-
-void stream_credit(struct unetmm_stream *s)
-{
-    uint32_t word = flow_word(FLOW_CREDIT, s->flow.consumed);
-
-    if (s->import >= 0 && !s->error && flow_owes(&s->flow) &&
-        !stream_write(s, 0, NULL, 0, word, false)) {
-        flow_tell(&s->flow);
-        s->stats.credits++;
-    }
-}
 
 /* ---- Out --------------------------------------------------------------- */
 

@@ -513,7 +513,7 @@ static void print_head(const struct session *s, const struct plan *plan)
         printf("pattern from --seed %llu\n", (unsigned long long)plan->seed);
     }
     if (plan->op) {
-        printf("operation %s, as this side sees it\n", s->opt->op->name);
+        printf("operation %s, as this side sees it\n", op_name(s->opt->op->number));
     } else {
         printf("longer messages are split into frames; lost and doubled count "
                "frames\n");

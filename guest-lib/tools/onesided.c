@@ -225,7 +225,7 @@ bool one_sided_answer(struct one_sided *o, const struct control *start)
     if (!plan_from_control(&plan, start)) {
         return false;
     }
-    if (plan.op == op_number(o->op) &&
+    if (plan.op == o->op->number &&
         !(o->running && plan.run == o->plan.run)) {
         one_sided_settle(o);
         one_sided_end(o);

@@ -14,8 +14,11 @@
 
 struct one_sided;
 
+/* As a START carries them: append. */
+enum { OP_SEND, OP_WRITE, OP_AU, OP_READ, OP_ATOMIC, OP_UDMA, NUM_OPS };
+
 struct op {
-    const char *name;
+    unsigned number;            /* OP_* */
     bool one_way;               /* a latency is half of a round trip */
     bool is_for_bw;
     bool notifies;              /* the receiver need not look all the time */
@@ -33,9 +36,8 @@ struct op {
 /* As --op names it; NULL: there is none. */
 const struct op *op_named(const char *name);
 
-/* As a START carries it. */
-unsigned op_number(const struct op *op);
-const char *op_name_of(unsigned number);
+/* The name of a number, which may be a newer version's. */
+const char *op_name(unsigned number);
 
 /* Ends the program with a sentence if the options do not go together. */
 void op_check_options(struct options *opt);

@@ -351,7 +351,7 @@ static void print_head(const struct session *s, const struct plan *plan)
     if (plan->verify) {
         printf("pattern from --seed %llu\n", (unsigned long long)plan->seed);
     }
-    printf("%s: %s\n", s->opt->op->name, s->opt->op->one_way ?
+    printf("%s: %s\n", op_name(s->opt->op->number), s->opt->op->one_way ?
            "one way, half of a round trip" : "the whole round trip");
     printf("%9s %6s %8s %9s %9s %9s %9s %9s %9s %6s\n", "bytes", "frames",
            "n", "min", "median", "p90", "p99", "p99.9", "max us", "lost");

@@ -24,7 +24,7 @@ json_t *results_row(const struct session *s, const struct plan *plan,
     row_flag(row, "verified", plan->verify);
     row_count(row, "bad", bad);
     row_count(row, "seed", plan->seed);
-    row_text(row, "op", opt->op->name);
+    row_text(row, "op", op_name(opt->op->number));
     row_flag(row, "reliable", opt->reliable);
     return row;
 }

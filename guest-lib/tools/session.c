@@ -644,7 +644,7 @@ void plan_make(struct plan *plan, const struct session *s, uint64_t size,
     plan->size = (uint32_t)size;
     plan->count = opt->count;
     plan->warmup = opt->warmup;
-    plan->op = op_number(opt->op);
+    plan->op = opt->op->number;
     plan->places = 0;
     plan->combine = opt->combine;
     plan->notify = opt->op->notifies && !opt->spin_ns;
@@ -728,7 +728,7 @@ bool session_started(struct session *s, const struct plan *plan)
         .type = CONTROL_STARTED,
         .run = (uint16_t)plan->run,
         .w = { !plan->op && plan->frame > s->frame ? s->frame : 0, s->buffers,
-               op_number(s->opt->op) },
+               s->opt->op->number },
     };
 
     session_control(s, &answer);
@@ -737,9 +737,9 @@ bool session_started(struct session *s, const struct plan *plan)
 
 void session_check_op(const struct session *s, const struct control *started)
 {
-    if (started->w[2] != op_number(s->opt->op)) {
+    if (started->w[2] != s->opt->op->number) {
         fail("the peer was started with --op %s: use the same on both sides",
-             op_name_of(started->w[2]));
+             op_name(started->w[2]));
     }
 }
 

@@ -36,7 +36,7 @@ struct plan {
     bool verify;
     bool bidir;
     /* Of one-sided operations; one is one frame. */
-    unsigned op;                /* op_number(); 0: messages */
+    unsigned op;                /* OP_* */
     uint32_t places;            /* of messages, on each side */
     uint32_t combine;           /* bytes that stores are combined to */
     bool notify;                /* each asks for a notification */

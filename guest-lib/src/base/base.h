@@ -3,8 +3,8 @@
  * The library's objects, as its files know them.  Nothing here is exported; the unit
  * tests link it statically.
  */
-#ifndef UNETMM_INTERNAL_H
-#define UNETMM_INTERNAL_H
+#ifndef UNETMM_BASE_H
+#define UNETMM_BASE_H
 
 #include <libunetmm/inline.h>
 
@@ -13,10 +13,13 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "../sys/sized.h"
+#include "../sys/sys.h"
+
 struct unetmm_utlb_ctx;
 struct unetmm_utlb_ep;
 struct unetmm_utlb_exported;
-struct counter;
+struct unetmm_event_private;
 
 struct unetmm_ctx {
     int fd;
@@ -103,7 +106,7 @@ struct unetmm_ep_private {
     size_t doorbell_bytes;
     struct unetmm_mapped *windows;
     struct unetmm_handlers handlers;
-    struct counter *counters;   /* that have a handler here */
+    struct unetmm_event_private *counters;    /* that have a handler here */
 };
 
 static inline struct unetmm_ep_private *unetmm_ep_private(
@@ -123,7 +126,10 @@ void unetmm_free_wiped(void *memory, size_t bytes);
 int unetmm_alloc_unshared(size_t bytes, void **memory);
 
 /* 0, or -EOWNERDEAD in a forked child. */
-int unetmm_ctx_check(const struct unetmm_ctx *ctx);
+static inline int unetmm_ctx_check(const struct unetmm_ctx *ctx)
+{
+    return *ctx->alive ? 0 : -EOWNERDEAD;
+}
 
 /* A timeout as the driver's calls want it. */
 uint64_t unetmm_deadline(int64_t timeout_ns);
@@ -141,45 +147,13 @@ static inline int unetmm_timed(int ret, int64_t timeout_ns)
 uint64_t unetmm_time_of(int64_t timeout_ns);
 int64_t unetmm_time_until(uint64_t deadline);
 
-/* An endpoint without queues; unetmm_ep_bind() gives it some. */
-int unetmm_ep_alloc(uint32_t channels, uint32_t imports,
-                    struct unetmm_ep_private **ep);
-void unetmm_ep_free(struct unetmm_ep_private *ep);
-void unetmm_ep_bind(struct unetmm_ep_private *ep,
-                    const struct unetmm_endpoint *layout, void *queues,
-                    void *doorbell);
-
-/* The rare cases of the fast path: struct unetmm_rare_ops_ of inline.h. */
-int unetmm_trap(struct unetmm_ep *ep);
-int unetmm_kick_rare(struct unetmm_ep *ep);
-int unetmm_queue_rare(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
-                      size_t len, int is_inline);
 /* May a free buffer of n parts, n places of the queue, be put?  Then puts it. */
 bool unetmm_parts_fit(struct unetmm_ep *ep, unsigned n);
 void unetmm_put_parts(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
                       uint64_t user_data);
-int unetmm_post_rare(struct unetmm_ep *ep, void *buf, size_t len,
-                     uint64_t user_data, unsigned flags);
-int unetmm_poll_rare(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n);
-int unetmm_poll_note(struct unetmm_ep *ep, uint32_t state, unsigned taken,
-                     unsigned n);
-int unetmm_unstash(struct unetmm_ep *ep, struct unetmm_completion *c,
-                   unsigned n);
 
 /* A spin without end lets others run after each stretch of this length. */
 #define UNETMM_YIELD_NS 50000u
-
-/* Polls until `end`.  0: nothing came. */
-int unetmm_spin(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n,
-                uint64_t end);
-
-/* As unetmm_export(), with more in it. */
-int unetmm_export_ex(struct unetmm_ctx *ctx, struct unetmm_export *export);
-
-/* Closes the mappings of unetmm_window_open() and the like. */
-void unetmm_windows_end(struct unetmm_ep_private *ep);
-
-/* ---- Handlers ---------------------------------------------------------- */
 
 /*
  * Is the caller inside a handler of the endpoint?  Only the thread itself
@@ -191,52 +165,4 @@ static inline bool unetmm_in_handler(const struct unetmm_ep_private *ep)
            (uintptr_t)pthread_self();
 }
 
-/*
- * Calls the handler of a completion, or `end` if that is NULL.  0, or the
- * endpoint must not be touched any more: -ESHUTDOWN, it was destroyed and is
- * freed now; -EOWNERDEAD, this is a child that was forked in the handler.
- */
-int unetmm_upcall(struct unetmm_ep_private *ep,
-                  const struct unetmm_completion *c);
-
-/* The same for a handler of an event counter. */
-int unetmm_upcall_event(struct unetmm_ep_private *ep,
-                        unetmm_event_handler handler,
-                        struct unetmm_event_counter *counter, uint64_t now,
-                        void *arg);
-
-/* Has any of the endpoint's counters changed since its handler was called? */
-bool unetmm_events_due(const struct unetmm_ep_private *ep);
-/* Has the event_fd signalled when one does.  1: one has; -errno. */
-int unetmm_events_arm(struct unetmm_ep_private *ep);
-/*
- * Calls the handlers of those that have, each once, while handlers are not
- * blocked.  Returns their number, or the result of unetmm_upcall().
- */
-int unetmm_events_call(struct unetmm_ep_private *ep, unsigned most);
-void unetmm_events_detach(struct unetmm_ep_private *ep);
-void unetmm_events_unmap(struct unetmm_ctx *ctx, bool child);
-
-/*
- * unetmm_wait(); `counters`: returns 0, too, when one of the endpoint's counters
- * has changed.
- */
-int unetmm_wait_any(struct unetmm_ep *ep, struct unetmm_completion *c,
-                    unsigned n, int64_t timeout_ns, bool counters);
-
-/*
- * The end of the library's thread before that of the endpoint: awaited, or
- * promised if the caller is a handler in it.
- */
-void unetmm_thread_leave(struct unetmm_ep_private *ep);
-
-/*
- * A thread of the library begins with this: signals are for the program's threads,
- * except those that are a thread's own fault.
- */
-void unetmm_block_signals(sigset_t *before);
-
-/* Has the thread look again if it may have missed its wake-up. */
-void unetmm_thread_resume(struct unetmm_ep_private *ep);
-
-#endif /* UNETMM_INTERNAL_H */
+#endif /* UNETMM_BASE_H */

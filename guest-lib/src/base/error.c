@@ -3,7 +3,6 @@
  * Words for people: one sentence for the error, and one for the remedy.
  */
 #include "base.h"
-#include "sys.h"
 
 #include <netinet/ether.h>
 

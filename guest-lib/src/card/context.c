@@ -2,64 +2,8 @@
 /*
  * Contexts: an open card, and this process's address space on it.
  */
-#include "../base/base.h"
-#include "../base/sys.h"
+#include "card.h"
 #include "../utlb/utlb.h"
-
-int unetmm_alloc_wiped(size_t bytes, void **memory)
-{
-    int ret = sys_mmap(memory, bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-    if (ret) {
-        return ret;
-    }
-    ret = sys_madvise(*memory, bytes, MADV_WIPEONFORK);
-    if (ret) {
-        sys_munmap(*memory, bytes);
-    }
-    return ret;
-}
-
-int unetmm_alloc_unshared(size_t bytes, void **memory)
-{
-    int ret = sys_mmap(memory, bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-    if (ret) {
-        return ret;
-    }
-    ret = sys_madvise(*memory, bytes, MADV_DONTFORK);
-    if (ret) {
-        sys_munmap(*memory, bytes);
-    }
-    return ret;
-}
-
-void unetmm_free_wiped(void *memory, size_t bytes)
-{
-    sys_munmap(memory, bytes);
-}
-
-int unetmm_ctx_check(const struct unetmm_ctx *ctx)
-{
-    return *ctx->alive ? 0 : -EOWNERDEAD;
-}
-
-uint64_t unetmm_deadline(int64_t timeout_ns)
-{
-    uint64_t now;
-
-    if (timeout_ns < 0) {
-        return INT64_MAX;
-    }
-    if (!timeout_ns) {
-        return 0;
-    }
-    now = sys_now_ns();
-    return (uint64_t)timeout_ns > INT64_MAX - now ? INT64_MAX :
-        now + (uint64_t)timeout_ns;
-}
 
 /* Asks the driver for the card's identity and, unless observing, binds our memory. */
 static int bind_space(struct unetmm_ctx *ctx)

@@ -2,8 +2,7 @@
 /*
  * Counters: names come from the lists that the card and the driver count by.
  */
-#include "../base/base.h"
-#include "../base/sys.h"
+#include "card.h"
 
 enum { SCOPE_C, SCOPE_E };
 

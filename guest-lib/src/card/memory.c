@@ -3,8 +3,7 @@
  * Registered memory, for the source in which the card uses nothing else; and memory
  * that is to be ready for the card, where nothing is registered.
  */
-#include "../base/base.h"
-#include "../base/sys.h"
+#include "card.h"
 
 static int region_call(struct unetmm_ctx *ctx, unsigned long request,
                        void *addr, size_t length, unsigned flags)

@@ -4,9 +4,7 @@
  * of each channel: the longest message, so that a longer one is refused at once, and
  * the values that a program may ask for.
  */
-#include "../base/base.h"
-#include "../base/sized.h"
-#include "../base/sys.h"
+#include "../queue/queue.h"
 
 static const struct unetmm_channel_attr reliable_attr =
     UNETMM_CHANNEL_ATTR_INIT;
@@ -220,4 +218,39 @@ int unetmm_disconnect(struct unetmm_ep *ep, int channel)
     ret = sys_ioctl(unetmm_ep_private(ep)->ctx->fd, UNETMM_IOC_CHANNEL_CLOSE,
                     &request);
     return ret < 0 ? ret : 0;
+}
+
+/* The fence is behind all that is on the channel, so its completion is the last. */
+int unetmm_shutdown(struct unetmm_ep *pub, int channel, int64_t timeout_ns)
+{
+    struct unetmm_ep_private *ep = unetmm_ep_private(pub);
+    uint64_t user_data, deadline = unetmm_time_of(timeout_ns);
+    struct unetmm_completion c;
+    int ret, closed;
+
+    if (!pub->alive) {
+        return -EOWNERDEAD;
+    }
+    if (!unetmm_mtu_(pub, channel)) {
+        return -ENOENT;
+    }
+    if (ep->records[channel].type != UNETMM_RELIABLE) {
+        return -EPROTOTYPE;
+    }
+    user_data = UNETMM_SYNC_USER_DATA | ++ep->sync_number;
+    while ((ret = unetmm_fence(pub, channel, user_data, 0)) == -EAGAIN) {
+        ret = unetmm_take_until(ep, 0, &c, deadline);
+        if (ret < 0) {
+            return ret;
+        }
+    }
+    if (!ret) {
+        ret = unetmm_take_until(ep, user_data, &c, deadline);
+        if (ret == -ETIMEDOUT || ret == -EINTR || ret == -ENOMEM) {
+            return ret;
+        }
+        ret = ret < 0 ? ret : unetmm_status_errno(c.status);
+    }
+    closed = unetmm_disconnect(pub, channel);
+    return ret ? ret : closed;
 }

@@ -4,8 +4,6 @@
  * may have which flow.
  */
 #include "../base/base.h"
-#include "../base/sized.h"
-#include "../base/sys.h"
 
 int unetmm_flow_add(struct unetmm_ep *pub, const struct unetmm_flow_attr *given)
 {

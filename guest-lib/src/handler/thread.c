@@ -11,8 +11,7 @@
  * end between any two steps of another.  Under it: threaded (written), busy, asleep,
  * armed_at, error, inner.  It is held for no handler and no sleep.
  */
-#include "../base/base.h"
-#include "../base/sys.h"
+#include "handler.h"
 
 #include <limits.h>
 #include <sched.h>
@@ -38,7 +37,7 @@ static int spin(struct unetmm_ep_private *ep, struct unetmm_completion *c)
     }
     now = sys_now_ns();
     end = now + ep->spin_ns;
-    while (!ret && !wanted(&ep->handlers) && !unetmm_events_due(ep) &&
+    while (!ret && !wanted(&ep->handlers) && !unetmm_watch_due(ep) &&
            (now < end || ep->spin_ns == UNETMM_SPIN_FOREVER)) {
         uint64_t slice = now + UNETMM_YIELD_NS;
 
@@ -60,7 +59,7 @@ static int serve(struct unetmm_ep_private *ep)
     struct unetmm_completion c;
 
     while (!wanted(&ep->handlers)) {
-        int ret = unetmm_events_call(ep, UINT_MAX);
+        int ret = unetmm_upcall_events(ep, UINT_MAX);
 
         if (ret >= 0) {
             ret = unetmm_poll(&ep->pub, &c, 1);
@@ -244,7 +243,7 @@ static void wake(struct unetmm_ep_private *ep)
     sys_eventfd_add(ep->event_fd);
 }
 
-void unetmm_thread_resume(struct unetmm_ep_private *ep)
+static void resume(struct unetmm_ep_private *ep)
 {
     struct unetmm_handlers *h = &ep->handlers;
     struct unetmm_ep *pub = &ep->pub;
@@ -264,6 +263,55 @@ void unetmm_thread_resume(struct unetmm_ep_private *ep)
         (UNETMM_EP_ERROR | UNETMM_EP_CQ_BLOCKED)) {
         wake(ep);
     }
+}
+
+/* ---- Blocking ---------------------------------------------------------- */
+
+int unetmm_handlers_block(struct unetmm_ep *pub)
+{
+    struct unetmm_ep_private *ep = unetmm_ep_private(pub);
+    struct unetmm_handlers *h = &ep->handlers;
+
+    if (!pub->alive) {
+        return -EOWNERDEAD;
+    }
+    pthread_mutex_lock(&h->lock);
+    atomic_fetch_add(&h->blocked, 1);
+    if (unetmm_in_handler(ep)) {
+        h->inner++;
+    } else {
+        while (h->busy) {
+            sys_cond_wait(&h->change, &h->lock);
+        }
+    }
+    pthread_mutex_unlock(&h->lock);
+    return 0;
+}
+
+int unetmm_handlers_unblock(struct unetmm_ep *pub)
+{
+    struct unetmm_ep_private *ep = unetmm_ep_private(pub);
+    struct unetmm_handlers *h = &ep->handlers;
+    int ret = -EPERM;
+
+    if (!pub->alive) {
+        return -EOWNERDEAD;
+    }
+    pthread_mutex_lock(&h->lock);
+    if (unetmm_in_handler(ep)) {
+        if (h->inner) {
+            h->inner--;
+            atomic_fetch_sub(&h->blocked, 1);
+            ret = 0;
+        }
+    } else if (atomic_load(&h->blocked)) {
+        ret = atomic_fetch_sub(&h->blocked, 1) == 1;
+        if (ret && h->threaded) {
+            resume(ep);
+        }
+    }
+    pthread_mutex_unlock(&h->lock);
+    return ret;
 }
 
 int unetmm_handlers_stop(struct unetmm_ep *pub)

@@ -3,7 +3,7 @@
  * The rare cases of the fast path: struct unetmm_rare_ops_ of inline.h.  The
  * arguments have been checked, and the endpoint is the process's own.
  */
-#include "../base/base.h"
+#include "queue.h"
 
 /*
  * A queue is full.  The doorbell is rung for descriptors queued with UNETMM_MORE:
@@ -129,26 +129,6 @@ int unetmm_post_rare(struct unetmm_ep *ep, void *buf, size_t len,
         return post_checked(ep);
     }
     return unetmm_offer_(ep, flags & UNETMM_MORE);
-}
-
-bool unetmm_parts_fit(struct unetmm_ep *ep, unsigned n)
-{
-    return ep->fq_mask + 1 - (ep->fq_prod - ep->fq_cons) >= n ||
-           ep->rare->settle(ep, n);
-}
-
-void unetmm_put_parts(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
-                      uint64_t user_data)
-{
-    unsigned i;
-
-    for (i = 0; i < n; i++) {
-        unetmm_fill_fqe_(ep, ep->fq_prod + i, iov[i].iov_base, iov[i].iov_len,
-                         user_data, i + 1 < n ? UNETMM_FQE_F_CHAIN : 0);
-    }
-    /* All at once: a chain of which the end is not posted is none. */
-    ep->fq_prod += n;
-    unetmm_write_index(&ep->index->user.fq_prod, ep->fq_prod);
 }
 
 static int check_parts(const struct unetmm_ep *ep, const struct iovec *iov,

@@ -7,8 +7,7 @@
  * the producer of the answer, which on a small host includes the thread that
  * emulates the card.
  */
-#include "../base/base.h"
-#include "../base/sys.h"
+#include "queue.h"
 
 #include <sched.h>
 
@@ -19,22 +18,6 @@
  */
 #define POLLS_PER_LOOK  64
 
-uint64_t unetmm_time_of(int64_t timeout_ns)
-{
-    return timeout_ns < 0 ? UINT64_MAX : sys_now_ns() + (uint64_t)timeout_ns;
-}
-
-int64_t unetmm_time_until(uint64_t deadline)
-{
-    uint64_t now;
-
-    if (deadline == UINT64_MAX) {
-        return -1;
-    }
-    now = sys_now_ns();
-    return deadline > now ? (int64_t)(deadline - now) : 0;
-}
-
 int unetmm_spin(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n,
                 uint64_t end)
 {
@@ -44,7 +27,7 @@ int unetmm_spin(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n,
         for (i = 0; i < POLLS_PER_LOOK; i++) {
             int ret = unetmm_poll(ep, c, n);
 
-            if (ret || unetmm_events_due(unetmm_ep_private(ep))) {
+            if (ret || unetmm_watch_due(unetmm_ep_private(ep))) {
                 return ret;
             }
         }
@@ -56,7 +39,7 @@ int unetmm_spin(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n,
 /* Has what the caller waits for, besides completions, come? */
 static bool is_due(const struct unetmm_ep *ep, bool counters)
 {
-    return counters && unetmm_events_due(unetmm_ep_private(ep));
+    return counters && unetmm_watch_due(unetmm_ep_private(ep));
 }
 
 static int spin_forever(struct unetmm_ep *ep, struct unetmm_completion *c,
@@ -107,7 +90,7 @@ static int arm(struct unetmm_ep *ep, bool counters)
     if (state & UNETMM_EP_ERROR) {
         return 1;
     }
-    return counters ? unetmm_events_arm(unetmm_ep_private(ep)) : 0;
+    return counters ? unetmm_watch_arm(unetmm_ep_private(ep)) : 0;
 }
 
 int unetmm_arm(struct unetmm_ep *ep)

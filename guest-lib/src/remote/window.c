@@ -6,9 +6,7 @@
  * They belong to the endpoint, and so to its thread.  The list is here only so
  * that a window can be closed by its address, and with its endpoint.
  */
-#include "../base/base.h"
-#include "../base/sized.h"
-#include "../base/sys.h"
+#include "remote.h"
 
 #include <stdlib.h>
 

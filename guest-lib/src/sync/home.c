@@ -10,9 +10,8 @@
  * naming it, the home finds the ticket when no other member is between the two: it
  * is the one taken that no member has.
  */
-#include "../base/base.h"
 #include "sync.h"
-#include "../base/sys.h"
+#include "../handler/handler.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -465,7 +464,7 @@ static void *home_thread(void *argument)
     int ret = 0;
 
     while (!atomic_load(&h->stop) && ret >= 0) {
-        unetmm_events_call(unetmm_ep_private(h->ep), UINT32_MAX);
+        unetmm_upcall_events(unetmm_ep_private(h->ep), UINT32_MAX);
         if (!work(h)) {
             break;
         }

@@ -15,9 +15,8 @@
  * waited for moves the home's limit.  A member that stops waiting takes itself out
  * of the word, unless a unit is already on its way to it: then it waits for that one.
  */
-#include "../base/base.h"
 #include "sync.h"
-#include "../base/sys.h"
+#include "../handler/handler.h"
 
 #include <sched.h>
 #include <stddef.h>
@@ -94,7 +93,7 @@ static int pause_until(struct unetmm_sync *s, uint64_t deadline)
     } else if (ret < 0) {
         return ret;
     }
-    unetmm_events_call(unetmm_ep_private(s->ep), UINT32_MAX);
+    unetmm_upcall_events(unetmm_ep_private(s->ep), UINT32_MAX);
     return take_all(s);
 }
 

@@ -14,7 +14,6 @@
  * come after it, its owner is told instead.
  */
 #include "utlb.h"
-#include "../base/sys.h"
 
 #define NONE            UINT32_MAX
 /* A process that changes its memory all the time is told in the end. */

@@ -16,7 +16,6 @@
  * be held by a thread that a child has not.
  */
 #include "utlb.h"
-#include "../base/sys.h"
 
 struct unetmm_utlb_exported {
     struct unetmm_utlb_exported *next;

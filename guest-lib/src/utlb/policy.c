@@ -6,7 +6,6 @@
  * a use costs the same however many pages there are.
  */
 #include "../base/base.h"
-#include "../base/sys.h"
 
 /*
  * Uses are counted up to this number less one.  Pages that have reached it are

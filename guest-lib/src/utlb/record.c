@@ -13,63 +13,10 @@
  * finds no entry (utlb_ep.c).
  */
 #include "utlb.h"
-#include "../base/sized.h"
-#include "../base/sys.h"
+#include "record.h"
 
-#define LEVELS          5
-#define LEVEL_BITS      9
-#define FANOUT          (1u << LEVEL_BITS)
-#define PAGE_SHIFT      12
-
-#define WORD_PINNED     0x80000000u
-#define WORD_WRITE      0x40000000u
-#define WORD_USERS      0x3fffffffu
-
-#define DEFAULT_QUOTA   8192u
-#define DEFAULT_PREPIN  16u
-/* Of one PIN; the driver does no more. */
-#define MOST_AT_ONCE    512u
 /* Memory that changes under each of so many looks is left to the card. */
 #define TRIES           100u
-
-struct page {
-    atomic_uint word;
-    uint32_t number;            /* while it is pinned */
-};
-
-struct node {
-    union {
-        _Atomic(struct node *) below[FANOUT];
-        struct page page[FANOUT];
-    };
-};
-
-/* By page number */
-struct slot {
-    uint64_t vpn;
-    struct page *page;          /* NULL: free */
-    uint32_t next;              /* free ones */
-};
-
-struct unetmm_utlb_ctx {
-    int fd;
-    const struct unetmm_utlb_log *log;
-    uint32_t driver_quota;
-    _Atomic(uint64_t) seen;     /* of the log */
-    atomic_uint sending;
-    pthread_mutex_t lock;       /* all below, but for words and last_used */
-    struct node *root;
-    uint32_t quota;
-    uint32_t prepin;
-    const struct unetmm_utlb_policy *policy;
-    void *state;
-    struct slot *slots;
-    uint32_t first_free;
-    uint32_t used;
-    atomic_uint last_used;
-    uint32_t taken;             /* the number that a policy was given */
-    struct unetmm_utlb_stats stats;
-};
 
 /* ---- Pages ------------------------------------------------------------- */
 
@@ -123,12 +70,12 @@ static struct page *make_page(struct unetmm_utlb_ctx *u, uint64_t vpn)
     return &node->page[vpn & (FANOUT - 1)];
 }
 
-static void free_nodes(struct node *node, int level)
+void unetmm_utlb_free_nodes(struct node *node, int level)
 {
     unsigned i;
 
     for (i = 0; node && level && i < FANOUT; i++) {
-        free_nodes(atomic_load_explicit(&node->below[i],
+        unetmm_utlb_free_nodes(atomic_load_explicit(&node->below[i],
                                         memory_order_relaxed), level - 1);
     }
     free(node);
@@ -228,7 +175,7 @@ static bool log_is_read(const struct unetmm_utlb_ctx *u)
 }
 
 /* Takes pages that the driver has unpinned out of the record. */
-static void read_log(struct unetmm_utlb_ctx *u)
+void unetmm_utlb_read_log(struct unetmm_utlb_ctx *u)
 {
     uint64_t seen = atomic_load_explicit(&u->seen, memory_order_relaxed);
     uint64_t seq = log_seq(u), i;
@@ -349,7 +296,7 @@ static uint32_t evict(struct unetmm_utlb_ctx *u, uint32_t n)
 }
 
 /* Nobody uses any page: all go, whatever the policy says. */
-static void unpin_all(struct unetmm_utlb_ctx *u)
+void unetmm_utlb_unpin_all(struct unetmm_utlb_ctx *u)
 {
     struct run run = { .npages = 0 };
     uint32_t i;
@@ -367,7 +314,7 @@ static void unpin_all(struct unetmm_utlb_ctx *u)
     unpin_run(u, &run);
 }
 
-static bool any_in_use(const struct unetmm_utlb_ctx *u)
+bool unetmm_utlb_any_in_use(const struct unetmm_utlb_ctx *u)
 {
     uint32_t i;
 
@@ -514,7 +461,7 @@ static int pin_run(struct unetmm_utlb_ctx *u, uint64_t vpn, uint64_t last,
          * A range from before our call takes out pages that are pinned again: they
          * are asked for anew, or they would be pinned without a record.
          */
-        read_log(u);
+        unetmm_utlb_read_log(u);
     } while (!all_pinned(u, vpn, done) && ++tries < TRIES);
     return 0;
 }
@@ -548,7 +495,7 @@ static int hold_slowly(struct unetmm_utlb_ctx *u, uint64_t vpn, uint64_t last,
     int ret = 0;
 
     pthread_mutex_lock(&u->lock);
-    read_log(u);
+    unetmm_utlb_read_log(u);
     for (tries = 0; !use_page(find_page(u, vpn), write); tries++) {
         ret = tries < TRIES ? pin_run(u, vpn, last, write) : -EDQUOT;
         if (ret) {
@@ -672,7 +619,7 @@ int unetmm_utlb_renew(struct unetmm_utlb_ctx *u, const struct iovec *iov,
 
     pthread_mutex_lock(&u->lock);
     u->stats.repeated++;
-    read_log(u);
+    unetmm_utlb_read_log(u);
     for (i = 0; !ret && i < n; i++) {
         if (pages_of(&iov[i], &first, &last)) {
             ret = renew_pages(u, first, last, write);
@@ -685,167 +632,4 @@ int unetmm_utlb_renew(struct unetmm_utlb_ctx *u, const struct iovec *iov,
 void unetmm_utlb_sending(struct unetmm_utlb_ctx *u, int n)
 {
     atomic_fetch_add(&u->sending, (unsigned)n);
-}
-
-/* ---- The context ------------------------------------------------------- */
-
-static int set_up(struct unetmm_utlb_ctx *u, uint32_t quota, uint32_t prepin,
-                  const struct unetmm_utlb_policy *policy)
-{
-    struct slot *slots = sys_calloc(quota, sizeof(*slots));
-    void *state = slots ? policy->create(quota) : NULL;
-    uint32_t i;
-
-    if (!state) {
-        free(slots);
-        return -ENOMEM;
-    }
-    if (u->slots) {
-        u->policy->destroy(u->state);
-        free(u->slots);
-    }
-    for (i = 0; i < quota; i++) {
-        slots[i].next = i + 1;
-    }
-    u->slots = slots;
-    u->state = state;
-    u->quota = quota;
-    u->prepin = prepin;
-    u->policy = policy;
-    u->first_free = 0;
-    u->used = 0;
-    atomic_store(&u->last_used, UNETMM_UTLB_NONE);
-    return 0;
-}
-
-int unetmm_utlb_open(struct unetmm_ctx *ctx, const struct unetmm_space *space)
-{
-    struct unetmm_utlb_ctx *u = sys_calloc(1, sizeof(*u));
-    uint32_t quota = space->quota_pages;
-    void *log;
-    int ret = -ENOMEM;
-
-    if (!u) {
-        return ret;
-    }
-    u->fd = ctx->fd;
-    u->driver_quota = quota;
-    u->root = sys_calloc(1, sizeof(*u->root));
-    if (!u->root) {
-        goto free_u;
-    }
-    quota = quota > DEFAULT_QUOTA ? DEFAULT_QUOTA : quota ? quota : 1;
-    ret = set_up(u, quota, DEFAULT_PREPIN, unetmm_utlb_policy("lru"));
-    if (ret) {
-        goto free_root;
-    }
-    ret = -EPROTO;
-    if (space->log_bytes == sizeof(*u->log)) {
-        ret = sys_mmap(&log, space->log_bytes, PROT_READ, MAP_SHARED, ctx->fd,
-                       space->log_map);
-    }
-    if (ret) {
-        goto free_slots;
-    }
-    u->log = log;
-    pthread_mutex_init(&u->lock, NULL);
-    pthread_mutex_init(&ctx->exported_lock, NULL);
-    ctx->utlb = u;
-    return 0;
-
-free_slots:
-    u->policy->destroy(u->state);
-    free(u->slots);
-free_root:
-    free(u->root);
-free_u:
-    free(u);
-    return ret;
-}
-
-void unetmm_utlb_close(struct unetmm_ctx *ctx, bool child)
-{
-    struct unetmm_utlb_ctx *u = ctx->utlb;
-
-    if (!u) {
-        return;
-    }
-    unetmm_utlb_forget_exports(ctx);
-    if (!child) {
-        sys_munmap((void *)(uintptr_t)u->log, sizeof(*u->log));
-        pthread_mutex_destroy(&u->lock);
-        pthread_mutex_destroy(&ctx->exported_lock);
-    }
-    u->policy->destroy(u->state);
-    free(u->slots);
-    free_nodes(u->root, LEVELS - 1);
-    free(u);
-    ctx->utlb = NULL;
-}
-
-static bool is_policy(const struct unetmm_utlb_policy *policy)
-{
-    return policy->size >= sizeof(*policy) && policy->create &&
-        policy->destroy && policy->pinned && policy->unpinned &&
-        policy->choose;
-}
-
-int unetmm_utlb_configure(struct unetmm_ctx *ctx,
-                          const struct unetmm_utlb_config *given)
-{
-    struct unetmm_utlb_config config = { sizeof(config) };
-    const struct unetmm_utlb_policy *policy;
-    struct unetmm_utlb_ctx *u = ctx->utlb;
-    int ret = unetmm_ctx_check(ctx);
-    uint32_t quota;
-
-    if (ret) {
-        return ret;
-    }
-    ret = sized_read(&config, sizeof(config),
-                     SIZED_UP_TO(struct unetmm_utlb_config, policy), given);
-    if (ret) {
-        return ret;
-    }
-    policy = config.policy ? config.policy : unetmm_utlb_policy("lru");
-    if (!u || !is_policy(policy) || config.prepin > MOST_AT_ONCE) {
-        return -EINVAL;
-    }
-    quota = config.quota_pages ? config.quota_pages : DEFAULT_QUOTA;
-    quota = quota > u->driver_quota ? u->driver_quota : quota;
-    if (!quota) {
-        return -EDQUOT;
-    }
-    pthread_mutex_lock(&u->lock);
-    read_log(u);
-    /* An export that another thread is making holds its pages already. */
-    if (atomic_load(&ctx->endpoints) || any_in_use(u)) {
-        ret = -EBUSY;
-    } else {
-        unpin_all(u);
-        ret = set_up(u, quota, config.prepin ? config.prepin : DEFAULT_PREPIN,
-                     policy);
-    }
-    pthread_mutex_unlock(&u->lock);
-    return ret;
-}
-
-int unetmm_utlb_stats(struct unetmm_ctx *ctx, struct unetmm_utlb_stats *stats)
-{
-    struct unetmm_utlb_ctx *u = ctx->utlb;
-    int ret = unetmm_ctx_check(ctx);
-
-    if (ret) {
-        return ret;
-    }
-    if (!u) {
-        return -EINVAL;
-    }
-    pthread_mutex_lock(&u->lock);
-    u->stats.pinned_now = u->used;
-    u->stats.quota_pages = u->quota;
-    ret = sized_write(stats, &u->stats, sizeof(u->stats),
-                      SIZED_UP_TO(struct unetmm_utlb_stats, repeated));
-    pthread_mutex_unlock(&u->lock);
-    return ret;
 }

@@ -5,7 +5,7 @@
 #ifndef EVENTUALLY_H
 #define EVENTUALLY_H
 
-#include "base/sys.h"
+#include "sys/sys.h"
 
 #include <sched.h>
 

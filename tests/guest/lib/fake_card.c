@@ -3,7 +3,7 @@
  * The card's half of one endpoint, over plain memory.
  */
 #include "fake_card.h"
-#include "base/sys.h"
+#include "sys/sys.h"
 
 #include <sched.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #ifndef FAKE_CARD_H
 #define FAKE_CARD_H
 
-#include "base/base.h"
+#include "queue/queue.h"
 
 #include <stdbool.h>
 

@@ -7,7 +7,7 @@
 #include "fake_calls.h"
 #include "fake_card.h"
 #include "fake_export.h"
-#include "base/sys.h"
+#include "sys/sys.h"
 
 #include <pthread.h>
 #include <stdio.h>

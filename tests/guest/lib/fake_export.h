@@ -6,7 +6,7 @@
 #ifndef FAKE_EXPORT_H
 #define FAKE_EXPORT_H
 
-#include "base/base.h"
+#include "queue/queue.h"
 
 /* NULL: there is none of that number. */
 struct unetmm_export *fake_export_find(struct unetmm_export *exports,

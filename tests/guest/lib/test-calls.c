@@ -22,7 +22,7 @@
 #include "fake_driver.h"
 #include "fake_memory.h"
 
-#include "base/base.h"
+#include "queue/queue.h"
 
 static struct unetmm_ctx *ctx;
 static struct unetmm_ep *ep;

@@ -12,7 +12,7 @@
 
 #include "fake_calls.h"
 #include "fake_card.h"
-#include "base/sys.h"
+#include "sys/sys.h"
 
 #define FD              777
 #define MAP             0x20000000ull
@@ -152,7 +152,7 @@ static int stop(void **state)
     unsigned i;
 
     (void)state;
-    unetmm_events_detach(fake.private);
+    unetmm_watch_end_all(fake.private);
     for (i = 0; i < 3; i++) {
         assert_int_equal(unetmm_event_destroy(counter[i]), 0);
     }

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 
 #include "fake_card.h"
-#include "base/sys.h"
+#include "sys/sys.h"
 
 static struct fake_endpoint fake;
 static int calls_made;

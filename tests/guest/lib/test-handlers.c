@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "fake_card.h"
-#include "base/sys.h"
+#include "sys/sys.h"
 
 #define MS              1000000ll
 #define OTHER_CHANNEL   2

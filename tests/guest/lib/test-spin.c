@@ -15,7 +15,7 @@
 
 #include "eventually.h"
 #include "fake_card.h"
-#include "base/sys.h"
+#include "sys/sys.h"
 
 #define MS      1000000ll
 #define STEP    1000                    /* ns for each look */

@@ -22,7 +22,7 @@
 #include "fake_loop.h"
 #include "base/base.h"
 #include "sync/sync.h"
-#include "base/sys.h"
+#include "sys/sys.h"
 
 #define MS              1000000ll
 #define SECOND          (1000 * MS)

@@ -13,7 +13,7 @@
 
 #include "eventually.h"
 #include "fake_card.h"
-#include "base/sys.h"
+#include "sys/sys.h"
 
 #define MS              1000000ll
 #ifdef __SANITIZE_THREAD__

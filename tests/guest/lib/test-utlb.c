@@ -20,7 +20,7 @@
 #include "fake_calls.h"
 #include "fake_card.h"
 #include "fake_memory.h"
-#include "base/sys.h"
+#include "sys/sys.h"
 #include "utlb/utlb.h"
 
 #define FAKE_FD         1000

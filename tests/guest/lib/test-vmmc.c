@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "fake_card.h"
-#include "base/sys.h"
+#include "sys/sys.h"
 
 #define IMPORT          5
 #define READ_ONLY       6

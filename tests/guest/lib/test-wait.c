@@ -13,7 +13,7 @@
 #include <signal.h>
 
 #include "fake_card.h"
-#include "base/sys.h"
+#include "sys/sys.h"
 
 #define MS              1000000ll
 #define RACE_ROUNDS     20000

@@ -13,7 +13,7 @@
 #include "fake_calls.h"
 #include "fake_card.h"
 #include "fake_memory.h"
-#include "base/sys.h"
+#include "remote/remote.h"
 
 #define FD              779
 #define MAP             0x30000000ull

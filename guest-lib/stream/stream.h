@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The stream library's files, and the functions between them.
+ * The stream library's files, from top to bottom, and the functions between them.
  *
- *   stream.c    making and ending streams, and the first words of both sides
- *   events.c    completions, waiting, errors
+ *   stream.c    making and ending streams
+ *   fd.c        streams by file descriptor
  *   transfer.c  bytes in and out
  *   redirect.c  bytes that need not be copied out of the ring
+ *   events.c    completions, waiting
+ *   greeting.c  the first words of both sides, the import of the peer's ring
+ *   state.c     errors, the clock, words to the peer
  *   flow.c      positions
  */
 #ifndef UNETMM_STREAM_INTERNAL_H
@@ -67,16 +70,24 @@ struct unetmm_stream {
     int poll_fd, timer_fd;      /* -1: not asked for */
 };
 
+/* ---- transfer.c -------------------------------------------------------- */
+
+/* Waits until `op` is done, whatever comes; then its memory is ours again. */
+void stream_flush(struct unetmm_stream *s, uint64_t op);
+
+/* unetmm_stream_shutdown() with a time. */
+int stream_finish(struct unetmm_stream *s, int64_t deadline_ns);
+
+/* ---- redirect.c -------------------------------------------------------- */
+
+/*
+ * Receives up to `len` bytes that are on their way without a copy.  How many; 0:
+ * it is not worth it, or cannot be done; -errno as stream_wait().
+ */
+int64_t redirect_receive(struct unetmm_stream *s, void *to, size_t len,
+                         int64_t deadline_ns);
+
 /* ---- events.c ---------------------------------------------------------- */
-
-/* Nothing can be done any more: 0, or -EOWNERDEAD in a forked child. */
-int stream_check(const struct unetmm_stream *s);
-
-/* The stream fails; the first reason stays. */
-void stream_fail(struct unetmm_stream *s, int error);
-
-/* Why the stream has failed, -errno; 0: it has not, or has only ended. */
-int stream_error(const struct unetmm_stream *s);
 
 /* Takes the events that are there.  0, or -errno of ours, not of the stream. */
 int stream_look(struct unetmm_stream *s);
@@ -87,29 +98,19 @@ int stream_look(struct unetmm_stream *s);
  */
 int stream_wait(struct unetmm_stream *s, int64_t deadline_ns);
 
-int64_t stream_now(void);
-/* Now and a timeout; INT64_MAX if it is negative. */
-int64_t stream_deadline(int64_t timeout_ns);
+/* Asks the peer's card for a sign of life, if it is time to. */
+void stream_probe(struct unetmm_stream *s, int64_t now);
 
-/* ---- transfer.c -------------------------------------------------------- */
+/* ---- greeting.c -------------------------------------------------------- */
 
-/*
- * Posts a word, with bytes or without, to the peer's ring.  0 or -errno; -EAGAIN:
- * the queue is full.  `loud`: it has a completion when it is done.
- */
-int stream_write(struct unetmm_stream *s, uint64_t offset, const void *bytes,
-                 uint32_t len, uint32_t word, bool loud);
+/* Flags that a ring is exported with. */
+static inline unsigned redirect_export_flags(const struct unetmm_stream *s)
+{
+    return s->attr.redirect_least ? UNETMM_EXPORT_REDIRECT : 0;
+}
 
-/* Tells the peer how far we are, if that is worth it and can be done now. */
-void stream_credit(struct unetmm_stream *s);
-
-/* Waits until `op` is done, whatever comes; then its memory is ours again. */
-void stream_flush(struct unetmm_stream *s, uint64_t op);
-
-/* unetmm_stream_shutdown() with a time. */
-int stream_finish(struct unetmm_stream *s, int64_t deadline_ns);
-
-/* ---- stream.c ---------------------------------------------------------- */
+/* Sends our greeting.  0 or -errno. */
+int stream_greet(struct unetmm_stream *s);
 
 /* A message of the peer has come: its greeting. */
 void stream_greeting(struct unetmm_stream *s, const struct unetmm_completion *c);
@@ -120,16 +121,29 @@ void stream_import(struct unetmm_stream *s);
 /* How long the thread may sleep before that is to be called; at most PROBE_NS. */
 int64_t stream_nap(const struct unetmm_stream *s, int64_t now);
 
-/* ---- redirect.c -------------------------------------------------------- */
+/* ---- state.c ----------------------------------------------------------- */
 
-/* Flags that a ring is exported with. */
-unsigned redirect_export_flags(const struct unetmm_stream *s);
+/* Nothing can be done any more: 0, or -EOWNERDEAD in a forked child. */
+int stream_check(const struct unetmm_stream *s);
+
+/* The stream fails; the first reason stays. */
+void stream_fail(struct unetmm_stream *s, int error);
+
+/* Why the stream has failed, -errno; 0: it has not, or has only ended. */
+int stream_error(const struct unetmm_stream *s);
+
+int64_t stream_now(void);
+/* Now and a timeout; INT64_MAX if it is negative. */
+int64_t stream_deadline(int64_t timeout_ns);
 
 /*
- * Receives up to `len` bytes that are on their way without a copy.  How many; 0:
- * it is not worth it, or cannot be done; -errno as stream_wait().
+ * Posts a word, with bytes or without, to the peer's ring.  0 or -errno; -EAGAIN:
+ * the queue is full.  `loud`: it has a completion when it is done.
  */
-int64_t redirect_receive(struct unetmm_stream *s, void *to, size_t len,
-                         int64_t deadline_ns);
+int stream_write(struct unetmm_stream *s, uint64_t offset, const void *bytes,
+                 uint32_t len, uint32_t word, bool loud);
+
+/* Tells the peer how far we are, if that is worth it and can be done now. */
+void stream_credit(struct unetmm_stream *s);
 
 #endif /* UNETMM_STREAM_INTERNAL_H */
