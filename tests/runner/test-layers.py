@@ -121,6 +121,39 @@ CASES = (
       ("call", "base/other.c:4"), ("include", "base/other.c:1")]),
 )
 
+MODULES = {
+    "__init__.py": "",
+    "__main__.py": "import sys\nsys.path[0] = '/'\n",
+    "build/passed.py": "KEPT = 1\n",
+    "guest/vm.py": "import os\nfrom unetmm_tools.build import passed\n",
+    "guest/pair.py": "from unetmm_tools.guest import vm\nfrom unetmm_tools.guest.vm import os\n",
+    "bench/paper/__init__.py": "",
+    "bench/paper/pages.py": "from unetmm_tools.build.passed import KEPT\n",
+}
+
+# The same of modules
+MODULE_CASES = (
+    ("modules import downwards", {}, []),
+    ("a module of a higher room is imported",
+     {"build/other.py": "import os\nfrom unetmm_tools.guest import vm as guests\n"},
+     [("import", "build/other.py:2")]),
+    ("a name is imported from a module of a higher room, in a function",
+     {"build/other.py": "def f():\n    from unetmm_tools.guest.vm import run\n"},
+     [("import", "build/other.py:2")]),
+    ("a module of a folder in a higher room is imported",
+     {"guest/other.py": "import unetmm_tools.bench.paper.pages\n"},
+     [("import", "guest/other.py:1")]),
+    ("modules import each other in a circle",
+     {"guest/vm.py": "from unetmm_tools.guest import other\n",
+      "guest/other.py": "from unetmm_tools.guest.pair import Pair\n"},
+     [("circle", "guest/other.py"), ("circle", "guest/pair.py"),
+      ("circle", "guest/vm.py")]),
+    ("a module changes sys.path",
+     {"guest/other.py": "import sys\nsys.path.insert(0, '/')\n"},
+     [("path", "guest/other.py")]),
+    ("a module stands in no room", {"lost.py": ""}, [("stray", "lost.py")]),
+)
+
 
 def layers(base, *options):
     """(exit status, output)"""
@@ -140,16 +173,16 @@ def tree(base, files):
             file.write(text)
 
 
-def wrong(base, expected):
+def wrong(base, expected, *options):
     """The difference from the expected result, or nothing."""
-    status, output = layers(base, "--json")
+    status, output = layers(base, *options, "--json")
     if status != bool(expected):
         return f"exit status {status}: {output}"
     broken = sorted((item["rule"], item["place"])
                     for item in json.loads(output)["broken"])
     if broken != sorted(expected):
         return f"{broken} instead of {sorted(expected)}"
-    status, output = layers(base)
+    status, output = layers(base, *options)
     lines = output.splitlines()
     if status != bool(expected) or \
             lines[-1] != f"{len(expected)} places break a rule":
@@ -177,18 +210,20 @@ def arrows():
 
 def main():
     """TAP."""
-    print(f"1..{len(CASES) + 1}")
+    cases = [(case, CLEAN, ()) for case in CASES] + [
+        (case, MODULES, ("--tree", "scripts")) for case in MODULE_CASES]
+    print(f"1..{len(cases) + 1}")
     bad = False
-    for number, (name, files, expected) in enumerate(CASES, 1):
+    for number, ((name, files, expected), clean, options) in enumerate(cases, 1):
         with tempfile.TemporaryDirectory() as base:
-            tree(base, {**CLEAN, **files})
-            said = wrong(base, expected)
+            tree(base, {**clean, **files})
+            said = wrong(base, expected, *options)
         bad = bad or bool(said)
         print(f"{'not ok' if said else 'ok'} {number} - {name}")
         if said:
             print("# " + said.rstrip().replace("\n", "\n# "))
     said = arrows()
-    print(f"{'not ok' if said else 'ok'} {len(CASES) + 1} - the uses of a room "
+    print(f"{'not ok' if said else 'ok'} {len(cases) + 1} - the uses of a room "
           "of another is counted and listed")
     if said:
         print("# " + said.rstrip().replace("\n", "\n# "))
