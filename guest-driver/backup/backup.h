@@ -7,7 +7,7 @@
 
 #include "ep/ep.h"
 
-extern const struct unetmm_policy unetmm_backup_policy;
+extern const struct unetmm_policy_ops unetmm_backup_policy;
 
 /* A buffer of the backup ring. */
 struct unetmm_backbuf {

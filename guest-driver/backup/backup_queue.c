@@ -612,11 +612,9 @@ static void unetmm_backup_queue_close(struct unetmm_ep *ep)
 	unetmm_backup_queue_free(q);
 }
 
-const struct unetmm_policy unetmm_backup_policy = {
-	.absent = true,
+const struct unetmm_policy_ops unetmm_backup_policy = {
 	.late = true,
 	.bits = true,
-	.raw = true,
 	.open = unetmm_backup_queue_open,
 	.close = unetmm_backup_queue_close,
 };

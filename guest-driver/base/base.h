@@ -115,7 +115,7 @@ struct unetmm_dev {
 	enum unetmm_state state;	/* first; read without a lock */
 	const struct unetmm_upcalls *up;	/* set once, as the next four */
 	const struct unetmm_source *const *sources;	/* by number; NULL: none */
-	const struct unetmm_policy *const *policies;	/* by number; NULL: none */
+	const struct unetmm_policy *policies;	/* by number */
 	u32 nsources;
 	u32 npolicies;
 	struct pci_dev *pdev;

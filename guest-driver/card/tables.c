@@ -15,35 +15,20 @@
 #include "pager/pager.h"
 #include "space/space.h"
 #include "base/base.h"
+#include "unetmm_lists.h"
 
+#define UNETMM_SOURCE_ROW(number, upper, name, meaning) [number] = &unetmm_##name##_source,
 static const struct unetmm_source *const unetmm_sources[] = {
-	[UNETMM_SOURCE_PINNED] = &unetmm_pinned_source,
-	[UNETMM_SOURCE_TLB] = &unetmm_tlb_source,
-	[UNETMM_SOURCE_KTLB] = &unetmm_ktlb_source,
-	[UNETMM_SOURCE_UTLB] = &unetmm_utlb_source,
-	[UNETMM_SOURCE_SHADOW] = &unetmm_shadow_source,
-	[UNETMM_SOURCE_ODP] = &unetmm_odp_source,
+	UNETMM_SOURCES(UNETMM_SOURCE_NONE, UNETMM_SOURCE_ROW)
 };
 
-/* Those of which the driver knows no more than that the card has them. */
-static const struct unetmm_policy unetmm_drop_policy = {
-	.raw = true,
-};
-
-static const struct unetmm_policy unetmm_skip_policy = {
-};
-
-static const struct unetmm_policy unetmm_rnr_policy = {
-	.waits = true,
-	.absent = true,
-};
-
-static const struct unetmm_policy *const unetmm_policies[] = {
-	[UNETMM_POLICY_DROP] = &unetmm_drop_policy,
-	[UNETMM_POLICY_SKIP] = &unetmm_skip_policy,
-	[UNETMM_POLICY_REDIRECT] = &unetmm_redirect_policy,
-	[UNETMM_POLICY_RNR] = &unetmm_rnr_policy,
-	[UNETMM_POLICY_BACKUP] = &unetmm_backup_policy,
+/* A policy that needs memory of the driver has operations, too. */
+#define UNETMM_POLICY_ROW(number, upper, name, fixed, brought, is_raw, datagram, reliable) \
+	[number] = { .waits = !(datagram), .absent = !(fixed), .raw = is_raw },
+static const struct unetmm_policy unetmm_policies[] = {
+	UNETMM_POLICIES(UNETMM_POLICY_ROW)
+	[UNETMM_POLICY_REDIRECT].ops = &unetmm_redirect_policy,
+	[UNETMM_POLICY_BACKUP].ops = &unetmm_backup_policy,
 };
 
 static void unetmm_space_unused(struct unetmm_aspace *space)

@@ -14,7 +14,7 @@
 static int unetmm_ep_check(const struct unetmm_dev *dev,
 			   const struct unetmm_endpoint *a)
 {
-	const struct unetmm_policy *policy;
+	const struct unetmm_policy_ops *ops;
 	u32 max = dev->hw.max_log2;
 
 	if (a->flags & ~(UNETMM_ENDPOINT_RAW | UNETMM_ENDPOINT_NO_INLINE) ||
@@ -32,13 +32,12 @@ static int unetmm_ep_check(const struct unetmm_dev *dev,
 	if (a->policy >= BITS_PER_TYPE(u32) ||
 	    a->pretranslate > dev->hw.pretranslate)
 		return -EINVAL;
-	if (a->policy >= dev->npolicies || !dev->policies[a->policy] ||
-	    !(dev->hw.policies & BIT(a->policy)))
+	if (a->policy >= dev->npolicies || !(dev->hw.policies & BIT(a->policy)))
 		return -EOPNOTSUPP;
-	policy = dev->policies[a->policy];
-	if ((a->backup && !policy->bits) || a->backup > dev->hw.backup_bits)
+	ops = dev->policies[a->policy].ops;
+	if ((a->backup && !(ops && ops->bits)) || a->backup > dev->hw.backup_bits)
 		return -EINVAL;
-	if (a->pretranslate && (a->flags & UNETMM_ENDPOINT_RAW || policy->late))
+	if (a->pretranslate && (a->flags & UNETMM_ENDPOINT_RAW || (ops && ops->late)))
 		return -EINVAL;
 	return unetmm_raw_check(dev, a);
 }
@@ -51,7 +50,7 @@ static int unetmm_ep_check(const struct unetmm_dev *dev,
 static bool unetmm_ep_suits(const struct unetmm_aspace *space,
 			    const struct unetmm_endpoint *a)
 {
-	bool absent = space->dev->policies[a->policy]->absent;
+	bool absent = space->dev->policies[a->policy].absent;
 
 	if (space->ops->lists)
 		return !absent && !(a->flags & UNETMM_ENDPOINT_RAW);
@@ -134,7 +133,7 @@ static int unetmm_ep_create(struct unetmm_file *file,
 	ep->sq_log2 = a->sq_log2;
 	ep->fq_log2 = a->fq_log2;
 	ep->cq_log2 = a->cq_log2;
-	ep->policy = dev->policies[a->policy];
+	ep->policy = &dev->policies[a->policy];
 	ep->flags = (a->flags & UNETMM_ENDPOINT_RAW ? UNETMM_EP_F_RAW : 0) |
 		    (a->flags & UNETMM_ENDPOINT_NO_INLINE ?
 		     UNETMM_EP_F_NO_INLINE : 0);
@@ -151,8 +150,8 @@ static int unetmm_ep_create(struct unetmm_file *file,
 		goto put;
 	if (ep->space->ops->lists)
 		ret = unetmm_kqueues_create(ep);
-	else if (ep->policy->open)
-		ret = ep->policy->open(ep, a);
+	else if (ep->policy->ops)
+		ret = ep->policy->ops->open(ep, a);
 	if (!ret)
 		ret = unetmm_ep_command(ep, a->policy, a->pretranslate);
 	if (ret)
@@ -165,8 +164,8 @@ static int unetmm_ep_create(struct unetmm_file *file,
 unpublish:
 	if (ep->kq)
 		unetmm_kqueues_drop(ep);
-	if (ep->policy->close)
-		ep->policy->close(ep);
+	if (ep->policy->ops)
+		ep->policy->ops->close(ep);
 	unetmm_ep_give(ep);
 put:
 	unetmm_ep_put(ep);
@@ -222,8 +221,8 @@ void unetmm_ep_close(struct unetmm_ep *ep)
 	unetmm_ep_destroy(ep);
 	if (ep->kq)
 		unetmm_kqueues_drop(ep);
-	if (ep->policy->close)
-		ep->policy->close(ep);
+	if (ep->policy->ops)
+		ep->policy->ops->close(ep);
 	unetmm_ep_give(ep);
 	/* From here on the buffers are the process's: threads that gave one up have ended that. */
 	mutex_lock(&space->zero_lock);

@@ -24,17 +24,22 @@ struct unetmm_chan_how {
 	u32 not_ready_us;
 };
 
-/* The differences between the policies of endpoints.  One file fills one. */
-struct unetmm_policy {
-	bool waits;			/* the peer waits, too: reliable channels only */
-	bool absent;			/* absent memory is waited for */
+/* The part of a policy in the driver.  One file fills one. */
+struct unetmm_policy_ops {
 	bool late;			/* buffers are looked at when they are used */
 	bool bits;			/* an endpoint has some in the backup ring */
-	bool raw;			/* raw endpoints may have it */
 	/* For an endpoint that has its number, before the card knows of it. */
 	int (*open)(struct unetmm_ep *ep, const struct unetmm_endpoint *a);
 	/* The card does not know of it any more; also if `open` has failed. */
 	void (*close)(struct unetmm_ep *ep);
+};
+
+/* The differences between the policies of endpoints, by the list of the card. */
+struct unetmm_policy {
+	bool waits;			/* the peer waits, too: reliable channels only */
+	bool absent;			/* absent memory is waited for */
+	bool raw;			/* raw endpoints may have it */
+	const struct unetmm_policy_ops *ops;	/* NULL: the driver adds nothing */
 };
 
 struct unetmm_ep {

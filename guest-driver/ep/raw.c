@@ -31,7 +31,7 @@ int unetmm_raw_check(const struct unetmm_dev *dev,
 {
 	if (!(a->flags & UNETMM_ENDPOINT_RAW))
 		return 0;
-	if (!dev->hw.flows || !dev->policies[a->policy]->raw)
+	if (!dev->hw.flows || !dev->policies[a->policy].raw)
 		return -EOPNOTSUPP;
 	return capable(CAP_NET_RAW) ? 0 : -EPERM;
 }

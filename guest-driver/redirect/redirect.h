@@ -7,7 +7,7 @@
 
 #include "ep/ep.h"
 
-extern const struct unetmm_policy unetmm_redirect_policy;
+extern const struct unetmm_policy_ops unetmm_redirect_policy;
 
 #define UNETMM_MOST_CREDITS	64	/* of one channel */
 

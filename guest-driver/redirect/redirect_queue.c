@@ -381,9 +381,7 @@ static void unetmm_redirect_queue_close(struct unetmm_ep *ep)
 	unetmm_redirect_queue_free(q);
 }
 
-const struct unetmm_policy unetmm_redirect_policy = {
-	.waits = true,
-	.absent = true,
+const struct unetmm_policy_ops unetmm_redirect_policy = {
 	.open = unetmm_redirect_queue_open,
 	.close = unetmm_redirect_queue_close,
 };

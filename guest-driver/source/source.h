@@ -7,14 +7,13 @@
 #define UNETMM_SOURCE_H
 
 #include "memory/memory.h"
+#include "unetmm_lists.h"
 
 /* One file in source/ fills each; card/tables.c has them all. */
-extern const struct unetmm_source unetmm_pinned_source;
-extern const struct unetmm_source unetmm_tlb_source;
-extern const struct unetmm_source unetmm_ktlb_source;
-extern const struct unetmm_source unetmm_utlb_source;
-extern const struct unetmm_source unetmm_shadow_source;
-extern const struct unetmm_source unetmm_odp_source;
+#define UNETMM_SOURCE_NONE(number, upper, name, meaning)
+#define UNETMM_SOURCE_DECLARE(number, upper, name, meaning) \
+	extern const struct unetmm_source unetmm_##name##_source;
+UNETMM_SOURCES(UNETMM_SOURCE_NONE, UNETMM_SOURCE_DECLARE)
 
 /*
  * Source ktlb: entries of the page lists, in the table that the card reads.  An

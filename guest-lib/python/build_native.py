@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Writes the C source of the module _unetmm, by cffi in API mode.
 
-usage: build_native.py CDEF OUTPUT [MORE-C]
+usage: build_native.py UAPI CDEF OUTPUT [MORE-C]
 
-CDEF has the declarations; MORE-C is a file of further ones, for tests.
+UAPI is the header linux/unetmm.h, all numbers of which are declared; CDEF has the other
+declarations; MORE-C is a file of further ones, for tests.
 """
+import re
 import sys
 
 import cffi
@@ -13,9 +15,11 @@ import cffi
 
 def main():
     """The source depends on the declarations alone, not on the machine."""
-    cdef, output, *more = sys.argv[1:]
+    uapi, cdef, output, *more = sys.argv[1:]
     builder = cffi.FFI()
-    text = ""
+    with open(uapi, encoding="utf-8") as file:
+        names = re.findall(r"^#define (UNETMM_(?!IOC_)\w+)[ \t]+\(?\d", file.read(), re.M)
+    text = "".join(f"#define {name} ...\n" for name in names)
     for path in [cdef, *more]:
         with open(path, encoding="utf-8") as file:
             text += file.read()

@@ -6,6 +6,7 @@
 #include "common.h"
 #include "peers.h"
 #include "row.h"
+#include "unetmm_lists.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -52,24 +53,10 @@ static const struct name caps[] = {
     { 0, NULL }
 };
 
-static const struct name sources[] = {
-    { 1u << UNETMM_SOURCE_TLB, "tlb" },
-    { 1u << UNETMM_SOURCE_KTLB, "ktlb" },
-    { 1u << UNETMM_SOURCE_UTLB, "utlb" },
-    { 1u << UNETMM_SOURCE_SHADOW, "shadow" },
-    { 1u << UNETMM_SOURCE_ODP, "odp" },
-    { 1u << UNETMM_SOURCE_PINNED, "pinned" },
-    { 0, NULL }
-};
-
-static const struct name policies[] = {
-    { 1u << UNETMM_POLICY_SKIP, "skip" },
-    { 1u << UNETMM_POLICY_DROP, "drop" },
-    { 1u << UNETMM_POLICY_REDIRECT, "redirect" },
-    { 1u << UNETMM_POLICY_RNR, "rnr" },
-    { 1u << UNETMM_POLICY_BACKUP, "backup" },
-    { 0, NULL }
-};
+#define NAME(number, upper, name, ...) { 1u << (number), #name },
+#define NONE(number, upper, name, ...)
+static const struct name sources[] = { UNETMM_SOURCES(NONE, NAME) { 0, NULL } };
+static const struct name policies[] = { UNETMM_POLICIES(NAME) { 0, NULL } };
 
 /* ---- The command line -------------------------------------------------- */
 

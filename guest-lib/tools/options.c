@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* See options.h. */
 #include "common.h"
+#include "unetmm_lists.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -154,19 +155,11 @@ struct name {
     unsigned value;
 };
 
-static const struct name sources[] = {
-    { "tlb", UNETMM_SOURCE_TLB }, { "ktlb", UNETMM_SOURCE_KTLB },
-    { "pinned", UNETMM_SOURCE_PINNED }, { "utlb", UNETMM_SOURCE_UTLB },
-    { "shadow", UNETMM_SOURCE_SHADOW }, { "odp", UNETMM_SOURCE_ODP },
-    { NULL, 0 }
-};
-
-static const struct name policies[] = {
-    { "skip", UNETMM_POLICY_SKIP }, { "drop", UNETMM_POLICY_DROP },
-    { "redirect", UNETMM_POLICY_REDIRECT }, { "rnr", UNETMM_POLICY_RNR },
-    { "backup", UNETMM_POLICY_BACKUP },
-    { NULL, 0 }
-};
+#define SOURCE(number, upper, name, ...) { #name, number },
+#define NO_SOURCE(number, upper, name, ...)
+#define POLICY(number, upper, name, ...) { #name, number },
+static const struct name sources[] = { UNETMM_SOURCES(NO_SOURCE, SOURCE) { NULL, 0 } };
+static const struct name policies[] = { UNETMM_POLICIES(POLICY) { NULL, 0 } };
 
 /* "tlb, pinned or odp", of those that are allowed */
 static void list_names(const struct name *names, unsigned allowed,

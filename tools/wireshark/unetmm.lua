@@ -11,11 +11,12 @@
 -- tests/tools/run compares the two tables below with the header file.
 
 -- Constants of unetmm_user.h, unetmm_hw.h and unetmm_wire.h, by the names that they have there.
+-- gen-spec-tables: lua-numbers
 local C = {
-    ETHERTYPE = 0x88B5,
+    ETHERTYPE = 0x88b5,
+    MAX_MESSAGE = 0x400000,
     WIRE_VERSION = 1,
     MAX_PAYLOAD = 65536,
-    MAX_MESSAGE = 0x00400000,
     WIRE_DATAGRAM = 1,
     WIRE_CONTROL = 2,
     WIRE_SEND = 3,
@@ -30,10 +31,10 @@ local C = {
     WIRE_F_ASK = 0x00000004,
     WIRE_F_NOTIFY = 0x00000008,
     WIRE_F_COUNT = 0x00000010,
-    WIRE_F_ACK = 0x00000080,
-    WIRE_F_IMM = 0x00000100,
     WIRE_F_CREDIT = 0x00000020,
     WIRE_F_KEYED = 0x00000040,
+    WIRE_F_ACK = 0x00000080,
+    WIRE_F_IMM = 0x00000100,
     WIRE_F_ALL = 0x000001ff,
     CTL_PROBE = 1,
     CTL_PROBE_ACK = 2,
@@ -52,6 +53,7 @@ local C = {
     CTL_ST_NO_EXPORT = 4,
     CTL_ST_RIGHTS = 5,
 }
+-- gen-spec-tables: end
 
 -- Fields of struct unetmm_frame and struct unetmm_control: offset and bytes.
 local FRAME = {
@@ -82,35 +84,48 @@ if os.getenv("UNETMM_LUA_TABLES") then
     end
 end
 
-local OPCODES = { [C.WIRE_DATAGRAM] = "datagram", [C.WIRE_CONTROL] = "control",
-                  [C.WIRE_SEND] = "reliable packet",
-                  [C.WIRE_ACK] = "acknowledgement",
-                  [C.WIRE_WRITE] = "write", [C.WIRE_READ] = "read request",
-                  [C.WIRE_ATOMIC] = "atomic request",
-                  [C.WIRE_ANSWER] = "answer", [C.WIRE_VOID] = "void" }
+-- gen-spec-tables: lua-opcodes
+local OPCODES = {
+    [C.WIRE_DATAGRAM] = "datagram",
+    [C.WIRE_CONTROL] = "control",
+    [C.WIRE_SEND] = "reliable packet",
+    [C.WIRE_ACK] = "acknowledgement",
+    [C.WIRE_WRITE] = "write",
+    [C.WIRE_READ] = "read request",
+    [C.WIRE_ATOMIC] = "atomic request",
+    [C.WIRE_ANSWER] = "answer",
+    [C.WIRE_VOID] = "void",
+}
 -- Members that must be zero, by opcode.
-local ZERO = { [C.WIRE_SEND] = {},
-               [C.WIRE_ACK] = { "len" },
-               [C.WIRE_WRITE] = {}, [C.WIRE_READ] = { "len" },
-               [C.WIRE_ATOMIC] = {},
-               [C.WIRE_ANSWER] = { "offset", "remote", "imm" },
-               [C.WIRE_VOID] = { "offset", "remote", "imm", "len" } }
-local ZERO_ELSE = { "psn", "offset", "remote", "handle", "imm" }
+local ZERO = {
+    [C.WIRE_SEND] = { },
+    [C.WIRE_ACK] = { "len", },
+    [C.WIRE_WRITE] = { },
+    [C.WIRE_READ] = { "len", },
+    [C.WIRE_ATOMIC] = { },
+    [C.WIRE_ANSWER] = { "offset", "remote", "imm", },
+    [C.WIRE_VOID] = { "offset", "remote", "imm", "len", },
+}
 -- The flags that there may be, beside the checksum.
-local ASK = C.WIRE_F_ASK
-local FLAGS = { [C.WIRE_SEND] = C.WIRE_F_LAST + ASK + C.WIRE_F_IMM +
-                                C.WIRE_F_ACK,
-                [C.WIRE_ACK] = ASK + C.WIRE_F_CREDIT,
-                [C.WIRE_WRITE] = C.WIRE_F_LAST + ASK + C.WIRE_F_NOTIFY +
-                                 C.WIRE_F_COUNT + C.WIRE_F_IMM +
-                                 C.WIRE_F_KEYED + C.WIRE_F_ACK,
-                [C.WIRE_READ] = ASK + C.WIRE_F_KEYED,
-                [C.WIRE_ATOMIC] = ASK + C.WIRE_F_KEYED,
-                [C.WIRE_ANSWER] = C.WIRE_F_ACK,
-                [C.WIRE_VOID] = ASK + C.WIRE_F_ACK }
+local FLAGS = {
+    [C.WIRE_SEND] = 0 + C.WIRE_F_LAST + C.WIRE_F_ASK + C.WIRE_F_IMM + C.WIRE_F_ACK,
+    [C.WIRE_ACK] = 0 + C.WIRE_F_ASK + C.WIRE_F_CREDIT,
+    [C.WIRE_WRITE] = 0 + C.WIRE_F_LAST + C.WIRE_F_ASK + C.WIRE_F_NOTIFY + C.WIRE_F_COUNT +
+        C.WIRE_F_IMM + C.WIRE_F_KEYED + C.WIRE_F_ACK,
+    [C.WIRE_READ] = 0 + C.WIRE_F_ASK + C.WIRE_F_KEYED,
+    [C.WIRE_ATOMIC] = 0 + C.WIRE_F_ASK + C.WIRE_F_KEYED,
+    [C.WIRE_ANSWER] = 0 + C.WIRE_F_ACK,
+    [C.WIRE_VOID] = 0 + C.WIRE_F_ASK + C.WIRE_F_ACK,
+}
 -- Of these `handle` belongs to a flag.
-local HANDLE = { [C.WIRE_ACK] = C.WIRE_F_CREDIT, [C.WIRE_SEND] = C.WIRE_F_ACK,
-                 [C.WIRE_ANSWER] = C.WIRE_F_ACK, [C.WIRE_VOID] = C.WIRE_F_ACK }
+local HANDLE = {
+    [C.WIRE_SEND] = C.WIRE_F_ACK,
+    [C.WIRE_ANSWER] = C.WIRE_F_ACK,
+    [C.WIRE_VOID] = C.WIRE_F_ACK,
+}
+-- gen-spec-tables: end
+local ZERO_ELSE = { "psn", "offset", "remote", "handle", "imm" }
+HANDLE[C.WIRE_ACK] = C.WIRE_F_CREDIT
 local TYPES = {
     [C.CTL_PROBE] = "PROBE", [C.CTL_PROBE_ACK] = "PROBE_ACK",
     [C.CTL_CONNECT] = "CONNECT", [C.CTL_CONNECT_ACK] = "CONNECT_ACK",

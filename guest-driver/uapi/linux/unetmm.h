@@ -41,21 +41,26 @@
  */
 
 /* Where translations come from (SPACE) */
+/* gen-spec-tables: mirror SOURCE less DIRECT */
 #define UNETMM_SOURCE_PINNED	1
 #define UNETMM_SOURCE_TLB	2
 #define UNETMM_SOURCE_KTLB	3
 #define UNETMM_SOURCE_UTLB	4
 #define UNETMM_SOURCE_SHADOW	5
 #define UNETMM_SOURCE_ODP	6
+/* gen-spec-tables: end */
 
 /* A receive whose page is absent (ENDPOINT) */
+/* gen-spec-tables: mirror POLICY */
 #define UNETMM_POLICY_DROP	0
 #define UNETMM_POLICY_SKIP	1
 #define UNETMM_POLICY_REDIRECT	2
 #define UNETMM_POLICY_RNR	3
 #define UNETMM_POLICY_BACKUP	4
+/* gen-spec-tables: end */
 
 /* INFO: version and caps */
+/* gen-spec-tables: mirror VERSION CAP */
 #define UNETMM_VERSION_MAJOR	0xffff0000u
 #define UNETMM_VERSION_MINOR	0x0000ffffu
 #define UNETMM_VERSION_VALUE	0x00020000u
@@ -73,20 +78,26 @@
 #define UNETMM_CAP_IMMEDIATE	0x00000800u
 #define UNETMM_CAP_ACK_ALONG	0x00001000u
 #define UNETMM_CAP_ACK_WRITE	0x00002000u
+/* gen-spec-tables: end */
 
 /* EXPORT, IMPORT */
+/* gen-spec-tables: mirror RIGHT */
 #define UNETMM_RIGHT_WRITE	0x01
 #define UNETMM_RIGHT_READ	0x02
 #define UNETMM_RIGHT_ATOMIC	0x04
 #define UNETMM_RIGHT_ALL	0x07
+/* gen-spec-tables: end */
 
 /* REDIRECT, REDIRECT_GO */
+/* gen-spec-tables: mirror REDIRECT less LANDED */
 #define UNETMM_REDIRECT_BEGIN	1
 #define UNETMM_REDIRECT_GO	2
 #define UNETMM_REDIRECT_BACK	3
 #define UNETMM_REDIRECT_END	4
+/* gen-spec-tables: end */
 
 /* FLOW; which frames are whose: unetmm_hw.h */
+/* gen-spec-tables: mirror FLOW less F_ALL */
 #define UNETMM_FLOW_MAC		1
 #define UNETMM_FLOW_ETHERTYPE	2
 #define UNETMM_FLOW_UDP		3
@@ -95,6 +106,7 @@
 #define UNETMM_FLOW_ANY		6
 #define UNETMM_FLOW_F_BROADCAST	0x01
 #define UNETMM_FLOW_F_SOURCE	0x02
+/* gen-spec-tables: end */
 
 /* Limits */
 #define UNETMM_PAGE_BYTES	4096
@@ -119,18 +131,21 @@
 /* Send queue */
 #define UNETMM_SQE_SEGS		2
 #define UNETMM_SQE_INLINE	32
+/* gen-spec-tables: mirror SQE_F less ALL */
 #define UNETMM_SQE_F_INLINE	0x01
 #define UNETMM_SQE_F_QUIET	0x02
 #define UNETMM_SQE_F_NOTIFY	0x04
 #define UNETMM_SQE_F_COUNT	0x08
 #define UNETMM_SQE_F_KEYED	0x10
 #define UNETMM_SQE_F_IMM	0x20
+/* gen-spec-tables: end */
 #define UNETMM_SLOT_BYTES	64
 #define UNETMM_SLOT_SEGS	4
 #define UNETMM_MAX_SEGS		16
 #define UNETMM_MAX_INLINE	224
 #define UNETMM_MAX_BUF_PAGES	1024	/* of a free buffer */
 #define UNETMM_MAX_SLOTS	5
+/* gen-spec-tables: mirror OP TX less CONTROL */
 #define UNETMM_OP_SEND		1
 #define UNETMM_OP_WRITE		3
 #define UNETMM_OP_READ		4
@@ -142,12 +157,16 @@
 #define UNETMM_TX_CSUM		0x00010000u
 #define UNETMM_TX_SEGMENT	0x00020000u
 #define UNETMM_TX_ALL		0x0003ffffu
+/* gen-spec-tables: end */
 
 /* Free queue */
+/* gen-spec-tables: mirror FQE_F less ALL */
 #define UNETMM_FQE_F_ZERO	0x00000001u
 #define UNETMM_FQE_F_CHAIN	0x00000002u
+/* gen-spec-tables: end */
 
 /* Completion queue */
+/* gen-spec-tables: mirror CQE less CONTROL */
 #define UNETMM_CQE_INLINE	40
 #define UNETMM_CQE_SENT		1
 #define UNETMM_CQE_RECEIVED	2
@@ -160,8 +179,10 @@
 #define UNETMM_CQE_F_INLINE	0x00000002u
 #define UNETMM_CQE_F_CSUM_OK	0x00000004u
 #define UNETMM_CQE_F_IMM	0x00000008u
+/* gen-spec-tables: end */
 
 /* Status of a completion */
+/* gen-spec-tables: mirror ST */
 #define UNETMM_ST_OK		0
 #define UNETMM_ST_PROTECTION	1
 #define UNETMM_ST_BAD_DESC	2
@@ -190,12 +211,15 @@
 #define UNETMM_ST_BAD_KEYS	25
 #define UNETMM_ST_PEER_LACKS	26
 #define UNETMM_NUM_ST		27
+/* gen-spec-tables: end */
 
 /* A load from a WINDOW_FROM gives */
+/* gen-spec-tables: mirror START */
 #define UNETMM_START_SPLIT	1
 #define UNETMM_START_BUSY	2
 #define UNETMM_START_REFUSED	3
 #define UNETMM_START_DONE	4
+/* gen-spec-tables: end */
 
 /**
  * struct unetmm_info - the card's properties and limits

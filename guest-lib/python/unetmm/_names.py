@@ -8,24 +8,21 @@ import time
 from _unetmm import ffi, lib
 
 
-class Source(enum.IntEnum):
-    """Where the card gets its translations from: unetmm_open(3)."""
-    PINNED = lib.UNETMM_SOURCE_PINNED
-    TLB = lib.UNETMM_SOURCE_TLB
-    KTLB = lib.UNETMM_SOURCE_KTLB
-    UTLB = lib.UNETMM_SOURCE_UTLB
-    SHADOW = lib.UNETMM_SOURCE_SHADOW
-    ODP = lib.UNETMM_SOURCE_ODP
-    OBSERVE = lib.UNETMM_OBSERVE
+def _numbers(name, prefix, doc, **more):
+    """The numbers of linux/unetmm.h with a prefix, and `more`, as an enumeration."""
+    found = {word.removeprefix(prefix): getattr(lib, word) for word in dir(lib)
+             if word.startswith(prefix)} | more
+    made = enum.IntEnum(name, sorted(found.items(), key=lambda item: item[1]),
+                        module="unetmm")
+    made.__doc__ = doc
+    return made
 
 
-class Policy(enum.IntEnum):
-    """The action for a receive buffer with an absent page: unetmm_ep_create(3)."""
-    DROP = lib.UNETMM_POLICY_DROP
-    SKIP = lib.UNETMM_POLICY_SKIP
-    REDIRECT = lib.UNETMM_POLICY_REDIRECT
-    RNR = lib.UNETMM_POLICY_RNR
-    BACKUP = lib.UNETMM_POLICY_BACKUP
+Source = _numbers("Source", "UNETMM_SOURCE_",
+                  "Where the card gets its translations from: unetmm_open(3).",
+                  OBSERVE=lib.UNETMM_OBSERVE)
+Policy = _numbers("Policy", "UNETMM_POLICY_",
+                  "The action for a receive buffer with an absent page: unetmm_ep_create(3).")
 
 
 class Type(enum.IntEnum):

@@ -3,6 +3,7 @@
  * Words for people: one sentence for the error, and one for the remedy.
  */
 #include "base.h"
+#include "unetmm_lists.h"
 
 #include <netinet/ether.h>
 
@@ -344,86 +345,16 @@ const char *unetmm_strerror(int error, enum unetmm_call call)
 
 const char *unetmm_status_str(unsigned status)
 {
-    static const char *const sentences[UNETMM_NUM_ST] = {
-        [UNETMM_ST_OK] = "done",
-        [UNETMM_ST_PROTECTION] =
-            "the memory cannot be used for this: it is not mapped, not "
-            "writable or not registered",
-        [UNETMM_ST_BAD_DESC] = "the descriptor is malformed",
-        [UNETMM_ST_BAD_CHANNEL] =
-            "the channel is closed, here or by the peer",
-        [UNETMM_ST_TOO_LONG] = "the message is longer than the channel's MTU",
-        [UNETMM_ST_SKIPPED] = "the buffer was not resident in time",
-        [UNETMM_ST_TOO_LARGE] =
-            "the buffer has more pages than the card's TLB can hold",
-        [UNETMM_ST_LIMIT] =
-            "the limit of pinned pages is reached: raise ulimit -l or use "
-            "less memory",
-        [UNETMM_ST_UNSUPPORTED] = "Linux does not pin this kind of memory",
-        [UNETMM_ST_LINK_DOWN] = "the card has no link",
-        [UNETMM_ST_BAD_INDEX] = "a ring index is out of range",
-        [UNETMM_ST_DMA] = "the bus refused an access of the card",
-        [UNETMM_ST_REFUSED] = "the network refused the frame",
-        [UNETMM_ST_TIMEOUT] = "the peer does not answer",
-        [UNETMM_ST_NOT_READY] =
-            "the peer was not ready for too long: it had no buffer, or the "
-            "page was absent",
-        [UNETMM_ST_PEER_BUFFER] =
-            "the message is longer than the peer's buffer",
-        [UNETMM_ST_PEER_FAILED] = "the channel has failed at the peer",
-        [UNETMM_ST_FLUSHED] = "the channel had failed before",
-        [UNETMM_ST_BAD_IMPORT] =
-            "the endpoint has no such import, or the import lacks this range "
-            "or right",
-        [UNETMM_ST_REVOKED] = "the peer has ended this export",
-        [UNETMM_ST_REMOTE_RANGE] =
-            "access beyond the end of the peer's export, or not aligned",
-        [UNETMM_ST_REMOTE_RIGHT] =
-            "remote access denied: the peer's export lacks the right",
-        [UNETMM_ST_REMOTE_MEMORY] = "the peer's memory cannot be used",
-        [UNETMM_ST_OVERRUN] =
-            "stores into windows came faster than the card could send them",
-        [UNETMM_ST_REMOTE_COUNTER] =
-            "the peer's export has no such event counter",
-        [UNETMM_ST_BAD_KEYS] = "the peer used wrong keys too often",
-        [UNETMM_ST_PEER_LACKS] = "the peer's card does not know this operation",
-    };
+#define SENTENCE(number, name, error, meaning, sentence) [number] = sentence,
+    static const char *const sentences[UNETMM_NUM_ST] = { UNETMM_STATUSES(SENTENCE) };
 
     return status < UNETMM_NUM_ST ? sentences[status] : "unknown status";
 }
 
 int unetmm_status_errno(unsigned status)
 {
-    static const int errors[UNETMM_NUM_ST] = {
-        [UNETMM_ST_OK] = 0,
-        [UNETMM_ST_PROTECTION] = EFAULT,
-        [UNETMM_ST_BAD_DESC] = EINVAL,
-        [UNETMM_ST_BAD_CHANNEL] = ENOTCONN,
-        [UNETMM_ST_TOO_LONG] = EMSGSIZE,
-        [UNETMM_ST_SKIPPED] = ENOBUFS,
-        [UNETMM_ST_TOO_LARGE] = EMSGSIZE,
-        [UNETMM_ST_LIMIT] = EDQUOT,
-        [UNETMM_ST_UNSUPPORTED] = EOPNOTSUPP,
-        [UNETMM_ST_LINK_DOWN] = ENETDOWN,
-        [UNETMM_ST_BAD_INDEX] = EIO,
-        [UNETMM_ST_DMA] = EIO,
-        [UNETMM_ST_REFUSED] = ECOMM,
-        /* Not ETIMEDOUT: that is the end of the call's own timeout. */
-        [UNETMM_ST_TIMEOUT] = EHOSTUNREACH,
-        [UNETMM_ST_NOT_READY] = ENOBUFS,
-        [UNETMM_ST_PEER_BUFFER] = EMSGSIZE,
-        [UNETMM_ST_PEER_FAILED] = ECONNRESET,
-        [UNETMM_ST_FLUSHED] = ECANCELED,
-        [UNETMM_ST_BAD_IMPORT] = ENOENT,
-        [UNETMM_ST_REVOKED] = ESTALE,
-        [UNETMM_ST_REMOTE_RANGE] = ERANGE,
-        [UNETMM_ST_REMOTE_RIGHT] = EACCES,
-        [UNETMM_ST_REMOTE_MEMORY] = EREMOTEIO,
-        [UNETMM_ST_OVERRUN] = EOVERFLOW,
-        [UNETMM_ST_REMOTE_COUNTER] = ENXIO,
-        [UNETMM_ST_BAD_KEYS] = EKEYREJECTED,
-        [UNETMM_ST_PEER_LACKS] = EOPNOTSUPP,
-    };
+#define ERRNO(number, name, error, meaning, sentence) [number] = error,
+    static const int errors[UNETMM_NUM_ST] = { UNETMM_STATUSES(ERRNO) };
 
     return status < UNETMM_NUM_ST ? -errors[status] : -EIO;
 }

@@ -3,7 +3,7 @@
 #
 # The kernel module, built out of tree for each guest kernel.
 
-DRIVER_SOURCES=(guest-driver hw/net/unetmm/abi/unetmm_{hw,user,wire}.h)
+DRIVER_SOURCES=(guest-driver hw/net/unetmm/abi/unetmm_{hw,lists,user,wire}.h)
 
 # driver_dir KERNEL: prints the directory that has (or will have) unetmm.ko.
 driver_dir() {

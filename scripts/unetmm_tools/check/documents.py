@@ -16,8 +16,8 @@ function defined there.  FUNCTION(), UNETMM_MACRO, FI_UNETMM_PARAMETER, a file, 
 the options of a command have to be in the sources.  No document has the number
 of a line, which the next change makes false.  Besides: the card's
 assertions are those that docs/security.rst lists, tests/guest/abi.c knows each
-member of the driver's structures that is to be zero, tests/guest/ioctls.c makes each call, the card's table of
-policies is that of the specification, the figures of docs/lockstep.rst are the pinned
+member of the driver's structures that is to be zero, tests/guest/ioctls.c makes each call, the card's sources
+are those of the specification, the figures of docs/lockstep.rst are the pinned
 ones, and README.md is short enough to be read.
 """
 
@@ -36,7 +36,7 @@ PLACES = ("hw/net/unetmm", "guest-driver")
 UAPI = "guest-driver/uapi/linux/unetmm.h"
 ABI = "tests/guest/abi.c"
 IOCTLS = "tests/guest/ioctls.c"
-TABLES = "hw/net/unetmm/card/tables.c"
+LISTS = "hw/net/unetmm/abi/unetmm_lists.h"
 SPEC = "docs/specs/unetmm.rst"
 README_LINES = 150
 LOCKSTEP = "docs/lockstep.rst"
@@ -54,7 +54,6 @@ ELSEWHERE = {"/etc/hpccinf.txt", "fuzz/coverage.json", "fuzz/runs.json", "tools/
 SOURCE = re.compile(r"\.(c|h|py|sh|lua|in|cdef|map|fragment|pml|patch)$|/run$|"
                     r"(^|/)(meson\.build|meson_options\.txt|Kbuild|Kconfig|Makefile|"
                     r"init|trace-events|rules)$|^scripts/[\w-]+$|^\.ci/")
-WITH = ("FIXED", "BROUGHT", "RAW", "DATAGRAM", "RELIABLE")
 
 LITERAL = re.compile(r"``?([^`]+)``?")
 DEFINITION = re.compile(r"^[A-Za-z][^;{}()=]*?[\s*](\w+)\([^;{}]*\)\n\{",
@@ -311,48 +310,19 @@ def check_abi():
             yield f"{IOCTLS}: does not make the call {name}"
 
 
-def policies_of_card():
-    """Where the card allows each policy: {name: [bool, ...]}, as in WITH."""
-    found = {}
-    for name, flags in re.findall(r"\bP\(\w+, (\w+), ([\w |]+)\)",
-                                  read(TABLES)):
-        words = flags.split(" | ")
-        found[name] = [word in words for word in WITH]
-        if set(words) - set(WITH):
-            found[name] = None
-    return found
-
-
-def policies_of_spec():
-    """The same, in the specification."""
-    found = {}
-    table = re.search(r"^policy +fixed sources +brought sources +raw +"
-                      r"datagram +reliable\n=[= ]+\n(.*?)\n=", read(SPEC),
-                      re.MULTILINE | re.DOTALL)
-    for line in table[1].split("\n") if table else ():
-        name, *cells = line.split()
-        found[name.strip("`")] = [cell == "yes" for cell in cells]
-    return found
-
-
 def sources_of_card():
     """The fixed sources, those that the driver brings pages for."""
     found = (set(), set())
-    for name in re.findall(r"\bS\(\w+, (\w+)\)", read(TABLES)):
+    text = read(LISTS)
+    text = text[text.index("define UNETMM_SOURCES"):text.index("define UNETMM_POLICIES")]
+    for name in re.findall(r"\b[CS]\(\d+, \w+, (\w+),", text):
         text = read(f"hw/net/unetmm/source/{name}.c")
         found[has(r"\.driver_brings = true", text)].add(name)
     return found
 
 
-def check_policies():
-    """Are the tables the same?"""
-    card, spec = policies_of_card(), policies_of_spec()
-    if len(card) < 5 or None in card.values():
-        yield f"{TABLES}: the table of policies is not understood"
-    for name in sorted(card | spec):
-        if card.get(name) != spec.get(name):
-            yield (f"{SPEC}: policy {name} is not allowed with the same as in "
-                   f"{TABLES}")
+def check_sources():
+    """Are the lists of sources the same?"""
     for kind, names in zip(("Fixed", "Brought"), sources_of_card()):
         listed = re.search(rf"^{kind} sources: ([^.]*)\.", read(SPEC),
                            re.MULTILINE)
@@ -388,7 +358,7 @@ def main():
     wrong = [*(line for page in pages()
                for check in (check_names, check_words, check_options)
                for line in check(page)),
-             *check_assertions(), *check_abi(), *check_policies(),
+             *check_assertions(), *check_abi(), *check_sources(),
              *check_figures(), *check_readme()]
     for line in wrong:
         print(line)

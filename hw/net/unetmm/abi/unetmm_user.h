@@ -83,6 +83,7 @@ typedef uint8_t unetmm_u8;
 
 /* ---- Sources and policies ----------------------------------------------- */
 
+/* gen-spec-tables: numbers SOURCE */
 #define UNETMM_SOURCE_DIRECT    0       /* space 0: address = DMA address */
 #define UNETMM_SOURCE_PINNED    1       /* table in host memory; miss = error */
 #define UNETMM_SOURCE_TLB       2       /* card TLB; miss goes to the driver */
@@ -90,12 +91,15 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_SOURCE_UTLB      4       /* table of pinned pages */
 #define UNETMM_SOURCE_SHADOW    5       /* table of resident pages */
 #define UNETMM_SOURCE_ODP       6       /* table filled by faults */
+/* gen-spec-tables: end */
 
+/* gen-spec-tables: numbers POLICY */
 #define UNETMM_POLICY_DROP      0
 #define UNETMM_POLICY_SKIP      1
-#define UNETMM_POLICY_REDIRECT  2       /* reliable channels only */
-#define UNETMM_POLICY_RNR       3       /* reliable channels only */
-#define UNETMM_POLICY_BACKUP    4       /* raw endpoints and datagrams */
+#define UNETMM_POLICY_REDIRECT  2
+#define UNETMM_POLICY_RNR       3
+#define UNETMM_POLICY_BACKUP    4
+/* gen-spec-tables: end */
 
 /* ---- Endpoint memory (written by the process that owns it) -------------- */
 
@@ -182,24 +186,26 @@ struct unetmm_sqe {
     };
 };
 
+/*
+ * WRITE, READ, FETCH_ADD, CMP_SWAP are one-sided, on reliable channels: on the
+ * memory behind an import.  An atomic has its operands inline (FETCH_ADD: the
+ * addend; CMP_SWAP: the expected value, then the new one; 8 bytes each) and an
+ * offset that makes the address a multiple of 8; the completion has the old
+ * value inline.
+ *
+ * Raw endpoints have FRAME, and no other: a whole Ethernet frame without its
+ * checksum, `imm` selects offloads (UNETMM_TX_*).
+ */
+/* gen-spec-tables: numbers OP */
 #define UNETMM_OP_SEND          1       /* datagram or message on a channel */
 #define UNETMM_OP_CONTROL       2       /* endpoint 0 only */
-/*
- * One-sided, on reliable channels: on the memory behind an import.  An atomic
- * has its operands inline (FETCH_ADD: the addend; CMP_SWAP: the expected
- * value, then the new one; 8 bytes each) and an offset that makes the address
- * a multiple of 8; the completion has the old value inline.
- */
 #define UNETMM_OP_WRITE         3       /* from the segments, or inline */
 #define UNETMM_OP_READ          4       /* into the segments */
 #define UNETMM_OP_FETCH_ADD     5
 #define UNETMM_OP_CMP_SWAP      6
 #define UNETMM_OP_FENCE         7       /* completes behind all before it */
-/*
- * Of raw endpoints, which have no other: a whole Ethernet frame without its
- * checksum, `imm` selects offloads (UNETMM_TX_*).
- */
 #define UNETMM_OP_FRAME         8
+/* gen-spec-tables: end */
 
 #define UNETMM_TX_MSS           0x0000ffffu /* SEGMENT: payload bytes of one */
 #define UNETMM_TX_CSUM          0x00010000u /* TCP's or UDP's is to be made */
@@ -290,6 +296,7 @@ struct unetmm_cqe {
 #define UNETMM_CQE_F_CSUM_OK    0x00000004u /* frame: TCP's or UDP's is right */
 #define UNETMM_CQE_F_IMM        0x00000008u /* the sender's imm is in imm */
 
+/* gen-spec-tables: numbers ST */
 #define UNETMM_ST_OK            0
 #define UNETMM_ST_PROTECTION    1       /* no right to use the address so */
 #define UNETMM_ST_BAD_DESC      2       /* malformed descriptor */
@@ -318,6 +325,7 @@ struct unetmm_cqe {
 #define UNETMM_ST_BAD_KEYS      25      /* reliable: too many wrong keys */
 #define UNETMM_ST_PEER_LACKS    26      /* reliable: its card is too old */
 #define UNETMM_NUM_ST           27
+/* gen-spec-tables: end */
 
 /* ---- Channels and memory of peers --------------------------------------- */
 

@@ -43,8 +43,17 @@ struct unetmm_frame {
 static_assert(sizeof(struct unetmm_frame) == 64, "frame header");
 static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
 
+/* gen-spec-tables: numbers WIRE */
 #define UNETMM_WIRE_DATAGRAM    1
 #define UNETMM_WIRE_CONTROL     2       /* endpoint 0 to endpoint 0 */
+#define UNETMM_WIRE_SEND        3
+#define UNETMM_WIRE_ACK         4
+#define UNETMM_WIRE_WRITE       5       /* imm: see below */
+#define UNETMM_WIRE_READ        6       /* imm: UNETMM_READ_* */
+#define UNETMM_WIRE_ATOMIC      7       /* imm: UNETMM_ATOMIC_*; operands */
+#define UNETMM_WIRE_ANSWER      8       /* psn: of the request; its data */
+#define UNETMM_WIRE_VOID        9
+/* gen-spec-tables: end */
 
 /*
  * Reliable channels.  SEND is one packet of a message: psn is its number,
@@ -55,8 +64,6 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
  * F_CREDIT the peer may send packets up to, not with, number `handle` for the
  * first time, which never goes back; with F_ASK it is to answer with an ACK.
  */
-#define UNETMM_WIRE_SEND        3
-#define UNETMM_WIRE_ACK         4
 
 /*
  * One-sided operations, packets of the same numbering.  `handle` is the number
@@ -70,11 +77,6 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
  * is not taken again with that number; VOID is.  (A request may be REJECTED
  * later too, when it is to be answered again.)
  */
-#define UNETMM_WIRE_WRITE       5       /* imm: see below */
-#define UNETMM_WIRE_READ        6       /* imm: UNETMM_READ_* */
-#define UNETMM_WIRE_ATOMIC      7       /* imm: UNETMM_ATOMIC_*; operands */
-#define UNETMM_WIRE_ANSWER      8       /* psn: of the request; its data */
-#define UNETMM_WIRE_VOID        9
 
 /*
  * The bytes to follow, a hint for fetching ahead: do not rely on it.  imm
@@ -110,6 +112,7 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
 #define UNETMM_ACK_REJECTED     3       /* psn never; offset: UNETMM_WHY_* */
 #define UNETMM_ACK_PENDING      4       /* psn is here, and not in its place */
 
+/* gen-spec-tables: numbers WHY */
 #define UNETMM_WHY_BUFFER       1       /* longer than the buffer */
 #define UNETMM_WHY_CHANNEL      2       /* the channel has failed here */
 #define UNETMM_WHY_REGION       3       /* no such region, or another key */
@@ -117,6 +120,8 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
 #define UNETMM_WHY_RIGHT        5       /* not exported for that */
 #define UNETMM_WHY_MEMORY       6       /* its memory cannot be used */
 #define UNETMM_WHY_COUNTER      7       /* it gives no such event counter */
+#define UNETMM_NUM_WHY          8
+/* gen-spec-tables: end */
 
 /*
  * Packets with F_KEYED and no such region, key and opt-in: the last of so many

@@ -1,14 +1,14 @@
 /*
  * unetmm: all modules, sources, policies, channel types, opcodes
  *
- * A new source, policy or opcode needs its file, a row here, its number in
- * abi/, its path in sources.txt, and its name in the tables of
- * docs/specs/unetmm.rst.  A new module needs its file, its path in sources.txt,
- * and its name here.
+ * A new source, policy or opcode needs its file, its path in sources.txt, and a
+ * row in abi/unetmm_lists.h.  A new module needs its file, its path, and its
+ * name here.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
+#include "../abi/unetmm_lists.h"
 #include "../reliable/reliable.h"
 #include "core.h"
 
@@ -30,99 +30,58 @@ static const UnetmmModule *const modules[] = { MODULES(ENTRY) NULL };
 #undef DECLARE
 #undef ENTRY
 
-/* Number in the ABI, name. */
-#define SOURCES(S) \
-    S(DIRECT, direct) \
-    S(PINNED, pinned) \
-    S(TLB, tlb) \
-    S(KTLB, ktlb) \
-    S(UTLB, utlb) \
-    S(SHADOW, shadow) \
-    S(ODP, odp) \
-    /* a new one goes here */
-
-/*
- * Number in the ABI, name, and where it is allowed: sources where absence is an
- * error of the program (FIXED) or of which the driver brings absent pages
- * (BROUGHT); raw endpoints; channels by their types.  EP_CREATE and CHANNEL_SET
- * refuse all else.  docs/specs/unetmm.rst has the same
- * table; a style check compares them.
- *
- * On a reliable channel no message is lost: `drop` acts there as `rnr`.  It is
- * allowed because it is the one policy for an endpoint with channels
- * of both types and because a source of the first kind has no `rnr`.
- */
-#define POLICIES(P) \
-    P(DROP, drop, FIXED | BROUGHT | RAW | DATAGRAM | RELIABLE) \
-    P(SKIP, skip, FIXED | BROUGHT | DATAGRAM | RELIABLE) \
-    P(REDIRECT, redirect, BROUGHT | RELIABLE) \
-    P(RNR, rnr, BROUGHT | RELIABLE) \
-    P(BACKUP, backup, BROUGHT | RAW | DATAGRAM) \
-    /* a new one goes here */
-
-/*
- * Opcodes of reliable channels: number, file reliable/op/NAME.c.  S: that of a
- * descriptor, and its kind in the file's row; W: that of a frame.
- */
-#define OPCODES(S, W) \
-    S(SEND, send, 0) W(SEND, send) \
-    S(WRITE, write, 0) W(WRITE, write) \
-    S(READ, read, 0) W(READ, read) \
-    S(FETCH_ADD, atomic, 0) S(CMP_SWAP, atomic, 1) W(ATOMIC, atomic) \
-    S(FENCE, void, 0) W(VOID, void) \
-    W(ACK, ack) \
-    W(ANSWER, answer) \
-    /* a new one goes here */
-
-#define FIXED       UNETMM_WITH_FIXED
-#define BROUGHT     UNETMM_WITH_BROUGHT
-#define RAW         UNETMM_WITH_RAW
-#define DATAGRAM    UNETMM_WITH_DATAGRAM
-#define RELIABLE    UNETMM_WITH_RELIABLE
-
-#define DECLARE(number, source) \
+#define DECLARE(number, upper, source, meaning) \
     extern const UnetmmSourceOps unetmm_source_##source;
-#define ENTRY(number, source) \
-    [UNETMM_SOURCE_##number] = &unetmm_source_##source,
-SOURCES(DECLARE)
-static const UnetmmSourceOps *const sources[] = { SOURCES(ENTRY) };
+#define ENTRY(number, upper, source, meaning) \
+    [number] = &unetmm_source_##source,
+UNETMM_SOURCES(DECLARE, DECLARE)
+static const UnetmmSourceOps *const sources[] = {
+    UNETMM_SOURCES(ENTRY, ENTRY)
+};
 #undef DECLARE
 #undef ENTRY
 
-#define DECLARE(number, policy, with) \
+#define DECLARE(number, upper, policy, ...) \
     extern const UnetmmPolicyOps unetmm_policy_##policy;
-#define ENTRY(number, policy, with) \
-    [UNETMM_POLICY_##number] = { &unetmm_policy_##policy, with },
-POLICIES(DECLARE)
-static const UnetmmPolicyRow policies[] = { POLICIES(ENTRY) };
+#define ENTRY(number, upper, policy, fixed, brought, raw, datagram, reliable) \
+    [number] = { &unetmm_policy_##policy, \
+                 fixed * UNETMM_WITH_FIXED | brought * UNETMM_WITH_BROUGHT | \
+                 raw * UNETMM_WITH_RAW | datagram * UNETMM_WITH_DATAGRAM | \
+                 reliable * UNETMM_WITH_RELIABLE },
+UNETMM_POLICIES(DECLARE)
+static const UnetmmPolicyRow policies[] = { UNETMM_POLICIES(ENTRY) };
 #undef DECLARE
 #undef ENTRY
 
-extern const UnetmmSqeOp unetmm_sqe_control;
-extern const UnetmmSqeOp unetmm_sqe_frame;
-extern const UnetmmWireOp unetmm_wire_datagram;
-extern const UnetmmWireOp unetmm_wire_control;
-#define NO_SQE(number, name, kind)
-#define NO_WIRE(number, name)
-#define DECLARE(number, name) \
+#define REL_DECLARE(number, upper, name, says, comment) \
     extern const UnetmmRelOp unetmm_rel_op_##name;
-OPCODES(NO_SQE, DECLARE)
-#undef DECLARE
-#define ENTRY(number, name, n) \
-    [UNETMM_OP_##number] = &unetmm_rel_op_##name.kind[n].sqe,
-static const UnetmmSqeOp *const sqes[] = {
-    [UNETMM_OP_CONTROL] = &unetmm_sqe_control,
-    [UNETMM_OP_FRAME] = &unetmm_sqe_frame,
-    OPCODES(ENTRY, NO_WIRE)
-};
-#undef ENTRY
-#define ENTRY(number, name) \
-    [UNETMM_WIRE_##number] = &unetmm_rel_op_##name.header,
+#define DECLARE(number, upper, name, says, comment) \
+    extern const UnetmmWireOp unetmm_wire_##name;
+#define REL_ENTRY(number, upper, name, says, comment) \
+    [number] = &unetmm_rel_op_##name.header,
+#define ENTRY(number, upper, name, says, comment) \
+    [number] = &unetmm_wire_##name,
+UNETMM_WIRE_OPS(REL_DECLARE, DECLARE)
 static const UnetmmWireOp *const wires[] = {
-    [UNETMM_WIRE_DATAGRAM] = &unetmm_wire_datagram,
-    [UNETMM_WIRE_CONTROL] = &unetmm_wire_control,
-    OPCODES(NO_SQE, ENTRY)
+    UNETMM_WIRE_OPS(REL_ENTRY, ENTRY)
 };
+#undef REL_DECLARE
+#undef DECLARE
+#undef REL_ENTRY
+#undef ENTRY
+
+/* A file of reliable channels has a row for frames, which declares it. */
+#define NONE(number, upper, name, n, meaning)
+#define DECLARE(number, upper, name, meaning) \
+    extern const UnetmmSqeOp unetmm_sqe_##name;
+#define REL_ENTRY(number, upper, name, n, meaning) \
+    [number] = &unetmm_rel_op_##name.kind[n].sqe,
+#define ENTRY(number, upper, name, meaning) [number] = &unetmm_sqe_##name,
+UNETMM_OPS(NONE, DECLARE)
+static const UnetmmSqeOp *const sqes[] = { UNETMM_OPS(REL_ENTRY, ENTRY) };
+#undef NONE
+#undef DECLARE
+#undef REL_ENTRY
 #undef ENTRY
 
 extern const UnetmmChannelOps unetmm_channel_datagram;

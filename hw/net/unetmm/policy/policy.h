@@ -1,9 +1,9 @@
 /*
  * unetmm: policies: the verdict on a message whose memory is absent
  *
- * One file fills one UnetmmPolicyOps; card/tables.c lists them, and says where
- * each is allowed.  The policies redirect and backup stand in aside/, beside
- * the system buffer and the backup ring.
+ * One file fills one UnetmmPolicyOps; abi/unetmm_lists.h lists them, and says
+ * where each is allowed.  The policies redirect and backup stand in aside/,
+ * beside the system buffer and the backup ring.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -54,7 +54,7 @@ typedef struct UnetmmAbsent {
     uint32_t len;               /* of the message; of the packet */
 } UnetmmAbsent;
 
-/* A policy.  One file fills one; card/tables.c says where it is allowed. */
+/* A policy.  One file fills one. */
 struct UnetmmPolicyOps {
     const char *name;
     /*

@@ -131,7 +131,7 @@ void unetmm_recvwin_save_rejects(UnetmmStream *st, UnetmmRecvWindow *w)
     unetmm_stream_u8(st, &w->why, "why");
     unetmm_stream_u8(st, &w->late_why, "late_why");
     unetmm_stream_u32(st, &w->late_psn, "late_psn");
-    if (w->why > UNETMM_WHY_COUNTER || w->late_why > UNETMM_WHY_COUNTER ||
+    if (w->why >= UNETMM_NUM_WHY || w->late_why >= UNETMM_NUM_WHY ||
         (w->why && unetmm_recvwin_has(w, w->nxt))) {
         unetmm_stream_refuse(st, "a packet is rejected for no reason");
     }

@@ -519,7 +519,7 @@ static void rel_numbers_save(UnetmmStream *st, UnetmmCore *core,
         rel->not_ready_us - 1 >= UNETMM_REL_MAX_TIMEOUT_US) {
         unetmm_stream_refuse(st, "a channel's time is none, or too long");
     }
-    if (!rel->retries || rel->why > UNETMM_WHY_COUNTER) {
+    if (!rel->retries || rel->why >= UNETMM_NUM_WHY) {
         unetmm_stream_refuse(st, "a channel has no retries, or ended for no "
                              "reason that there is");
     }

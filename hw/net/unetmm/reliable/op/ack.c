@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../../abi/unetmm_host.h"
+#include "../../abi/unetmm_lists.h"
 #include "../packet.h"
 
 #define UNETMM_REL_MAX_BACKOFF  7       /* a wait doubles so often */
@@ -52,13 +53,8 @@ static void ack_ready(UnetmmCore *core, UnetmmRel *rel)
     }
 }
 
-static const uint8_t reject_status[] = {
-    [UNETMM_WHY_REGION] = UNETMM_ST_REVOKED,
-    [UNETMM_WHY_RANGE] = UNETMM_ST_REMOTE_RANGE,
-    [UNETMM_WHY_RIGHT] = UNETMM_ST_REMOTE_RIGHT,
-    [UNETMM_WHY_MEMORY] = UNETMM_ST_REMOTE_MEMORY,
-    [UNETMM_WHY_COUNTER] = UNETMM_ST_REMOTE_COUNTER,
-};
+#define STATUS(number, upper, status, meaning) [number] = UNETMM_ST_##status,
+static const uint8_t reject_status[] = { UNETMM_WHYS(STATUS) };
 
 /* Only a one-sided message on its way can be rejected. */
 static bool ack_may_reject(UnetmmRel *rel, const struct unetmm_frame *f)
