@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Both sides of a connection, on a card that is the test: doubles and scenes.  With
- * SCENE_WHOLE there are doubles of the library and of the addresses alone.
+ * SCENE_WHOLE there are doubles of the library, with its context, and of the addresses alone.
  */
 #ifndef UNETMM_TESTS_PROVIDER_SCENE_H
 #define UNETMM_TESTS_PROVIDER_SCENE_H
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,6 +27,8 @@
 #define CM_BYTES    160     /* of a message of the connection management */
 #define CM_REQUEST  1
 #define CM_ACCEPT   2
+#define CM_SERVICE  9       /* in a request: the first byte */
+#define CM_ADDRESS  7
 #define SPARE       4       /* arrivals beside the requests */
 #define CARDS       6       /* endpoints: some for data, one for connections */
 #define PEER_EP     5
@@ -59,11 +62,20 @@ static int (*silent)(int64_t ns);       /* a peer's driver: the error */
 static int unsent;                      /* messages that no peer takes */
 static unsigned flood;                  /* messages of a stranger to the data port */
 static int context_fd;
+static struct unetmm_ep_attr created;   /* the last endpoint of the card */
+static int held;                        /* objects of the library that are open */
+static int fail_in = -1;                /* calls until one fails; -1: none does */
 #ifndef SCENE_WHOLE
 static uint32_t events[PENDING];
 static unsigned nevents;
 static fid_t handle;                    /* of the last request */
 #endif
+
+/* One of the calls of the library, or of the system's that a test wraps */
+static bool fails(void)
+{
+    return fail_in >= 0 && !fail_in--;
+}
 
 static struct card *card_of(struct unetmm_ep *ep)
 {
@@ -74,7 +86,7 @@ static int card_queue(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
                       size_t len, int is_inline)
 {
     sent++;
-    return 0;
+    return fails() ? -EIO : 0;
 }
 
 static int card_post(struct unetmm_ep *ep, void *buf, size_t len, uint64_t user_data,
@@ -82,6 +94,9 @@ static int card_post(struct unetmm_ep *ep, void *buf, size_t len, uint64_t user_
 {
     struct card *card = card_of(ep);
 
+    if (fails()) {
+        return -EIO;
+    }
     if (user_data < BUFFERS) {
         card->buffers[user_data] = buf;
     } else {
@@ -129,9 +144,14 @@ static struct unetmm_ep_index indices;
 int unetmm_ep_create(struct unetmm_ctx *ctx, const struct unetmm_ep_attr *attr,
                      struct unetmm_ep **ep)
 {
-    struct card *card = &cards[ncards++];
+    struct card *card = &cards[ncards];
 
-    assert_true(ncards <= CARDS);
+    if (fails()) {
+        return -ENOSPC;
+    }
+    held++;
+    created = *attr;
+    assert_true(++ncards <= CARDS);
     memset(card, 0, sizeof(*card));
     card->fd = eventfd(0, EFD_NONBLOCK);
     assert_true(card->fd >= 0);
@@ -147,6 +167,7 @@ int unetmm_ep_create(struct unetmm_ctx *ctx, const struct unetmm_ep_attr *attr,
 int unetmm_ep_destroy(struct unetmm_ep *ep)
 {
     close(card_of(ep)->fd);
+    held--;
     return 0;
 }
 
@@ -205,7 +226,7 @@ int unetmm_disconnect(struct unetmm_ep *ep, int channel)
 int unetmm_listen_ex(struct unetmm_ep *ep, uint64_t service, unsigned backlog,
                      const struct unetmm_channel_attr *attr)
 {
-    return 0;
+    return fails() ? -EIO : 0;
 }
 
 int unetmm_listen(struct unetmm_ep *ep, uint64_t service, unsigned backlog)
@@ -256,13 +277,23 @@ int unetmm_ep_id(const struct unetmm_ep *ep)
     return 1;
 }
 
+/* One thing more is held, unless that fails. */
+static int hold(void)
+{
+    bool failed = fails();
+
+    held += !failed;
+    return failed ? -ENOMEM : 0;
+}
+
 int unetmm_register(struct unetmm_ctx *ctx, void *addr, size_t length, unsigned flags)
 {
-    return 0;
+    return hold();
 }
 
 int unetmm_deregister(struct unetmm_ctx *ctx, void *addr, size_t length)
 {
+    held--;
     return 0;
 }
 
@@ -327,14 +358,56 @@ struct fi_info *umfi_info_alloc(const struct umfi_netdev *dev,
 
 int umfi_pin(struct umfi_fabric *fabric, const void *addr, size_t len)
 {
-    return 0;
+    return hold();
 }
 
 void umfi_unpin(struct umfi_fabric *fabric, const void *addr, size_t len)
 {
+    held--;
 }
 
-#ifndef SCENE_WHOLE
+#ifdef SCENE_WHOLE
+int unetmm_open(const char *device, unsigned src, struct unetmm_ctx **ctx)
+{
+    *ctx = (struct unetmm_ctx *)&context_fd;
+    return hold();
+}
+
+int unetmm_close(struct unetmm_ctx *ctx)
+{
+    held--;
+    return 0;
+}
+
+int unetmm_export(struct unetmm_ctx *ctx, uint64_t id, void *addr, size_t length,
+                  unsigned rights, unsigned flags, uint64_t user_data)
+{
+    return hold();
+}
+
+int unetmm_export_key(struct unetmm_ctx *ctx, uint64_t id, uint64_t *key, uint64_t *base)
+{
+    *key = id;
+    return fails() ? -EIO : 0;
+}
+
+int unetmm_unexport(struct unetmm_ctx *ctx, uint64_t id)
+{
+    held--;
+    return 0;
+}
+
+int umfi_netdev_find(struct umfi_netdev *dev)
+{
+    dev->card = (struct unetmm_info) { .channels = CHANNELS, .max_ring_log2 = 12 };
+    return fails() ? -FI_ENODATA : 0;
+}
+
+int umfi_neighbours_open(void)
+{
+    return fails() ? -1 : eventfd(0, EFD_NONBLOCK);
+}
+#else
 /* ---- The scene --------------------------------------------------------------- */
 
 struct scene {
@@ -415,7 +488,10 @@ static void progress(struct scene *s)
 /* A listener's endpoint, for a request that has come. */
 static void open_requested(struct scene *s)
 {
-    const uint8_t request[] = { 'u', 'm', 'f', 'i', 2, 0, CM_REQUEST, 0 };
+    const uint8_t request[] = {
+        'u', 'm', 'f', 'i', 2, 0, CM_REQUEST, 0, CM_SERVICE, 0, 0, 0, 0, 0, 0, 0,
+        0, 0, 0, 0, 0, 0, 0, 0, CM_ADDRESS,
+    };
 
     open_scene(s);
     s->pep.fabric = &s->fabric;

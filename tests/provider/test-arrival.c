@@ -145,6 +145,20 @@ static void wanted_comes_first(void **state)
     close_scene(&s);
 }
 
+/* The answer is read before the driver's descriptor has told of the channel. */
+static void answer_comes_first(void **state)
+{
+    struct scene s;
+
+    open_connector(&s);
+    s.data->callers = 1;
+    answer(&s, 0);
+    progress(&s);
+    assert_int_equal(state_of(&s), UMFI_CONNECTED);
+    require_open(&s, 1 << 0);
+    close_scene(&s);
+}
+
 /* A connector that closes while its peer accepts leaves no channel. */
 static void request_was_given_up(void **state)
 {
@@ -481,6 +495,26 @@ static void open_calling(struct scene *s)
     assert_int_equal(sent, 0);
 }
 
+/* Its driver is called for the service in the request, of the request's card. */
+static void call_of_an_acceptor(void **state)
+{
+    const uint8_t mac[6] = { 2, 2, 2, 2, 2, 2 };
+    const struct umfi_call *call;
+    struct scene s;
+
+    open_calling(&s);
+    call = umfi_of(s.fabric.calling.next, struct umfi_call, node);
+    assert_ptr_equal(call->card, &s.data->ep);
+    assert_int_equal(call->to.s_addr, CM_ADDRESS);
+    assert_int_equal(call->service, CM_SERVICE);
+    assert_true(call->has_mac);
+    assert_memory_equal(call->mac, mac, sizeof(mac));
+    assert_int_equal(call->first_ms, 100);
+    assert_int_equal(call->most_ms, umfi_config.connect_ms);
+    end_calls(&s);
+    close_scene(&s);
+}
+
 /* The listener is closed meanwhile: the connector has its answer all the same. */
 static void listener_closes_before_the_answer(void **state)
 {
@@ -562,6 +596,7 @@ int main(void)
         cmocka_unit_test(nobody_asked),
         cmocka_unit_test(no_answer_in_time),
         cmocka_unit_test(wanted_comes_first),
+        cmocka_unit_test(answer_comes_first),
         cmocka_unit_test(request_was_given_up),
         cmocka_unit_test(message_of_a_stranger),
         cmocka_unit_test(end_of_a_stranger),
@@ -579,6 +614,7 @@ int main(void)
         cmocka_unit_test(connector_is_silent),
         cmocka_unit_test(listener_closes),
         cmocka_unit_test(listener_has_closed),
+        cmocka_unit_test(call_of_an_acceptor),
         cmocka_unit_test(listener_closes_before_the_answer),
         cmocka_unit_test(connector_gives_up),
         cmocka_unit_test(acceptor_gives_up),

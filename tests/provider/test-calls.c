@@ -14,47 +14,6 @@
 #define NOT_ALLOWED INT32_MAX       /* an empty cell */
 #define POSITIVE    (INT32_MAX - 1)
 
-/* ---- Doubles beside those of scene.h ----------------------------------------- */
-
-int unetmm_open(const char *device, unsigned src, struct unetmm_ctx **ctx)
-{
-    *ctx = (struct unetmm_ctx *)&context_fd;
-    return 0;
-}
-
-int unetmm_close(struct unetmm_ctx *ctx)
-{
-    return 0;
-}
-
-int unetmm_export(struct unetmm_ctx *ctx, uint64_t id, void *addr, size_t length,
-                  unsigned rights, unsigned flags, uint64_t user_data)
-{
-    return 0;
-}
-
-int unetmm_export_key(struct unetmm_ctx *ctx, uint64_t id, uint64_t *key, uint64_t *base)
-{
-    *key = id;
-    return 0;
-}
-
-int unetmm_unexport(struct unetmm_ctx *ctx, uint64_t id)
-{
-    return 0;
-}
-
-int umfi_netdev_find(struct umfi_netdev *dev)
-{
-    dev->card = (struct unetmm_info) { .channels = CHANNELS, .max_ring_log2 = 12 };
-    return 0;
-}
-
-int umfi_neighbours_open(void)
-{
-    return eventfd(0, EFD_NONBLOCK);
-}
-
 /* ---- Objects ------------------------------------------------------------------ */
 
 static struct objects {

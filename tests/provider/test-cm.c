@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <errno.h>
 
 #include "fake_caller.h"
 #include "provider.h"
@@ -18,11 +19,15 @@
 #define CHANNELS    4
 #define BUFFERS     64
 #define PENDING     2048
+#define BACKLOG     64
 #define ROOM        1024    /* for completions that wait */
 #define CM_BYTES    160     /* of a message */
 #define CM_DATA     128     /* at its end, with their length before them */
 #define CM_REQUEST  1
+#define CM_ACCEPT   2
 #define CM_REJECT   3
+#define FIRST_PORT  32768   /* of those that nobody has asked for */
+#define PORTS       28232
 
 /* ---- The library, with one endpoint of the card ----------------------------- */
 
@@ -47,11 +52,14 @@ static unsigned callers;            /* that wait for unetmm_accept() */
 static bool stopped;                /* the endpoint, by the card */
 static bool flooded;                /* by channel 2, before the ends of 0 and 1 */
 static int listen_error;            /* of unetmm_listen_ex() */
+static unsigned taken_ports;        /* that it finds, before one that is free */
+static unsigned listens, last_port; /* its calls */
 static int connect_error;           /* of unetmm_connect_ex() */
 static unsigned unreached;          /* EPs whose connector has no channel */
 static const struct fid *event_fid;
 static fid_t event_handle;          /* of a request */
-static size_t event_limit;
+static size_t event_limit, event_len;
+static uint8_t event_data[CM_DATA];
 static int event_error;
 
 static int card_queue(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
@@ -174,7 +182,8 @@ const char *unetmm_status_str(unsigned status)
 int unetmm_listen_ex(struct unetmm_ep *ep, uint64_t service, unsigned backlog,
                      const struct unetmm_channel_attr *attr)
 {
-    return listen_error;
+    last_port = (uint16_t)service;
+    return listens++ < taken_ports ? -EADDRINUSE : listen_error;
 }
 
 int unetmm_listen(struct unetmm_ep *ep, uint64_t service, unsigned backlog)
@@ -263,6 +272,10 @@ void umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
     events++;
     event_fid = fid;
     event_error = err;
+    event_len = len;
+    if (len) {
+        memcpy(event_data, data, len);
+    }
     if (info) {
         event_limit = info->ep_attr->max_msg_size;
         event_handle = unread = info->handle;
@@ -345,6 +358,7 @@ static void open_scene(struct scene *s)
                 table_fd >= 0);
     s->domain.fabric = &s->fabric;
     s->port.domain = &s->domain;
+    umfi_list_init(&s->port.arrivals);
     s->one = s->two = (struct umfi_ep) {
         .domain = &s->domain, .port = &s->port, .eq = &s->eq,
     };
@@ -355,6 +369,10 @@ static void close_scene(struct scene *s)
     umfi_calls_cancel(&s->fabric, NULL);
     umfi_cm_close(&s->fabric);
     assert_int_equal(endpoints, 0);
+    for (unsigned i = 0; i < 2; i++) {
+        /* No endpoint is watched any more. */
+        assert_int_equal(epoll_ctl(s->fabric.epoll, EPOLL_CTL_DEL, card_fds[i], NULL), -1);
+    }
     close(s->fabric.epoll);
     close(card_fds[0]);
     close(card_fds[1]);
@@ -520,7 +538,7 @@ static void call_in(struct scene *s, unsigned n)
 {
     callers = n;
     pending[npending++] = (struct unetmm_completion) {
-        .type = UNETMM_CQE_BUFFER, .channel = CHANNELS - 1,
+        .type = UNETMM_CQE_BUFFER, .channel = (uint16_t)(s->fabric.dev.card.channels - 1),
     };
     progress(s);
     assert_int_equal(callers, 0);
@@ -566,6 +584,25 @@ static void silent_callers(void **state)
     umfi_cm_unlisten(&pep);
     require_open(0);
     close_scene(&s);
+}
+
+/* Half of an odd number: the larger half */
+static void few_channels(void **state)
+{
+    for (unsigned channels = 2; channels <= 3; channels++) {
+        struct umfi_pep pep = { 0 };
+        struct scene s;
+
+        open_scene(&s);
+        s.fabric.dev.card.channels = (uint16_t)channels;
+        pep.fabric = &s.fabric;
+        assert_int_equal(umfi_cm_listen(&pep), 0);
+        call_in(&s, 1);
+        require_open(1 << 0);
+        call_in(&s, 1);
+        require_open(channels == 3 ? 1 << 0 | 1 << 1 : 1 << 1);
+        close_listener(&s, &pep);
+    }
 }
 
 /* Callers that have their answer and do not hang up have no more than half, either. */
@@ -725,7 +762,10 @@ static void address_asked_for(void **state)
     /* The table has not changed: there is nothing to ask. */
     assert_int_equal(asked, 2);
     require_open(1 << 0 | 1 << 1);
+    /* The time is that of the first look. */
+    umfi_config.connect_ms = 0;
     answer(&s, -FI_EAGAIN);
+    require_open(1 << 0 | 1 << 1);
     assert_int_equal(asked, 3);
     assert_int_equal(events, 1);
     answer(&s, 0);
@@ -798,7 +838,7 @@ static void no_end_of_messages(void **state)
     callers = 10000;
     assert_int_equal(eventfd_write(context_fd, 1), 0);
     progress(&s);
-    assert_true(callers > 5000);
+    assert_int_equal(callers, 10000 - BACKLOG);
     endless = false;
     callers = 0;
     close_listener(&s, &pep);
@@ -970,12 +1010,191 @@ static void long_data(void **state)
     close_scene(&s);
 }
 
+/* One byte of a good message that is another one, and the length of the message */
+static const struct {
+    uint8_t at, value, len;
+} lies[] = {
+    { 0, 'U', CM_BYTES }, { 3, 0, CM_BYTES }, { 4, 1, CM_BYTES }, { 4, 3, CM_BYTES },
+    { 5, 1, CM_BYTES }, { 6, 0, CM_BYTES }, { 6, 4, CM_BYTES }, { 7, 1, CM_BYTES },
+    { CM_BYTES - CM_DATA - 2, CM_DATA + 1, CM_BYTES }, { CM_BYTES - CM_DATA - 1, 1, CM_BYTES },
+    { 0, 'u', CM_BYTES - 1 }, { 0, 'u', CM_BYTES + 1 }, { 0, 'u', 0 },
+};
+#define NLIES   (sizeof(lies) / sizeof(lies[0]))
+
+static void lie(uint8_t type, size_t i)
+{
+    arrive(0, type);
+    buffers[0][lies[i].at] = lies[i].value;
+    pending[npending - 1].len = lies[i].len;
+}
+
+/* Nobody learns of such a request, and its channel ends. */
+static void lying_connector(void **state)
+{
+    for (size_t i = 0; i < NLIES + 2; i++) {
+        struct umfi_pep pep = { 0 };
+        struct scene s;
+
+        open_listener(&s, &pep);
+        call_in(&s, 1);
+        if (i < NLIES) {
+            lie(CM_REQUEST, i);
+        } else {
+            arrive(0, i == NLIES ? CM_ACCEPT : CM_REJECT);
+        }
+        progress(&s);
+        assert_int_equal(events, 0);
+        require_open(0);
+        close_listener(&s, &pep);
+    }
+}
+
+/* Such an answer is a refusal. */
+static void lying_acceptor(void **state)
+{
+    for (size_t i = 0; i < NLIES + 2; i++) {
+        struct scene s;
+
+        open_scene(&s);
+        require_connecting(&s.one, 0);
+        if (i < NLIES) {
+            lie(CM_REJECT, i);
+        } else {
+            /* A channel that has not come */
+            arrive(0, i == NLIES ? CM_ACCEPT : CM_REQUEST);
+        }
+        memset(buffers[0] + CM_BYTES - CM_DATA, 'd', CM_DATA);
+        progress(&s);
+        assert_int_equal(events, 1);
+        assert_int_equal(event_error, FI_ECONNREFUSED);
+        assert_int_equal(event_len, 0);
+        assert_int_equal(s.one.state, UMFI_IDLE);
+        assert_null(s.one.conn);
+        assert_int_equal(s.eq.channels, 0);
+        require_open(0);
+        close_scene(&s);
+    }
+}
+
+/* All the data that a message has room for, each way */
+static void data_of_messages(void **state)
+{
+    struct umfi_pep pep = { 0 };
+    struct scene s;
+
+    for (unsigned request = 0; request < 2; request++) {
+        if (request) {
+            open_listener(&s, &pep);
+            call_in(&s, 1);
+        } else {
+            open_scene(&s);
+            require_connecting(&s.one, 0);
+        }
+        arrive(0, request ? CM_REQUEST : CM_REJECT);
+        buffers[0][CM_BYTES - CM_DATA - 2] = CM_DATA;
+        memset(buffers[0] + CM_BYTES - CM_DATA, 'd', CM_DATA);
+        progress(&s);
+        assert_int_equal(events, 1);
+        assert_int_equal(event_len, CM_DATA);
+        assert_int_equal(event_data[0], 'd');
+        assert_int_equal(event_data[CM_DATA - 1], 'd');
+        if (request) {
+            assert_int_equal(umfi_cm_reject(&pep, event_handle, "no", 2), 0);
+            assert_int_equal(sent[4], 2);
+            assert_int_equal(sent[6], CM_REJECT);
+            assert_int_equal(sent[CM_BYTES - CM_DATA - 2], 2);
+            assert_memory_equal(sent + CM_BYTES - CM_DATA, "no", 2);
+            umfi_cm_unlisten(&pep);
+        }
+        close_scene(&s);
+    }
+}
+
+/* Where the acceptor is to connect to, and in whose name, in the order of the wire */
+static void request_names_us(void **state)
+{
+    const uint8_t wanted[] = {
+        'u', 'm', 'f', 'i', 2, 0, CM_REQUEST, 0, 8, 7, 6, 5, 4, 3, 2, 1,
+        0, 0, 0, 0, 0, 0, 0, 0, 10, 7, 0, 3, 0x12, 0x34, 1, 0, 'd',
+    };
+    struct scene s;
+
+    open_scene(&s);
+    s.port.service = 0x0102030405060708;
+    s.one.src.sin_addr.s_addr = htonl(0x0a070003);
+    s.one.src.sin_port = htons(0x1234);
+    assert_int_equal(umfi_cm_connect(&s.one, &anywhere, "d", 1), 0);
+    assert_memory_equal(sent, wanted, sizeof(wanted));
+    close_scene(&s);
+}
+
+/* One that has its answer is to be silent. */
+static void message_after_the_answer(void **state)
+{
+    struct umfi_pep pep = { 0 };
+    struct scene s;
+
+    open_request(&s, &pep);
+    assert_int_equal(umfi_cm_reject(&pep, event_handle, NULL, 0), 0);
+    require_open(1 << 0);
+    arrive(0, CM_REQUEST);
+    progress(&s);
+    assert_int_equal(events, 1);
+    require_open(0);
+    close_listener(&s, &pep);
+}
+
+/* A request for another passive endpoint is not this one's to refuse. */
+static void handle_of_another(void **state)
+{
+    struct umfi_pep pep = { 0 }, other = { 0 };
+    struct scene s;
+
+    open_request(&s, &pep);
+    other.fabric = &s.fabric;
+    assert_int_equal(umfi_cm_reject(&other, event_handle, NULL, 0), -FI_EINVAL);
+    assert_int_equal(umfi_cm_reject(&pep, &other.fid.fid, NULL, 0), -FI_EINVAL);
+    assert_false(umfi_cm_take(&s.fabric, &other.fid.fid, &s.one));
+    assert_true(umfi_cm_take(&s.fabric, event_handle, &s.one));
+    assert_false(umfi_cm_take(&s.fabric, event_handle, &s.two));
+    assert_int_equal(requests, 0);
+    abandon(&s, &s.one);
+    close_listener(&s, &pep);
+}
+
+/* A number is asked for until one is free, as long as there are some. */
+static void number_of_nobody(void **state)
+{
+    static const struct {
+        unsigned taken;
+        int ret;
+    } rows[] = { { 0, 0 }, { 5, 0 }, { PORTS - 1, 0 }, { PORTS, -EADDRINUSE } };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct umfi_pep pep = { 0 };
+        struct scene s;
+
+        open_scene(&s);
+        pep.fabric = &s.fabric;
+        listens = 0;
+        taken_ports = rows[i].taken;
+        assert_int_equal(umfi_cm_listen(&pep), rows[i].ret);
+        assert_int_equal(listens, rows[i].taken + !rows[i].ret);
+        assert_in_range(last_port, FIRST_PORT, FIRST_PORT + PORTS - 1);
+        assert_int_equal(ntohs(pep.address.sin_port), rows[i].ret ? 0 : last_port);
+        taken_ports = 0;
+        umfi_cm_unlisten(&pep);
+        close_scene(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refused),
         cmocka_unit_test(answer_of_a_request_before),
         cmocka_unit_test(silent_callers),
+        cmocka_unit_test(few_channels),
         cmocka_unit_test(rejected_callers),
         cmocka_unit_test(end_of_the_caller_before),
         cmocka_unit_test(end_in_a_flood),
@@ -995,6 +1214,13 @@ int main(void)
         cmocka_unit_test(number_of_another),
         cmocka_unit_test(request_instead_of_an_answer),
         cmocka_unit_test(long_data),
+        cmocka_unit_test(lying_connector),
+        cmocka_unit_test(lying_acceptor),
+        cmocka_unit_test(data_of_messages),
+        cmocka_unit_test(request_names_us),
+        cmocka_unit_test(message_after_the_answer),
+        cmocka_unit_test(handle_of_another),
+        cmocka_unit_test(number_of_nobody),
     };
 
     return cmocka_run_group_tests_name("cm", tests, NULL, NULL);

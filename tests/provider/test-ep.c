@@ -438,6 +438,39 @@ static void receive_after_the_end(void **state)
     shut_scene(&s);
 }
 
+/* Completions without an operation, and of channels that there are not, change nothing. */
+static void completions_of_nothing(void **state)
+{
+    static const struct { uint8_t type, status; } rows[] = {
+        { UNETMM_CQE_SENT, UNETMM_ST_TIMEOUT }, { UNETMM_CQE_RECEIVED, UNETMM_ST_OK },
+        { UNETMM_CQE_WRITTEN, UNETMM_ST_OK }, { UNETMM_CQE_BUFFER, UNETMM_ST_PROTECTION },
+        { 99, UNETMM_ST_OK },
+    };
+    struct scene s;
+
+    open_scene(&s);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        for (unsigned beyond = 0; beyond < 2; beyond++) {
+            complete(rows[i].type, 0, rows[i].status);
+            pending[npending - 1].channel = beyond ? CHANNELS : CHANNEL;
+            progress(&s);
+            require_entries(&s, 0);
+        }
+    }
+    /* A message in the completion, though none is asked for: the buffer stays. */
+    assert_int_equal(fi_recv(s.ep, &s, 1, NULL, 0, NULL), 0);
+    complete(UNETMM_CQE_RECEIVED, (uintptr_t)&s.ops[0], UNETMM_ST_OK);
+    pending[0].is_inline = 1;
+    progress(&s);
+    require_entries(&s, 0);
+    assert_true(s.ops[0].busy);
+    complete(UNETMM_CQE_CLOSED, 0, UNETMM_ST_BAD_CHANNEL);
+    pending[0].channel = CHANNELS;
+    progress(&s);
+    assert_int_equal(s.eq.channels, 1);
+    shut_scene(&s);
+}
+
 /* Data that has no room in a request: nothing is asked. */
 static void long_request(void **state)
 {
@@ -458,6 +491,7 @@ int main(void)
         cmocka_unit_test(two_readers),
         cmocka_unit_test(stopped_port),
         cmocka_unit_test(receive_after_the_end),
+        cmocka_unit_test(completions_of_nothing),
         cmocka_unit_test(long_request),
     };
 

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -141,12 +142,174 @@ static void withdrawn(void **state)
     close(fabric.epoll);
 }
 
+static struct umfi_fabric alone = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static struct umfi_eq *open_alone(void)
+{
+    struct fid_eq *fid;
+
+    alone.epoll = epoll_create1(0);
+    assert_true(alone.epoll >= 0);
+    assert_int_equal(umfi_eq_open(&alone.fid, NULL, &fid, NULL), 0);
+    assert_int_equal(alone.users, 1);
+    return umfi_of(fid, struct umfi_eq, fid);
+}
+
+static void close_alone(struct umfi_eq *eq)
+{
+    assert_int_equal(fi_close(&eq->fid.fid), 0);
+    assert_int_equal(alone.users, 0);
+    close(alone.epoll);
+}
+
+/* The peer's data, of which the reader gets as much as it has room for */
+static void data_of_events(void **state)
+{
+    static const struct { size_t room, got; } rows[] = { { 3, 3 }, { 4, 4 }, { 9, 4 } };
+    struct umfi_eq *eq = open_alone();
+    struct { struct fi_eq_cm_entry entry; char data[16]; } e;
+    struct fid_eq *fid = &eq->fid;
+    uint32_t type;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        size_t bytes = sizeof(e.entry) + rows[i].room;
+
+        umfi_eq_push(eq, FI_CONNECTED, &fid->fid, 0, NULL, "data", 4);
+        memset(&e, 0, sizeof(e));
+        assert_int_equal(fi_eq_read(fid, &type, &e, sizeof(e.entry) - 1, 0), -FI_ETOOSMALL);
+        assert_int_equal(fi_eq_read(fid, &type, &e, bytes, FI_PEEK),
+                         sizeof(e.entry) + rows[i].got);
+        assert_int_equal(fi_eq_read(fid, &type, &e, bytes, 0),
+                         sizeof(e.entry) + rows[i].got);
+        assert_int_equal(type, FI_CONNECTED);
+        assert_ptr_equal(e.entry.fid, &fid->fid);
+        assert_memory_equal(e.entry.data, "data\0\0", rows[i].got);
+        assert_int_equal(e.entry.data[rows[i].got], 0);
+        assert_int_equal(fi_eq_read(fid, &type, &e, bytes, 0), -FI_EAGAIN);
+    }
+    close_alone(eq);
+}
+
+/* With data in the reader's memory, or in the queue's until the next error */
+static void errors(void **state)
+{
+    struct umfi_eq *eq = open_alone();
+    struct fid_eq *fid = &eq->fid;
+    struct fid object = { .context = &object };
+    struct fi_eq_err_entry error;
+    struct fi_eq_cm_entry entry;
+    char room[3];
+    uint32_t type;
+
+    memset(&error, 0, sizeof(error));
+    assert_int_equal(fi_eq_readerr(fid, &error, 0), -FI_EAGAIN);
+    for (unsigned i = 0; i < 4; i++) {
+        umfi_eq_push(eq, 0, &object, FI_ECONNREFUSED, NULL, "data", 4);
+    }
+    assert_int_equal(fi_eq_read(fid, &type, &entry, sizeof(entry), 0), -FI_EAVAIL);
+    for (unsigned i = 0; i < 5; i++) {
+        bool given = i == 2, small = i == 3;
+
+        error = (struct fi_eq_err_entry) {
+            .err_data = given || small ? room : NULL,
+            .err_data_size = given ? sizeof(room) : 0,
+        };
+        assert_int_equal(fi_eq_readerr(fid, &error, i ? 0 : FI_PEEK), sizeof(error));
+        assert_ptr_equal(error.fid, &object);
+        assert_ptr_equal(error.context, &object);
+        assert_int_equal(error.err, FI_ECONNREFUSED);
+        assert_int_equal(error.prov_errno, FI_ECONNREFUSED);
+        assert_int_equal(error.err_data_size, given ? sizeof(room) : 4);
+        assert_int_equal(error.err_data == room, given);
+        assert_memory_equal(error.err_data, "data", error.err_data_size);
+    }
+    assert_int_equal(fi_eq_readerr(fid, &error, 0), -FI_EAGAIN);
+    umfi_eq_push(eq, FI_SHUTDOWN, &object, 0, NULL, NULL, 0);
+    assert_int_equal(fi_eq_readerr(fid, &error, 0), -FI_EAGAIN);
+    close_alone(eq);
+}
+
+/* The events of a closed object go; the descriptor is readable while others are there. */
+static void forgotten(void **state)
+{
+    struct fid gone = { .context = NULL }, stays = { .context = NULL };
+    struct umfi_eq *eq = open_alone();
+    struct pollfd readable = { .fd = eq->event_fd, .events = POLLIN };
+    struct fi_eq_cm_entry entry;
+    uint32_t type;
+
+    for (unsigned at = 0; at < 3; at++) {
+        for (unsigned i = 0; i < 3; i++) {
+            umfi_eq_push(eq, FI_CONNREQ, i == at ? &stays : &gone, 0, fi_allocinfo(), NULL,
+                         0);
+        }
+        umfi_eq_forget(eq, &gone);
+        assert_int_equal(poll(&readable, 1, 0), 1);
+        assert_int_equal(fi_eq_read(&eq->fid, &type, &entry, sizeof(entry), 0),
+                         sizeof(entry));
+        assert_ptr_equal(entry.fid, &stays);
+        fi_freeinfo(entry.info);
+        assert_int_equal(poll(&readable, 1, 0), 0);
+        assert_int_equal(fi_eq_read(&eq->fid, &type, &entry, sizeof(entry), 0), -FI_EAGAIN);
+    }
+    umfi_eq_push(eq, FI_SHUTDOWN, &stays, 0, NULL, NULL, 0);
+    umfi_eq_push(eq, FI_CONNREQ, &stays, 0, fi_allocinfo(), NULL, 0);
+    close_alone(eq);
+}
+
+static void small_calls(void **state)
+{
+    static const struct { enum fi_wait_obj wait; int ret; } rows[] = {
+        { FI_WAIT_NONE, 0 }, { FI_WAIT_UNSPEC, 0 }, { FI_WAIT_FD, 0 },
+        { FI_WAIT_SET, -FI_ENOSYS }, { FI_WAIT_MUTEX_COND, -FI_ENOSYS },
+    };
+    struct umfi_eq *eq = open_alone();
+    struct fi_eq_entry entry = { .fid = &eq->fid.fid };
+    enum fi_wait_obj wait = FI_WAIT_NONE;
+    char text[4];
+    int fd = -1;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct fi_eq_attr attr = { .wait_obj = rows[i].wait };
+        struct fid_eq *other;
+
+        assert_int_equal(umfi_eq_open(&alone.fid, &attr, &other, NULL), rows[i].ret);
+        if (!rows[i].ret) {
+            assert_int_equal(fi_close(&other->fid), 0);
+        }
+    }
+    assert_int_equal(fi_control(&eq->fid.fid, FI_GETWAIT, &fd), 0);
+    assert_int_equal(fd, eq->epoll);
+    assert_int_equal(fi_control(&eq->fid.fid, FI_GETWAITOBJ, &wait), 0);
+    assert_int_equal(wait, FI_WAIT_FD);
+    assert_int_equal(fi_control(&eq->fid.fid, FI_ENABLE, NULL), -FI_ENOSYS);
+    assert_int_equal(fi_eq_write(&eq->fid, FI_SHUTDOWN, &entry, sizeof(entry), 0),
+                     -FI_EINVAL);
+    assert_int_equal(fi_eq_write(&eq->fid, FI_NOTIFY, &entry, sizeof(entry) - 1, 0),
+                     -FI_EINVAL);
+    assert_string_equal(fi_eq_strerror(&eq->fid, FI_ECONNREFUSED, NULL, text, sizeof(text)),
+                        fi_strerror(FI_ECONNREFUSED));
+    assert_int_equal(strlen(text), sizeof(text) - 1);
+    assert_non_null(fi_eq_strerror(&eq->fid, FI_EIO, NULL, NULL, 0));
+    text[0] = 'x';
+    assert_non_null(fi_eq_strerror(&eq->fid, FI_EIO, NULL, text, 0));
+    assert_int_equal(text[0], 'x');
+    eq->users = 1;
+    assert_int_equal(fi_close(&eq->fid.fid), -FI_EBUSY);
+    eq->users = 0;
+    close_alone(eq);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(own_event),
         cmocka_unit_test(end_of_a_connection),
         cmocka_unit_test(withdrawn),
+        cmocka_unit_test(data_of_events),
+        cmocka_unit_test(errors),
+        cmocka_unit_test(forgotten),
+        cmocka_unit_test(small_calls),
     };
 
     return cmocka_run_group_tests_name("eq", tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Memory regions: the flags of a registration. */
+/* Memory regions: the flags of a registration, and the exports for peers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,15 @@ const uint32_t unetmm_inline_1_ = 1;
 struct umfi_config umfi_config = { .source = UNETMM_SOURCE_PINNED };
 struct fi_provider umfi_provider = { .name = UMFI_NAME };
 
+static struct umfi_fabric fabric = { .next_export = 1 };
+static struct umfi_domain domain = {
+    .fid.fid.fclass = FI_CLASS_DOMAIN,
+    .fabric = &fabric,
+};
 static unsigned pins, exports;
+static int export_error, key_error;
+static unsigned rights_given, flags_given;
+static const void *exported;
 
 int umfi_pin(struct umfi_fabric *fabric, const void *addr, size_t len)
 {
@@ -34,15 +42,20 @@ void umfi_unpin(struct umfi_fabric *fabric, const void *addr, size_t len)
 int unetmm_export(struct unetmm_ctx *ctx, uint64_t id, void *addr, size_t length,
                   unsigned rights, unsigned flags, uint64_t user_data)
 {
-    exports++;
-    return 0;
+    assert_int_equal(user_data, 0);
+    assert_int_equal(domain.lock.state, umfi_config.whole ? UMFI_HELD : UMFI_FREE);
+    exports += !export_error;
+    rights_given = rights;
+    flags_given = flags;
+    exported = addr;
+    return export_error;
 }
 
 int unetmm_export_key(struct unetmm_ctx *ctx, uint64_t id, uint64_t *key, uint64_t *base)
 {
-    *key = 7;
+    *key = 7 * id;
     *base = 0;
-    return 0;
+    return key_error;
 }
 
 int unetmm_unexport(struct unetmm_ctx *ctx, uint64_t id)
@@ -58,11 +71,6 @@ const char *unetmm_strerror(int error, enum unetmm_call call)
 
 /* ---- Tests ------------------------------------------------------------------- */
 
-static struct umfi_fabric fabric = { .next_export = 1 };
-static struct umfi_domain domain = {
-    .fid.fid.fclass = FI_CLASS_DOMAIN,
-    .fabric = &fabric,
-};
 static char memory[100];
 
 static int enter(uint64_t access, uint64_t flags, struct fid_mr **mr)
@@ -104,12 +112,102 @@ static void flags_that_are_unknown(void **state)
     assert_int_equal(pins, 0);
 }
 
+static void rights(void **state)
+{
+    static const struct {
+        unsigned source;
+        uint64_t access;
+        unsigned rights, flags;
+    } rows[] = {
+        { UNETMM_SOURCE_PINNED, FI_REMOTE_READ, UNETMM_RIGHT_READ,
+          UNETMM_EXPORT_KEYED | UNETMM_EXPORT_REGISTERED },
+        { UNETMM_SOURCE_ODP, FI_REMOTE_WRITE, UNETMM_RIGHT_WRITE, UNETMM_EXPORT_KEYED },
+        { UNETMM_SOURCE_TLB, FI_REMOTE_READ | FI_REMOTE_WRITE | FI_READ,
+          UNETMM_RIGHT_READ | UNETMM_RIGHT_WRITE, UNETMM_EXPORT_KEYED },
+    };
+    struct fid_mr *mr;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        umfi_config.source = rows[i].source;
+        fabric.next_export = i + 1;
+        assert_int_equal(enter(rows[i].access, 0, &mr), 0);
+        assert_int_equal(rights_given, rows[i].rights);
+        assert_int_equal(flags_given, rows[i].flags);
+        assert_ptr_equal(exported, memory);
+        assert_int_equal(mr->key, 7 * (i + 1));
+        assert_int_equal(domain.users, 1);
+        assert_int_equal(fi_close(&mr->fid), 0);
+        assert_int_equal(domain.users, 0);
+    }
+    umfi_config.source = UNETMM_SOURCE_PINNED;
+    assert_int_equal(enter(FI_SEND, 0, &mr), 0);
+    assert_true(mr->key == FI_KEY_NOTAVAIL);
+    assert_int_equal(fi_close(&mr->fid), 0);
+}
+
+static void no_export(void **state)
+{
+    struct fid_mr *mr;
+
+    for (int *error = &export_error; error; error = error == &key_error ? NULL : &key_error) {
+        *error = -FI_ENOSPC;
+        assert_int_equal(enter(FI_REMOTE_READ, 0, &mr), -FI_ENOSPC);
+        *error = 0;
+        assert_int_equal(pins, 0);
+        assert_int_equal(exports, 0);
+        assert_int_equal(domain.users, 0);
+    }
+}
+
+/* All regions have the key of one export, which ends with the domain. */
+static void one_key_for_all(void **state)
+{
+    struct fid_mr *mr[2];
+
+    umfi_config.whole = true;
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(enter(FI_REMOTE_READ, 0, &mr[i]), 0);
+        assert_int_equal(exports, 1);
+    }
+    assert_int_equal(rights_given, UNETMM_RIGHT_READ | UNETMM_RIGHT_WRITE);
+    assert_int_equal(flags_given, UNETMM_EXPORT_WHOLE);
+    assert_null(exported);
+    assert_int_equal(mr[0]->key, mr[1]->key);
+    assert_int_equal(fi_close(&mr[0]->fid), 0);
+    assert_int_equal(fi_close(&mr[1]->fid), 0);
+    assert_int_equal(exports, 1);
+    umfi_mr_end_whole(&domain);
+    assert_int_equal(exports, 0);
+    domain.whole = 0;
+    umfi_mr_end_whole(&domain);
+    assert_int_equal(exports, 0);
+    umfi_config.whole = false;
+}
+
+static void not_one_range(void **state)
+{
+    const struct iovec iov[2] = { { memory, 1 }, { memory, 1 } };
+    struct fid other = { .fclass = FI_CLASS_EP };
+    struct fid_mr *mr;
+
+    for (unsigned n = 0; n <= 2; n += 2) {
+        assert_int_equal(umfi_mr_ops.regv(&domain.fid.fid, iov, n, FI_SEND, 0, 0, 0, &mr,
+                                          NULL), -FI_EINVAL);
+    }
+    assert_int_equal(umfi_mr_ops.reg(&other, memory, 1, FI_SEND, 0, 0, 0, &mr, NULL),
+                     -FI_EINVAL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_flags),
         cmocka_unit_test(flag_of_a_layer),
         cmocka_unit_test(flags_that_are_unknown),
+        cmocka_unit_test(rights),
+        cmocka_unit_test(no_export),
+        cmocka_unit_test(one_key_for_all),
+        cmocka_unit_test(not_one_range),
     };
 
     return cmocka_run_group_tests_name("mr", tests, NULL, NULL);
