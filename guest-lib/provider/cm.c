@@ -815,6 +815,11 @@ static int post_buffers(struct umfi_cm_port *port)
     if (umfi_config.source == UNETMM_SOURCE_PINNED) {
         ret = unetmm_register(port->fabric->ctx, port->buffers, bytes,
                               UNETMM_REGION_WRITE);
+        if (ret) {
+            /* port_free() ends a registration. */
+            free(port->buffers);
+            port->buffers = NULL;
+        }
     }
     for (unsigned i = 0; !ret && i < BUFFERS; i++) {
         ret = unetmm_post_recv(port->ep, port->buffers + i * BUFFER_BYTES,
@@ -892,7 +897,6 @@ void umfi_cm_close(struct umfi_fabric *fabric)
     while (fabric->cm_ports.next != &fabric->cm_ports) {
         port_end(umfi_of(fabric->cm_ports.next, struct umfi_cm_port, node));
     }
-    fabric->active = NULL;
     pthread_mutex_unlock(&fabric->lock);
 }
 

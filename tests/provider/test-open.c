@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Opening of each object, with one call of the library or of the system that fails: nothing
+ * is left of the object, and the next try succeeds.
+ */
+#define SCENE_WHOLE
+#include "scene.h"
+
+#include "fake_caller.h"
+
+#include <dirent.h>
+#include <sys/random.h>
+#include <sys/timerfd.h>
+
+#define CALLS   100     /* more than any object makes */
+
+/* ---- The system's calls -------------------------------------------------------- */
+
+void *__real_calloc(size_t n, size_t size);
+void *__real_malloc(size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__real_aligned_alloc(size_t alignment, size_t size);
+int __real_epoll_create1(int flags);
+int __real_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event);
+int __real_timerfd_create(int clock, int flags);
+ssize_t __real_getrandom(void *buf, size_t len, unsigned flags);
+
+#define WRAP(type, name, error, parameters, arguments) \
+    type __wrap_##name parameters; \
+    type __wrap_##name parameters \
+    { \
+        if (fails()) { \
+            errno = EMFILE; \
+            return error; \
+        } \
+        return __real_##name arguments; \
+    }
+
+WRAP(void *, calloc, NULL, (size_t n, size_t size), (n, size))
+WRAP(void *, malloc, NULL, (size_t size), (size))
+WRAP(void *, realloc, NULL, (void *old, size_t size), (old, size))
+WRAP(void *, aligned_alloc, NULL, (size_t alignment, size_t size), (alignment, size))
+WRAP(int, epoll_create1, -1, (int flags), (flags))
+WRAP(int, epoll_ctl, -1, (int epoll, int op, int fd, struct epoll_event *event),
+     (epoll, op, fd, event))
+WRAP(int, timerfd_create, -1, (int clock, int flags), (clock, flags))
+WRAP(ssize_t, getrandom, 1, (void *buf, size_t len, unsigned flags), (buf, len, flags))
+
+static unsigned descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    unsigned n = 0;
+
+    assert_non_null(dir);
+    while (readdir(dir)) {
+        n++;
+    }
+    closedir(dir);
+    return n;
+}
+
+/* ---- Objects ------------------------------------------------------------------- */
+
+static struct fid_fabric *fabric;
+static struct fid_eq *eq;
+static struct fid_domain *domain;
+static struct fid_cq *cq;
+static struct fid_pep *pep;
+static struct fid_ep *srx, *shared, *own;
+static struct fid_mr *mr;
+static struct fi_info info;
+
+static int open_fabric(void)
+{
+    return umfi_fabric_open(NULL, &fabric, NULL);
+}
+
+static int open_eq(void)
+{
+    return fi_eq_open(fabric, NULL, &eq, NULL);
+}
+
+static int open_domain(void)
+{
+    return fi_domain(fabric, &info, &domain, NULL);
+}
+
+static int open_cq(void)
+{
+    struct fi_cq_attr attr = { .format = FI_CQ_FORMAT_DATA, .wait_obj = FI_WAIT_FD };
+
+    return fi_cq_open(domain, &attr, &cq, NULL);
+}
+
+static int open_mr(void)
+{
+    return fi_mr_reg(domain, &info, 1, FI_REMOTE_READ, 0, 0, 0, &mr, NULL);
+}
+
+static int open_pep(void)
+{
+    return fi_passive_ep(fabric, &info, &pep, NULL);
+}
+
+static int listen_pep(void)
+{
+    return fi_listen(pep);
+}
+
+static int open_srx(void)
+{
+    return fi_srx_context(domain, NULL, &srx, NULL);
+}
+
+static int open_ep(void)
+{
+    return fi_endpoint(domain, &info, &own, NULL);
+}
+
+static int open_other(void)
+{
+    return fi_endpoint(domain, &info, &shared, NULL);
+}
+
+static int bind_all(void)
+{
+    assert_int_equal(fi_pep_bind(pep, &eq->fid, 0), 0);
+    assert_int_equal(fi_ep_bind(shared, &srx->fid, 0), 0);
+    for (int i = 0; i < 2; i++) {
+        struct fid_ep *ep = i ? shared : own;
+
+        assert_int_equal(fi_ep_bind(ep, &eq->fid, 0), 0);
+        assert_int_equal(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), 0);
+    }
+    return 0;
+}
+
+static int enable_own(void)
+{
+    return fi_enable(own);
+}
+
+static int enable_shared(void)
+{
+    return fi_enable(shared);
+}
+
+/* The error is that of its event. */
+static int connect_own(void)
+{
+    const struct sockaddr_in to = { .sin_family = AF_INET };
+    struct fi_eq_err_entry error = { 0 };
+    int ret = fi_connect(own, &to, NULL, 0);
+
+    return ret ? ret : fi_eq_readerr(eq, &error, 0) > 0 ? -error.err : 0;
+}
+
+static const struct step {
+    const char *name;
+    int (*make)(void);
+    bool keeps;                 /* after an error there may be a new endpoint of the card */
+} steps[] = {
+    { "fabric", open_fabric }, { "eq", open_eq }, { "domain", open_domain },
+    { "cq", open_cq }, { "mr", open_mr }, { "pep", open_pep }, { "srx", open_srx },
+    { "ep", open_ep }, { "other ep", open_other },
+    { "bind", bind_all }, { "listen", listen_pep },
+    { "enable", enable_own }, { "enable shared", enable_shared },
+    { "connect", connect_own, .keeps = true },
+};
+
+/* Returns the number of calls that could fail. */
+static unsigned fail_each(const struct step *step)
+{
+    for (unsigned n = 0; n < CALLS; n++) {
+        unsigned before = descriptors(), ncards_before = ncards;
+        int held_before = held, ret;
+
+        fail_in = (int)n;
+        ret = step->make();
+        if (fail_in >= 0) {
+            fail_in = -1;
+            assert_int_equal(ret, 0);
+            return n;
+        }
+        if (ret >= 0) {
+            fail_msg("%s: %d though call %u failed", step->name, ret, n);
+        }
+        if (!step->keeps && (descriptors() != before || held != held_before)) {
+            fail_msg("%s leaves something when call %u fails", step->name, n);
+        }
+        ncards = held == held_before ? ncards_before : ncards;
+    }
+    fail();
+    return 0;
+}
+
+static void close_all(void)
+{
+    fid_t const all[] = {
+        &own->fid, &shared->fid, &srx->fid, &pep->fid, &mr->fid, &cq->fid, &domain->fid,
+        &eq->fid, &fabric->fid,
+    };
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        if (all[i] == &cq->fid) {
+            assert_int_equal(umfi_of(cq, struct umfi_cq, fid)->nports, 0);
+        }
+        assert_int_equal(fi_close(all[i]), 0);
+    }
+}
+
+/* Operations that no object has */
+static void require_absent(void)
+{
+    struct fi_ops *const ops[] = {
+        fabric->fid.ops, eq->fid.ops, domain->fid.ops, cq->fid.ops, mr->fid.ops,
+        srx->fid.ops, pep->fid.ops, own->fid.ops,
+    };
+    const ssize_t results[] = {
+        fabric->ops->wait_open(fabric, NULL, NULL),
+        domain->ops->av_open(domain, NULL, NULL, NULL),
+        domain->ops->scalable_ep(domain, NULL, NULL, NULL),
+        domain->ops->cntr_open(domain, NULL, NULL, NULL),
+        domain->ops->poll_open(domain, NULL, NULL),
+        domain->ops->stx_ctx(domain, NULL, NULL, NULL),
+        domain->ops->query_atomic(domain, FI_INT8, FI_SUM, NULL, 0),
+        pep->cm->getpeer(NULL, NULL, NULL), pep->cm->connect(NULL, NULL, NULL, 0),
+        pep->cm->accept(NULL, NULL, 0), pep->cm->shutdown(NULL, 0),
+        pep->cm->join(NULL, NULL, 0, NULL, NULL), own->cm->setname(&own->fid, NULL, 0),
+        own->cm->listen(NULL), own->cm->reject(NULL, NULL, NULL, 0),
+        own->ops->cancel(&own->fid, NULL), own->ops->tx_ctx(own, 0, NULL, NULL, NULL),
+        own->ops->rx_ctx(own, 0, NULL, NULL, NULL), own->ops->rx_size_left(own),
+        own->ops->tx_size_left(own), fi_send(srx, NULL, 0, NULL, 0, NULL),
+        fi_sendv(srx, NULL, NULL, 0, 0, NULL), fi_sendmsg(srx, NULL, 0),
+        fi_inject(srx, NULL, 0, 0), fi_senddata(srx, NULL, 0, NULL, 0, 0, NULL),
+        fi_injectdata(srx, NULL, 0, 0, 0),
+    };
+
+    for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++) {
+        if (results[i] != -FI_ENOSYS) {
+            fail_msg("result %zu: %zd", i, results[i]);
+        }
+    }
+    for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+        assert_int_equal(ops[i]->ops_open(NULL, NULL, 0, NULL, NULL), -FI_ENOSYS);
+        /* Endpoints can be bound, and are the last two. */
+        if (i < sizeof(ops) / sizeof(ops[0]) - 2) {
+            assert_int_equal(ops[i]->bind(NULL, NULL, 0), -FI_ENOSYS);
+        }
+    }
+}
+
+static void all_fail_once(void **state)
+{
+    unsigned before;
+
+    context_fd = eventfd(0, EFD_NONBLOCK);
+    before = descriptors();
+    for (unsigned pinned = 0; pinned < 2; pinned++) {
+        umfi_config.source = pinned ? UNETMM_SOURCE_PINNED : UNETMM_SOURCE_ODP;
+        ncards = 0;
+        for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+            print_message("# %s: %u calls\n", steps[i].name, fail_each(&steps[i]));
+        }
+        require_absent();
+        close_all();
+        assert_int_equal(held, 0);
+        assert_int_equal(descriptors(), before);
+    }
+    umfi_config.source = UNETMM_SOURCE_ODP;
+    close(context_fd);
+}
+
+/* ---- Queues of the card ---------------------------------------------------------- */
+
+/* Each depth is a power of two, as large as is wanted, and no larger than the card's. */
+static void depths(void **state)
+{
+    static const struct {
+        unsigned card_log2;
+        size_t tx, rx;
+        uint32_t send, receive, completion;
+    } rows[] = {
+        { 16, 0, 0, 1024, 256, 2048 },
+        { 16, 1, 1, UMFI_RMA_SLOTS, 16, 1024 },
+        { 17, 8192, 1, 32768, 16, 65536 },
+        { 17, 8193, 17, 65536, 32, 131072 },
+        { 12, 1024, 1024, 4096, 1024, 4096 },
+        { 12, 4096, 8192, 4096, 4096, 4096 },
+    };
+
+    context_fd = eventfd(0, EFD_NONBLOCK);
+    umfi_config.policy = UNETMM_POLICY_RNR;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct fi_tx_attr tx = { .size = rows[i].tx };
+        struct fi_rx_attr rx = { .size = rows[i].rx };
+
+        ncards = 0;
+        info = (struct fi_info) { .tx_attr = &tx, .rx_attr = &rx };
+        for (size_t step = 0; step < sizeof(steps) / sizeof(steps[0]); step++) {
+            assert_int_equal(steps[step].make(), 0);
+            if (steps[step].make == open_fabric) {
+                umfi_of(fabric, struct umfi_fabric, fid)->dev.card.max_ring_log2 =
+                    (uint8_t)rows[i].card_log2;
+            } else if (steps[step].make == enable_own) {
+                assert_int_equal(created.send_slots, rows[i].send);
+                assert_int_equal(created.free_depth, rows[i].receive);
+                assert_int_equal(created.completion_depth, rows[i].completion);
+                assert_int_equal(created.flags, UNETMM_EP_NO_INLINE);
+                assert_int_equal(created.policy, UNETMM_POLICY_RNR);
+            } else if (steps[step].make == listen_pep) {
+                assert_int_equal(created.free_depth, 64);
+                assert_int_equal(created.completion_depth, 1024);
+                assert_int_equal(created.policy, UNETMM_POLICY_RNR);
+            }
+        }
+        close_all();
+    }
+    info = (struct fi_info) { 0 };
+    close(context_fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_fail_once),
+        cmocka_unit_test(depths),
+    };
+
+    return cmocka_run_group_tests_name("open", tests, NULL, NULL);
+}
