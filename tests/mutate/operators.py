@@ -39,8 +39,8 @@ KEYWORDS = {"if", "else", "for", "while", "do", "switch", "case", "default",
             "struct", "union", "enum", "static", "const", "extern", "typedef",
             "volatile", "register", "inline", "unsigned", "signed",
             "_Static_assert"}
-# Statements that change nothing in a card or library that is right
-SILENT = re.compile(r"(trace_\w+|UNETMM_GUEST_ERR|g_assert\w*|assert"
+# Statements that change nothing in a card, library or provider that is right
+SILENT = re.compile(r"(trace_\w+|UNETMM_GUEST_ERR|UMFI_(WARN|INFO)|g_assert\w*|assert"
                     r"|g_autoptr|g_autofree|QEMU_BUILD_BUG_ON|G_STATIC_ASSERT"
                     r"|_Static_assert)$")
 # Their numbers say how much there is at least: no program can tell that there is more

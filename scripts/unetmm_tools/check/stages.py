@@ -298,7 +298,7 @@ def stage_mutate(_options):
     program = os.path.join(REPO, "tests", "mutate", "run")
     yield one("tests/mutate/equivalent.txt has mutants that there are",
               [program, "--check"], 120)
-    for part in ("core", "library"):
+    for part in ("core", "library", "provider"):
         result = one(f"unit tests kill as many of the {part}'s mutants as they "
                      "did", [program, "--gate", "--part", part, "--minutes",
                              MUTATE_MINUTES], 7200)
