@@ -603,6 +603,16 @@ struct unetmm_completion {
 int unetmm_poll(struct unetmm_ep *ep,
                 struct unetmm_completion *c, unsigned n);
 
+/*
+ * For providers and runtimes: reads the next completion from the card's queue and
+ * leaves it there, 1; or 0: there is none, or unetmm_poll() has to look.  Then
+ * unetmm_take() takes it, and unetmm_card_waits() says whether the card waits for
+ * unetmm_poll(ep, NULL, 0).  One thread at a time, as for unetmm_poll().
+ */
+int unetmm_peek(const struct unetmm_ep *ep, struct unetmm_completion *c);
+void unetmm_take(struct unetmm_ep *ep);
+int unetmm_card_waits(const struct unetmm_ep *ep);
+
 /* ---- Waiting ----------------------------------------------------------- */
 
 /*

@@ -44,7 +44,7 @@ static bool grow(struct umfi_cq *cq)
 /* A source of the library wants to see each completion. */
 static void set_only(struct umfi_cq *cq)
 {
-    cq->only = cq->nports == 1 && cq->prod == cq->cons && !cq->ports[0]->ep->source ?
+    cq->only = cq->nports == 1 && cq->prod == cq->cons ?
         cq->ports[0] : NULL;
 }
 
@@ -131,8 +131,6 @@ UMFI_RARE ssize_t read_behind(struct umfi_cq *cq, void *buf, size_t count)
  * The usual case: the next completion of the only port is the success of one descriptor, and
  * for this queue.  It goes from where the card has put it to the reader, in entries of so many
  * bytes.  False: there is none, or it is another case, which is left to read_locked().
- * (Only calls of the library that wait for a completion leave others behind for unetmm_poll();
- * the provider has none.)
  */
 UMFI_INLINE bool take_usual(const struct umfi_cq *cq, struct umfi_port *port,
                             struct unetmm_ep *card, void *buf, size_t bytes)
@@ -141,7 +139,7 @@ UMFI_INLINE bool take_usual(const struct umfi_cq *cq, struct umfi_port *port,
     struct unetmm_completion c;
     struct umfi_op *op;
 
-    if (!card->alive || !unetmm_take_next_(card, card->cq_cons, &c)) {
+    if (!unetmm_peek(card, &c)) {
         return false;
     }
     op = (struct umfi_op *)(uintptr_t)c.user_data;
@@ -163,7 +161,7 @@ UMFI_INLINE bool take_usual(const struct umfi_cq *cq, struct umfi_port *port,
         return false;
     }
     umfi_op_free(port, op);
-    unetmm_taken_(card, card->cq_cons + 1);
+    unetmm_take(card);
     return true;
 }
 
@@ -173,14 +171,12 @@ UMFI_RARE ssize_t read_on(struct umfi_cq *cq, char *buf, size_t count)
     struct umfi_port *port = cq->only;
     struct unetmm_ep *card = port->ep;
     size_t n = 1, bytes = cq->entry_bytes;
-    uint32_t state;
 
     while (n < count && take_usual(cq, port, card, buf + n * bytes, bytes)) {
         n++;
     }
-    state = unetmm_read_word(&card->index->card.state);
-    if (state & UNETMM_NOTED_) {
-        card->rare->note(card, state, (unsigned)n, (unsigned)n);
+    if (unetmm_card_waits(card)) {
+        unetmm_poll(card, NULL, 0);
     }
     umfi_unlock(cq->domain);
     return (ssize_t)n;
@@ -201,10 +197,10 @@ UMFI_INLINE ssize_t read_in(struct fid_cq *fid, void *buf, size_t count, size_t 
     if (!take_usual(cq, cq->only, card, buf, bytes)) {
         return read_locked(cq, buf, count);
     }
-    if (count > 1 || unetmm_read_word(&card->index->card.state) & UNETMM_NOTED_) {
+    if (count > 1 || unetmm_card_waits(card)) {
         return read_on(cq, buf, count);
     }
-    umfi_unlock(cq->domain);
+    umfi_lock_drop(&cq->domain->lock);
     return 1;
 }
 

@@ -14,6 +14,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* For functions of the data path, and those that their callers need in a short form */
+#define UMFI_INLINE static inline __attribute__((__always_inline__))
+
 enum { UMFI_FREE, UMFI_HELD, UMFI_AWAITED };    /* AWAITED: held, and threads may sleep */
 
 struct umfi_lock {
@@ -50,7 +53,7 @@ static inline void umfi_lock_take(struct umfi_lock *lock)
     }
 }
 
-static inline void umfi_lock_drop(struct umfi_lock *lock)
+UMFI_INLINE void umfi_lock_drop(struct umfi_lock *lock)
 {
     if (__builtin_expect(__atomic_exchange_n(&lock->state, UMFI_FREE, __ATOMIC_RELEASE) ==
                          UMFI_AWAITED, 0)) {

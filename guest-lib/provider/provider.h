@@ -78,6 +78,9 @@
 #define umfi_of(pointer, type, member) \
     ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
 
+/* Of functions that would only lengthen their callers */
+#define UMFI_RARE   static __attribute__((__noinline__))
+
 /* Of the clock that deadlines are of. */
 static inline int64_t umfi_now_ms(void)
 {
@@ -386,8 +389,8 @@ static inline void umfi_op_free(struct umfi_port *port, struct umfi_op *op)
 }
 
 /* The entry of an operation of this side. */
-static inline void umfi_fill_done(struct fi_cq_tagged_entry *entry,
-                                  const struct umfi_op *op, size_t len)
+UMFI_INLINE void umfi_fill_done(struct fi_cq_tagged_entry *entry,
+                                const struct umfi_op *op, size_t len)
 {
     entry->op_context = op->context;
     /* The flag of a write says how it was posted. */
@@ -399,9 +402,9 @@ static inline void umfi_fill_done(struct fi_cq_tagged_entry *entry,
 }
 
 /* Of a message, or of data that have used up a buffer without filling it. */
-static inline void umfi_fill_received(struct fi_cq_tagged_entry *entry,
-                                      const struct umfi_op *op,
-                                      const struct unetmm_completion *c)
+UMFI_INLINE void umfi_fill_received(struct fi_cq_tagged_entry *entry,
+                                    const struct umfi_op *op,
+                                    const struct unetmm_completion *c)
 {
     bool written = c->type == UNETMM_CQE_WRITTEN, imm = c->flags & UNETMM_CQE_F_IMM;
 
@@ -413,11 +416,6 @@ static inline void umfi_fill_received(struct fi_cq_tagged_entry *entry,
     entry->data = imm ? c->imm : 0;
     entry->tag = 0;
 }
-
-/* Of functions that callers with constant arguments need in a short form */
-#define UMFI_INLINE static inline __attribute__((__always_inline__))
-/* Of functions that would only lengthen their callers */
-#define UMFI_RARE   static __attribute__((__noinline__))
 
 static inline unsigned umfi_card_flags(uint64_t flags)
 {

@@ -4,7 +4,7 @@
  *
  * In a program the body of a public function (UNETMM_FAST_) is used where the
  * function is called by name, and its address is that of the library's symbol.
- * src/fast.c, which makes the symbols, defines both macros otherwise.
+ * src/queue/fast.c, which makes the symbols, defines both macros otherwise.
  */
 #ifndef LIBUNETMM_HELPER_H
 #define LIBUNETMM_HELPER_H

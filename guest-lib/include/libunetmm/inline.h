@@ -9,11 +9,10 @@
  * dynamic linker then refuses to start the program.
  *
  * A body is used where the function is called by name.  Its address is that of the
- * library's symbol, which src/fast.c makes from these bodies.
+ * library's symbol, which src/queue/fast.c makes from these bodies.
  *
  * All names that end in an underscore, and all members of the structures, are for
- * this library: for its bodies here, and for its provider of libfabric, which is built
- * with it.  A program that uses them depends on this version.
+ * this library.  A program that uses them depends on this version.
  */
 #ifndef LIBUNETMM_INLINE_H
 #define LIBUNETMM_INLINE_H
@@ -150,6 +149,7 @@ struct unetmm_ep {
     uint32_t raw;               /* frames, and no channels */
     uint32_t slots;             /* buffers are looked at when they are used */
     uint32_t unlooked;          /* posted since FQ_AWAITED was last read */
+    uint32_t direct;            /* alive, and neither source nor stashed: unetmm_peek() */
     /* Arguments of rare->queue(); on the stack they would cost each call a frame. */
     struct unetmm_request_ request;
     struct iovec piece;
@@ -681,6 +681,21 @@ UNETMM_FAST_ int unetmm_poll(struct unetmm_ep *ep,
     }
     /* Most programs take one at a time, which needs no loop. */
     return n == 1 ? unetmm_poll_(ep, c, 1) : UNETMM_POLL_MANY_(ep, c, n);
+}
+
+UNETMM_FAST_ int unetmm_peek(const struct unetmm_ep *ep, struct unetmm_completion *c)
+{
+    return ep->direct && unetmm_take_next_(ep, ep->cq_cons, c);
+}
+
+UNETMM_FAST_ void unetmm_take(struct unetmm_ep *ep)
+{
+    unetmm_taken_(ep, ep->cq_cons + 1);
+}
+
+UNETMM_FAST_ int unetmm_card_waits(const struct unetmm_ep *ep)
+{
+    return (unetmm_read_word(&ep->index->card.state) & UNETMM_NOTED_) != 0;
 }
 
 #ifdef __cplusplus

@@ -115,6 +115,12 @@ static inline struct unetmm_ep_private *unetmm_ep_private(
     return (struct unetmm_ep_private *)(uintptr_t)ep;
 }
 
+/* After a change of alive, source or stashed */
+static inline void unetmm_ep_set_direct(struct unetmm_ep *ep)
+{
+    ep->direct = ep->alive && !ep->source && !ep->stashed;
+}
+
 /* Zeroed memory that reads as zero again in a forked child; or -errno. */
 int unetmm_alloc_wiped(size_t bytes, void **memory);
 void unetmm_free_wiped(void *memory, size_t bytes);

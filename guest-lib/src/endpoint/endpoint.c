@@ -206,7 +206,7 @@ int unetmm_ep_destroy(struct unetmm_ep *pub)
     atomic_fetch_sub(&ep->ctx->endpoints, 1);
     if (unetmm_in_handler(ep)) {
         /* The handler's caller still needs to look here. */
-        pub->alive = 0;
+        pub->alive = pub->direct = 0;
         ep->handlers.gone = true;
     } else {
         unetmm_ep_free(ep);

@@ -132,4 +132,5 @@ void unetmm_ep_bind(struct unetmm_ep_private *ep,
     ep->pub.index = (void *)(base + layout->index_offset);
     ep->pub.doorbell = doorbell;
     ep->pub.alive = 1;
+    unetmm_ep_set_direct(&ep->pub);
 }

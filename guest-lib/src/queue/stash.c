@@ -45,6 +45,7 @@ int unetmm_unstash(struct unetmm_ep *pub, struct unetmm_completion *c,
     if (!stash->count) {
         stash->first = 0;
         pub->stashed = 0;
+        unetmm_ep_set_direct(pub);
     }
     return (int)taken;
 }
@@ -78,5 +79,6 @@ int unetmm_take_until(struct unetmm_ep_private *ep, uint64_t user_data,
         stash->all[stash->first + stash->count++] = *c;
     } while (user_data);
     ep->pub.stashed = stash->count != 0;
+    unetmm_ep_set_direct(&ep->pub);
     return ret;
 }

@@ -99,6 +99,7 @@ int unetmm_utlb_ep_open(struct unetmm_ep_private *ep)
     e->first_free = e->first_again[0] = e->first_again[1] = NONE;
     ep->utlb = e;
     ep->pub.source = &utlb_ops;
+    unetmm_ep_set_direct(&ep->pub);
     return 0;
 }
 
@@ -190,6 +191,7 @@ void unetmm_utlb_ep_close(struct unetmm_ep_private *ep)
     free(e->last);
     free(e);
     ep->pub.source = NULL;
+    unetmm_ep_set_direct(&ep->pub);
     ep->utlb = NULL;
 }
 

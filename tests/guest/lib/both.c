@@ -65,8 +65,16 @@ static int64_t poll_some(void)
 {
     struct unetmm_completion c[4];
     unsigned i, n = draw(5);
-    int ret = unetmm_poll(ep, c, n);
+    int ret = 0;
 
+    if (n == 1 && unetmm_peek(ep, c)) {
+        unetmm_take(ep);
+        ret = 1;
+        n = 0;
+    }
+    if (!ret || unetmm_card_waits(ep)) {
+        ret += unetmm_poll(ep, c, n);
+    }
     for (i = 0; ret > 0 && i < (unsigned)ret; i++) {
         printf(" %" PRIu64 "/%u/%u/%u/%u/%x", c[i].user_data, c[i].len,
                c[i].channel, c[i].type, c[i].status, c[i].flags);

@@ -37,6 +37,7 @@ static int unstash(struct unetmm_ep *ep, struct unetmm_completion *c,
     (void)n;
     note(3);
     ep->stashed = 0;
+    unetmm_ep_set_direct(ep);
     memset(c, 0, sizeof(*c));
     c->user_data = calls;
     return 1;
@@ -112,6 +113,7 @@ struct unetmm_ep *both_open(enum both_kind kind)
     fake.ep->may_zero = kind != BOTH_SOURCE;
     fake.ep->trap = kind == BOTH_TRAP;
     fake.ep->source = kind == BOTH_SOURCE ? &source : NULL;
+    unetmm_ep_set_direct(fake.ep);
     fake.ep->raw = fake.ep->slots = kind == BOTH_RAW;
     calls = 0;
     word = 0;
@@ -177,6 +179,7 @@ void both_act(uint32_t number)
         break;
     default:
         fake.ep->stashed = number % 64 == 7;
+        unetmm_ep_set_direct(fake.ep);
         break;
     }
 }

@@ -407,6 +407,43 @@ static void rings_when_the_card_waits_for_room(void **state)
     assert_true(fake_endpoint_rung(&fake));
 }
 
+static void peek_leaves_a_completion_and_take_takes_it(void **state)
+{
+    const struct unetmm_source_ops_ none = { 0 };
+    struct unetmm_cqe cqe = { .opcode = UNETMM_CQE_SENT, .cookie = 1 };
+    struct unetmm_completion c = { 0 };
+
+    (void)state;
+    assert_int_equal(unetmm_peek(fake.ep, &c), 0);
+    for (; fake_card_complete(&fake.card, &cqe); cqe.cookie++) {
+        continue;
+    }
+    fake_card_state(&fake.card, UNETMM_EP_RUNNING | UNETMM_EP_CQ_BLOCKED);
+    assert_int_equal(unetmm_peek(fake.ep, &c), 1);
+    assert_int_equal(unetmm_peek(fake.ep, &c), 1);
+    assert_int_equal(c.user_data, 1);
+    assert_int_equal(c.type, UNETMM_CQE_SENT);
+    unetmm_take(fake.ep);
+    assert_int_equal(unetmm_peek(fake.ep, &c), 1);
+    assert_int_equal(c.user_data, 2);
+    /* The card has the place of the taken one, when it is told. */
+    assert_int_equal(unetmm_card_waits(fake.ep), 1);
+    assert_int_equal(unetmm_poll(fake.ep, NULL, 0), 0);
+    assert_true(fake_endpoint_rung(&fake));
+    fake_card_state(&fake.card, UNETMM_EP_RUNNING);
+    assert_int_equal(unetmm_card_waits(fake.ep), 0);
+    assert_true(fake_card_complete(&fake.card, &cqe));
+    assert_false(fake_card_complete(&fake.card, &cqe));
+    /* The completions of such a source are no program's before the source has seen them. */
+    fake.ep->source = &none;
+    unetmm_ep_set_direct(fake.ep);
+    assert_int_equal(unetmm_peek(fake.ep, &c), 0);
+    fake.ep->source = NULL;
+    unetmm_ep_set_direct(fake.ep);
+    assert_int_equal(unetmm_poll(fake.ep, &c, 1), 1);
+    assert_int_equal(c.user_data, 2);
+}
+
 static void stopped_endpoint_says_so_last(void **state)
 {
     const struct unetmm_cqe cqe = {
@@ -519,6 +556,7 @@ int main(void)
         TEST_LATE(takes_completions_over_many_wraps),
         TEST(delivers_inline),
         TEST(rings_when_the_card_waits_for_room),
+        TEST(peek_leaves_a_completion_and_take_takes_it),
         TEST(stopped_endpoint_says_so_last),
         TEST(frames_of_every_kind),
         TEST_LATE(frames_of_every_kind),
