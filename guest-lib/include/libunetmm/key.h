@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Operations by key: on a peer's memory without an import.
- * Part of libunetmm.h, which includes it.
- *
- * The exporter gives a key away, in a message for example.  A peer with the key and a
- * reliable channel to an endpoint of the exporter's context uses the memory by the
- * exporter's own addresses.
+ * Operations by key: on a peer's memory without an import, by the exporter's addresses.
+ * Part of libunetmm.h.
  */
 #ifndef LIBUNETMM_KEY_H
 #define LIBUNETMM_KEY_H
@@ -16,22 +12,13 @@
 extern "C" {
 #endif
 
-/*
- * The key of an export with UNETMM_EXPORT_KEYED or UNETMM_EXPORT_WHOLE, and the
- * address that peers use for its first byte, which is its address here.  -ENOENT: no
- * such export, or exported without these.
- */
+/* The key of an export with UNETMM_EXPORT_KEYED or _WHOLE, and the address of its first byte */
 int unetmm_export_key(struct unetmm_ctx *ctx, uint64_t id, uint64_t *key,
                       uint64_t *base);
 
 /*
- * unetmm_write() and the others, of vmmc.h, with a channel, a key and an address of
- * the peer's in place of an import and an offset.  The peer checks key, address and
- * rights: a wrong key or an export that has ended is UNETMM_ST_REVOKED in the
- * completion, other statuses as with an import.  A channel ends when wrong keys were
- * used on it UNETMM_BAD_KEYS times.
- *
- * -ENOENT: no such channel.  -EINVAL: also, not a key.  Others as there.
+ * unetmm_write() and the others with a key and an address of the peer.  A channel ends when
+ * wrong keys were used on it UNETMM_BAD_KEYS times.  unetmm_export_key(3)
  */
 int unetmm_write_key(struct unetmm_ep *ep, int channel, uint64_t key,
                      uint64_t remote_addr, const void *buf, size_t len,

@@ -1,16 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * libunetmm-stream: streams of bytes, as sockets have them, between processes
- * with a unetmm card.
- *
- * Each side exports a ring of memory that the other writes to, straight from
- * the memory that it was told to send.  A receive copies data out of the ring.  A
- * large receive bypasses the ring: the card writes the data into the caller's
- * memory.
- *
- * Conventions are libunetmm's: 0 or a number, or -errno; errno is left alone; a
- * negative timeout is "as long as it takes".  A stream, and a listener, belongs to
- * one thread at a time; different ones are independent.
+ * libunetmm-stream: streams of bytes, as sockets have them, between processes with a card;
+ * unetmm_stream(3).  A stream, and a listener, belongs to one thread at a time.
  */
 #ifndef LIBUNETMM_STREAM_H
 #define LIBUNETMM_STREAM_H
@@ -30,10 +21,7 @@ struct unetmm_stream_listener;
 #define UNETMM_STREAM_RING_LEAST      4096u
 #define UNETMM_STREAM_RING_MOST       (64u << 20)
 
-/*
- * redirect_least counts as an eighth of the ring at most, and as 0 where that is less
- * than a page.
- */
+/* redirect_least is an eighth of the ring at most; 0 where that is less than a page. */
 struct unetmm_stream_attr {
     uint32_t size;              /* sizeof(struct unetmm_stream_attr) */
     uint32_t ring_bytes;        /* of the receive ring; a power of two */
@@ -48,12 +36,7 @@ struct unetmm_stream_attr {
 
 /* ---- Making streams ---------------------------------------------------- */
 
-/*
- * Connects to the listener of `service` at the card `mac`.  When it returns 0
- * the other side has accepted.  `attr` NULL stands for UNETMM_STREAM_ATTR_INIT.
- * Errors: those of unetmm_connect_ex() and unetmm_export(); -EPROTO: something
- * else than this library listens there.
- */
+/* Connects to the listener of `service` at the card `mac`; `attr` NULL: the default. */
 int unetmm_stream_connect(struct unetmm_ctx *ctx, const uint8_t mac[6],
                           uint64_t service, const struct unetmm_stream_attr *attr,
                           int64_t timeout_ns, struct unetmm_stream **stream);
@@ -63,17 +46,11 @@ int unetmm_stream_listen(struct unetmm_ctx *ctx, uint64_t service,
                          const struct unetmm_stream_attr *attr,
                          struct unetmm_stream_listener **listener);
 
-/*
- * Takes the next stream.  -ETIMEDOUT: nobody waits to be accepted.  A peer
- * that does not speak as it should is found out by the stream's first use.
- */
+/* Takes the next stream. */
 int unetmm_stream_accept(struct unetmm_stream_listener *listener, int64_t timeout_ns,
                          struct unetmm_stream **stream);
 
-/*
- * The context's descriptor (unetmm_ctx_fd()), to be polled for POLLPRI: somebody
- * waits to be accepted, by this listener or another of the context.
- */
+/* For poll(2), POLLPRI: a peer waits to be accepted. */
 int unetmm_stream_listener_fd(struct unetmm_stream_listener *listener);
 int unetmm_stream_listener_close(struct unetmm_stream_listener *listener);
 
@@ -86,51 +63,28 @@ int unetmm_stream_peer(const struct unetmm_stream *stream, uint8_t mac[6]);
 #define UNETMM_STREAM_WAITALL         0x02u   /* recv: all that was asked for */
 
 /*
- * Sends up to `len` bytes: all of them, unless the stream is non-blocking or the
- * timeout passes; the source may be reused when it returns.  Returns how many.
- *
- * -EAGAIN: the peer's ring is full, and the call does not wait.  -ETIMEDOUT: the
- * timeout has passed, or the peer's card does not answer; then the stream has failed,
- * and later calls return it at once.  -EPIPE: our side was shut down, or the
- * peer has closed the stream.  -ECONNRESET: the peer is gone.  -EPROTO: the peer
- * violates the protocol.  -EFAULT: the memory cannot be used.  -EINTR: a signal came
- * before anything was sent.  After other errors there is nothing more to send.
+ * Sends up to `len` bytes, whose source may be reused then, and returns how many.
+ * -ETIMEDOUT may mean that the stream has failed: unetmm_stream(3).
  */
 ssize_t unetmm_stream_send(struct unetmm_stream *stream, const void *bytes, size_t len,
                            unsigned flags);
 
-/*
- * Receives up to `len` bytes, and waits for the first of them; with
- * UNETMM_STREAM_WAITALL for all, unless the stream ends or an error comes first.
- * Returns how many; 0: the peer has shut down its side and all is received.
- * Errors as unetmm_stream_send(), when all that came before has been received.
- */
+/* Receives up to `len` bytes and returns how many; 0: the peer has shut down its side. */
 ssize_t unetmm_stream_recv(struct unetmm_stream *stream, void *bytes, size_t len,
                            unsigned flags);
 
 /* Nothing more will be sent: the peer receives the rest, then 0. */
 int unetmm_stream_shutdown(struct unetmm_stream *stream);
 
-/*
- * Ends the stream when the peer's card has all sent data, or after five seconds.
- * 0, or the error that the stream had: the peer may not have all.  The stream is
- * gone in any case.
- */
+/* Ends the stream, after five seconds at most.  0, or the error that it had. */
 int unetmm_stream_close(struct unetmm_stream *stream);
 
 /* ---- Waiting ----------------------------------------------------------- */
 
-/*
- * Enables (1) or disables (0) non-blocking mode.  A non-blocking
- * unetmm_stream_send() copies its data first, since the card sends it later.
- */
+/* Enables (1) or disables (0) non-blocking mode, in which sends copy their data first. */
 int unetmm_stream_set_nonblocking(struct unetmm_stream *stream, int on);
 
-/*
- * Which of POLLIN, POLLOUT (from <poll.h>) there is, and POLLERR; of `events` and
- * POLLERR only.  0: none, and the file descriptor becomes readable when this may
- * have changed; then ask again.  It is only to be polled.
- */
+/* Which of POLLIN, POLLOUT and POLLERR there is; 0: the descriptor becomes readable. */
 int unetmm_stream_fd(struct unetmm_stream *stream);
 int unetmm_stream_arm(struct unetmm_stream *stream, short events);
 
