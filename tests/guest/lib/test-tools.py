@@ -375,7 +375,7 @@ def mistakes_get_one_sentence():
     sentence([tool("bw"), PEER, "--size", "4"], 2, "8 bytes")
     sentence([tool("bw"), PEER, "--size", "1,x"], 2, "--size", "'x'")
     sentence([tool("bw"), PEER, "--source", "disk"], 2,
-             "pinned, utlb, shadow or odp")
+             "tlb, ktlb, utlb, shadow, odp or pinned")
     sentence([tool("stat"), "--watch", "0"], 2, "--watch")
     sentence([tool("info"), "--card", "x"], 2, "--card", "'x'")
     sentence([tool("info"), "--card", "1", "-d", "/fake/1"], 2, "enough")
