@@ -268,7 +268,6 @@ void umfi_port_cancel(struct umfi_port *port, struct umfi_ep *ep, bool receives)
 
 void umfi_port_release(struct umfi_port *port, struct umfi_ep *ep)
 {
-    umfi_list_del(&ep->node);
     if (port->by_channel[ep->channel] == ep) {
         port->by_channel[ep->channel] = NULL;
     }

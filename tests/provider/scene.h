@@ -98,6 +98,7 @@ static int card_post(struct unetmm_ep *ep, void *buf, size_t len, uint64_t user_
         return -EIO;
     }
     if (user_data < BUFFERS) {
+        assert_int_equal(flags, 0);
         card->buffers[user_data] = buf;
     } else {
         card->posted[card->nposted++ % PENDING] = user_data;
@@ -336,6 +337,7 @@ bool umfi_eq_withdraw(struct umfi_eq *eq, fid_t request)
 void umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
                   struct fi_info *info, const void *data, size_t len)
 {
+    assert_true(data || !len);
     events[nevents++ % PENDING] = err ? (uint32_t)-err : event;
     if (info) {
         handle = info->handle;

@@ -145,6 +145,17 @@ static void wanted_comes_first(void **state)
     close_scene(&s);
 }
 
+/* They go with the port. */
+static void arrivals_at_the_end(void **state)
+{
+    struct scene s;
+
+    open_connector(&s);
+    call_in(&s, 2);
+    close_scene(&s);
+    assert_int_equal(held, 0);
+}
+
 /* The answer is read before the driver's descriptor has told of the channel. */
 static void answer_comes_first(void **state)
 {
@@ -414,6 +425,21 @@ static void stopped_while_accepting(void **state)
     close_scene(&s);
 }
 
+/* The card stops the port before the connector has taken the connection. */
+static void stopped_acceptor(void **state)
+{
+    struct scene s;
+
+    open_acceptor(&s);
+    s.data->stopped = true;
+    progress(&s);
+    assert_int_equal(nevents, 3);
+    assert_int_equal(events[1], FI_CONNECTED);
+    assert_int_equal(events[2], FI_SHUTDOWN);
+    assert_int_equal(s.eq.channels, 0);
+    close_scene(&s);
+}
+
 /* It neither closes its request nor sends. */
 static void connector_is_silent(void **state)
 {
@@ -525,6 +551,8 @@ static void listener_closes_before_the_answer(void **state)
     progress(&s);
     end_calls(&s);
     assert_int_equal(sent, 1);
+    /* The connector has its time. */
+    progress(&s);
     assert_int_equal(state_of(&s), UMFI_ACCEPTING);
     close_channel(s.cm, 0, UNETMM_ST_BAD_CHANNEL);
     progress(&s);
@@ -596,6 +624,7 @@ int main(void)
         cmocka_unit_test(nobody_asked),
         cmocka_unit_test(no_answer_in_time),
         cmocka_unit_test(wanted_comes_first),
+        cmocka_unit_test(arrivals_at_the_end),
         cmocka_unit_test(answer_comes_first),
         cmocka_unit_test(request_was_given_up),
         cmocka_unit_test(message_of_a_stranger),
@@ -611,6 +640,7 @@ int main(void)
         cmocka_unit_test(connector_is_lost),
         cmocka_unit_test(hasty_connector),
         cmocka_unit_test(stopped_while_accepting),
+        cmocka_unit_test(stopped_acceptor),
         cmocka_unit_test(connector_is_silent),
         cmocka_unit_test(listener_closes),
         cmocka_unit_test(listener_has_closed),

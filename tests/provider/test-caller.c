@@ -14,7 +14,8 @@
 
 #include "provider.h"
 
-#define CALLS           6
+#define CALLS           260
+#define THREADS         256
 #define OF_ADDRESS      4       /* threads */
 #define REFUSED_MS      100
 #define MOST_MS         1000
@@ -260,6 +261,23 @@ static void no_thread(void **state)
     close_scene();
 }
 
+/* Of all addresses together */
+static void most_threads(void **state)
+{
+    open_scene();
+    waits = true;
+    for (unsigned i = 0; i < CALLS; i++) {
+        begin(1, i, true);
+    }
+    require_inside(THREADS);
+    for (unsigned i = 0; i < CALLS; i++) {
+        sem_post(&released);
+    }
+    await(&ended, CALLS);
+    assert_int_equal(asked, CALLS);
+    close_scene();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +286,7 @@ int main(void)
         cmocka_unit_test(shares),
         cmocka_unit_test(cancelled),
         cmocka_unit_test(place_of_a_cancelled_call),
+        cmocka_unit_test(most_threads),
         cmocka_unit_test(no_thread),
     };
 

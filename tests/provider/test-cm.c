@@ -74,6 +74,7 @@ static int card_queue(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
 static int card_post(struct unetmm_ep *ep, void *buf, size_t len, uint64_t user_data,
                      unsigned flags)
 {
+    assert_int_equal(flags, 0);
     buffers[user_data] = buf;
     return 0;
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 
 #include <cmocka.h>
 
@@ -391,6 +392,7 @@ static void wait_objects(void **opaque)
         struct fi_cq_tagged_entry entry;
         enum fi_wait_obj wait;
         struct fid_cq *cq;
+        eventfd_t count;
         int fd = -1;
 
         assert_int_equal(umfi_cq_open(&s->domain.fid, &attr, &cq, NULL), rows[i].ret);
@@ -410,6 +412,12 @@ static void wait_objects(void **opaque)
             assert_int_equal(umfi_cq_trywait(queue_of(cq)), -FI_EAGAIN);
             assert_int_equal(fi_cq_sread(cq, &entry, 1, NULL, -1), -FI_EAGAIN);
             assert_int_equal(umfi_cq_trywait(queue_of(cq)), 0);
+            /* A sleeper is woken once. */
+            for (unsigned n = 0; n < 2; n++) {
+                umfi_cq_push(queue_of(cq), &(struct umfi_entry) { .err = 0 });
+            }
+            assert_int_equal(eventfd_read(queue_of(cq)->event_fd, &count), 0);
+            assert_int_equal(count, 1);
         }
         assert_int_equal(fi_close(&cq->fid), 0);
     }

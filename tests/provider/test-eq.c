@@ -211,12 +211,14 @@ static void errors(void **state)
         bool given = i == 2, small = i == 3;
 
         error = (struct fi_eq_err_entry) {
+            .data = 1,
             .err_data = given || small ? room : NULL,
             .err_data_size = given ? sizeof(room) : 0,
         };
         assert_int_equal(fi_eq_readerr(fid, &error, i ? 0 : FI_PEEK), sizeof(error));
         assert_ptr_equal(error.fid, &object);
         assert_ptr_equal(error.context, &object);
+        assert_int_equal(error.data, 0);
         assert_int_equal(error.err, FI_ECONNREFUSED);
         assert_int_equal(error.prov_errno, FI_ECONNREFUSED);
         assert_int_equal(error.err_data_size, given ? sizeof(room) : 4);

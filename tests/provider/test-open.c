@@ -13,6 +13,7 @@
 #include <sys/timerfd.h>
 
 #define CALLS   100     /* more than any object makes */
+#define CONTEXT ((void *)&info)
 
 /* ---- The system's calls -------------------------------------------------------- */
 
@@ -72,34 +73,47 @@ static struct fi_info info;
 
 static int open_fabric(void)
 {
-    return umfi_fabric_open(NULL, &fabric, NULL);
+    int ret = umfi_fabric_open(NULL, &fabric, CONTEXT);
+    const struct umfi_fabric *new = umfi_of(fabric, struct umfi_fabric, fid);
+
+    if (!ret) {
+        const struct umfi_list *lists[] = {
+            &new->cm_ports, &new->ports, &new->to_call, &new->calling, &new->called,
+        };
+
+        for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+            assert_ptr_equal(lists[i]->next, lists[i]);
+        }
+        assert_int_equal(new->next_export, 1);
+    }
+    return ret;
 }
 
 static int open_eq(void)
 {
-    return fi_eq_open(fabric, NULL, &eq, NULL);
+    return fi_eq_open(fabric, NULL, &eq, CONTEXT);
 }
 
 static int open_domain(void)
 {
-    return fi_domain(fabric, &info, &domain, NULL);
+    return fi_domain(fabric, &info, &domain, CONTEXT);
 }
 
 static int open_cq(void)
 {
     struct fi_cq_attr attr = { .format = FI_CQ_FORMAT_DATA, .wait_obj = FI_WAIT_FD };
 
-    return fi_cq_open(domain, &attr, &cq, NULL);
+    return fi_cq_open(domain, &attr, &cq, CONTEXT);
 }
 
 static int open_mr(void)
 {
-    return fi_mr_reg(domain, &info, 1, FI_REMOTE_READ, 0, 0, 0, &mr, NULL);
+    return fi_mr_reg(domain, &info, 1, FI_REMOTE_READ, 0, 0, 0, &mr, CONTEXT);
 }
 
 static int open_pep(void)
 {
-    return fi_passive_ep(fabric, &info, &pep, NULL);
+    return fi_passive_ep(fabric, &info, &pep, CONTEXT);
 }
 
 static int listen_pep(void)
@@ -109,17 +123,17 @@ static int listen_pep(void)
 
 static int open_srx(void)
 {
-    return fi_srx_context(domain, NULL, &srx, NULL);
+    return fi_srx_context(domain, NULL, &srx, CONTEXT);
 }
 
 static int open_ep(void)
 {
-    return fi_endpoint(domain, &info, &own, NULL);
+    return fi_endpoint(domain, &info, &own, CONTEXT);
 }
 
 static int open_other(void)
 {
-    return fi_endpoint(domain, &info, &shared, NULL);
+    return fi_endpoint(domain, &info, &shared, CONTEXT);
 }
 
 static int bind_all(void)
@@ -200,8 +214,14 @@ static void close_all(void)
         &own->fid, &shared->fid, &srx->fid, &pep->fid, &mr->fid, &cq->fid, &domain->fid,
         &eq->fid, &fabric->fid,
     };
+    static const size_t classes[] = {
+        FI_CLASS_EP, FI_CLASS_EP, FI_CLASS_SRX_CTX, FI_CLASS_PEP, FI_CLASS_MR, FI_CLASS_CQ,
+        FI_CLASS_DOMAIN, FI_CLASS_EQ, FI_CLASS_FABRIC,
+    };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        assert_int_equal(all[i]->fclass, classes[i]);
+        assert_ptr_equal(all[i]->context, CONTEXT);
         if (all[i] == &cq->fid) {
             assert_int_equal(umfi_of(cq, struct umfi_cq, fid)->nports, 0);
         }
@@ -212,6 +232,7 @@ static void close_all(void)
 /* Operations that no object has */
 static void require_absent(void)
 {
+    struct fid_ep *none;
     struct fi_ops *const ops[] = {
         fabric->fid.ops, eq->fid.ops, domain->fid.ops, cq->fid.ops, mr->fid.ops,
         srx->fid.ops, pep->fid.ops, own->fid.ops,
@@ -236,6 +257,9 @@ static void require_absent(void)
         fi_injectdata(srx, NULL, 0, 0, 0),
     };
 
+    info.handle = &cq->fid;
+    assert_int_equal(fi_endpoint(domain, &info, &none, NULL), -FI_ECONNABORTED);
+    info.handle = NULL;
     for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++) {
         if (results[i] != -FI_ENOSYS) {
             fail_msg("result %zu: %zd", i, results[i]);
@@ -320,11 +344,47 @@ static void depths(void **state)
     close(context_fd);
 }
 
+/* ---- Addresses --------------------------------------------------------------------- */
+
+static void names(void **state)
+{
+    struct sockaddr_in name = { .sin_family = AF_INET, .sin_port = htons(77) }, got;
+    struct sockaddr_in odd = { .sin_family = AF_INET6 };
+    size_t len = sizeof(got);
+
+    context_fd = eventfd(0, EFD_NONBLOCK);
+    ncards = 0;
+    info = (struct fi_info) { .src_addr = &odd, .src_addrlen = sizeof(odd) - 1 };
+    for (size_t i = 0; steps[i].make != bind_all; i++) {
+        assert_int_equal(steps[i].make(), 0);
+    }
+    assert_int_equal(fi_setname(&pep->fid, &odd, sizeof(odd)), -FI_EINVAL);
+    assert_int_equal(fi_setname(&pep->fid, &name, sizeof(name) - 1), -FI_EINVAL);
+    assert_int_equal(fi_setname(&pep->fid, &name, sizeof(name)), 0);
+    assert_int_equal(fi_getname(&pep->fid, &got, &len), 0);
+    assert_int_equal(len, sizeof(got));
+    assert_int_equal(got.sin_family, AF_INET);
+    assert_int_equal(got.sin_port, htons(77));
+    got.sin_port = 1;
+    len = 2;
+    assert_int_equal(fi_getname(&pep->fid, &got, &len), -FI_ETOOSMALL);
+    assert_int_equal(len, sizeof(got));
+    assert_int_equal(got.sin_port, 1);
+    assert_int_equal(fi_listen(pep), -FI_ENOEQ);
+    assert_int_equal(bind_all(), 0);
+    assert_int_equal(fi_listen(pep), 0);
+    assert_int_equal(fi_setname(&pep->fid, &name, sizeof(name)), -FI_EOPBADSTATE);
+    close_all();
+    info = (struct fi_info) { 0 };
+    close(context_fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_fail_once),
         cmocka_unit_test(depths),
+        cmocka_unit_test(names),
     };
 
     return cmocka_run_group_tests_name("open", tests, NULL, NULL);

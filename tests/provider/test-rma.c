@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <errno.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -26,7 +27,17 @@ static struct unetmm_sqe sq[UMFI_RMA_SLOTS];
 static struct unetmm_ep_index indices;
 static volatile uint32_t doorbell;
 static const uint32_t mtu = UNETMM_MAX_MESSAGE;
+
+/* The library calls it when the queue is full. */
+static int no_room(struct unetmm_ep *ep, const struct iovec *iov, unsigned n, size_t len,
+                   int is_inline)
+{
+    return -EAGAIN;
+}
+
+static const struct unetmm_rare_ops_ rare = { .queue = no_room };
 static struct unetmm_ep card_ep = {
+    .rare = &rare,
     .alive = 1,
     .index = &indices,
     .sq = (unetmm_u8 *)sq,
@@ -82,11 +93,32 @@ static void short_queue(void **state)
     assert_int_equal(op.parts, 4);
 }
 
+/* The card takes some parts, and then no more: those fail with the operation. */
+static void refused_part(void **state)
+{
+    struct umfi_op *other = &(struct umfi_op) { .next = NULL };
+
+    have_slots(16);
+    port.slots = 64;
+    op.next = other;
+    assert_int_equal(write_bytes(20 * PART), 0);
+    assert_int_equal(op.parts, 16);
+    assert_int_equal(op.status, UNETMM_ST_BAD_DESC);
+    assert_true(op.busy);
+    assert_ptr_equal(port.free, other);
+    /* None of them: the call fails. */
+    assert_int_equal(write_bytes(2 * PART), -FI_EAGAIN);
+    assert_ptr_equal(port.free, other);
+    assert_false(other->busy);
+    op.next = NULL;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(longest_operation),
         cmocka_unit_test(short_queue),
+        cmocka_unit_test(refused_part),
     };
 
     return cmocka_run_group_tests_name("rma", tests, NULL, NULL);
