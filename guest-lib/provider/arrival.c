@@ -81,15 +81,6 @@ struct umfi_arrival *umfi_arrival_find(struct umfi_port *port, const uint8_t mac
     return NULL;
 }
 
-void umfi_arrival_closed(struct umfi_port *port, unsigned channel)
-{
-    for (struct umfi_list *i = port->arrivals.next; i != &port->arrivals; i = i->next) {
-        struct umfi_arrival *arrival = umfi_of(i, struct umfi_arrival, node);
-
-        arrival->closed = arrival->closed || arrival->channel == channel;
-    }
-}
-
 static void take_out(struct umfi_port *port, struct umfi_arrival *arrival)
 {
     umfi_lock(port->domain);
@@ -108,14 +99,15 @@ static unsigned count_from(const struct umfi_port *port, const struct umfi_arriv
     return n;
 }
 
-static bool has_place(const struct umfi_port *port, const struct umfi_arrival *arrival)
+static bool has_place(const struct umfi_port *port, const struct umfi_arrival *arrival,
+                      unsigned requests)
 {
-    unsigned requests = umfi_cm_requests(port, arrival->mac);
-
     return requests && count_from(port, arrival) <= requests + SPARE;
 }
 
-void umfi_arrivals_sweep(struct umfi_port *port)
+void umfi_arrivals_sweep(struct umfi_port *port,
+                         unsigned (*requests)(const struct umfi_port *port,
+                                              const uint8_t mac[6]))
 {
     struct umfi_list *next;
 
@@ -124,23 +116,12 @@ void umfi_arrivals_sweep(struct umfi_port *port)
 
         next = i->next;
         if (!arrival->closed && umfi_now_ms() < arrival->until_ms &&
-            has_place(port, arrival)) {
+            has_place(port, arrival, requests(port, arrival->mac))) {
             continue;
         }
         UMFI_INFO(FI_LOG_EP_CTRL, "a channel that nobody has asked for ends\n");
         take_out(port, arrival);
         end(port, arrival->channel);
-        free(arrival);
-    }
-}
-
-void umfi_arrivals_drop(struct umfi_port *port)
-{
-    while (port->arrivals.next != &port->arrivals) {
-        struct umfi_arrival *arrival = umfi_of(port->arrivals.next, struct umfi_arrival,
-                                               node);
-
-        take_out(port, arrival);
         free(arrival);
     }
 }

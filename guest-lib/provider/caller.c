@@ -72,7 +72,7 @@ static void *run(void *arg)
     if (!call->cancelled) {
         umfi_list_del(&call->node);
         umfi_list_add(&fabric->called, &call->node);
-        umfi_cm_called(call, ret);
+        call->called(call, ret);
         start_some(fabric);
     }
     pthread_mutex_unlock(&fabric->lock);
@@ -126,7 +126,7 @@ static void start_some(struct umfi_fabric *fabric)
             ret = start(call);
             if (ret) {
                 umfi_list_del(&call->node);
-                umfi_cm_called(call, ret);
+                call->called(call, ret);
                 free(call);
             }
         }

@@ -730,6 +730,20 @@ static void end_left(struct umfi_cm_port *port)
     }
 }
 
+static unsigned requests_of(const struct umfi_port *port, const uint8_t mac[6])
+{
+    const struct umfi_cm_port *active = port->domain->fabric->active;
+    unsigned n = 0;
+
+    for (struct umfi_list *i = active ? active->conns.next : NULL;
+         active && i != &active->conns; i = i->next) {
+        const struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
+
+        n += conn->ep && conn->ep->port == port && !memcmp(conn->mac, mac, 6);
+    }
+    return n;
+}
+
 void umfi_cm_progress(struct umfi_fabric *fabric)
 {
     struct pollfd waiting[] = {
@@ -767,22 +781,8 @@ void umfi_cm_progress(struct umfi_fabric *fabric)
         umfi_port_progress(port);
         umfi_unlock(port->domain);
         /* Behind the answers that name some. */
-        umfi_arrivals_sweep(port);
+        umfi_arrivals_sweep(port, requests_of);
     }
-}
-
-unsigned umfi_cm_requests(const struct umfi_port *port, const uint8_t mac[6])
-{
-    const struct umfi_cm_port *active = port->domain->fabric->active;
-    unsigned n = 0;
-
-    for (struct umfi_list *i = active ? active->conns.next : NULL;
-         active && i != &active->conns; i = i->next) {
-        const struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
-
-        n += conn->ep && conn->ep->port == port && !memcmp(conn->mac, mac, 6);
-    }
-    return n;
 }
 
 int umfi_cm_arm(struct umfi_fabric *fabric)
@@ -1047,6 +1047,8 @@ static int begin_connecting(struct umfi_ep *ep, bool accepts)
     return ret;
 }
 
+static void called(struct umfi_call *call, int channel);
+
 /* The caller names the peer; the EP is connecting. */
 static struct umfi_call *call_alloc(struct umfi_ep *ep, const void *data, size_t len)
 {
@@ -1055,6 +1057,7 @@ static struct umfi_call *call_alloc(struct umfi_ep *ep, const void *data, size_t
     if (call) {
         call->fabric = ep->domain->fabric;
         call->ep = ep;
+        call->called = called;
         call->first_ms = call->most_ms = umfi_config.connect_ms;
         /* As conn_send() */
         call->len = len < sizeof(call->data) ? len : sizeof(call->data);
@@ -1200,7 +1203,7 @@ static void called_accept(struct umfi_call *call, int channel)
     }
 }
 
-void umfi_cm_called(struct umfi_call *call, int channel)
+static void called(struct umfi_call *call, int channel)
 {
     if (call->ep) {
         call->ep->call = NULL;

@@ -21,45 +21,11 @@
 
 #define RING_LEAST  256u
 
-static bool grow(struct umfi_cq *cq)
-{
-    uint32_t size = cq->mask + 1, count = cq->prod - cq->cons;
-    struct umfi_entry *ring = size <= UINT32_MAX / 4 ?
-        malloc(2 * (size_t)size * sizeof(*ring)) : NULL;
-
-    if (!ring) {
-        return false;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        ring[i] = cq->ring[(cq->cons + i) & cq->mask];
-    }
-    free(cq->ring);
-    cq->ring = ring;
-    cq->mask = 2 * size - 1;
-    cq->cons = 0;
-    cq->prod = count;
-    return true;
-}
-
 /* A source of the library wants to see each completion. */
 static void set_only(struct umfi_cq *cq)
 {
     cq->only = cq->nports == 1 && cq->prod == cq->cons ?
         cq->ports[0] : NULL;
-}
-
-void umfi_cq_push(struct umfi_cq *cq, const struct umfi_entry *entry)
-{
-    if (cq->prod - cq->cons > cq->mask && !grow(cq)) {
-        UMFI_WARN(FI_LOG_CQ, "no memory: a completion is lost\n");
-        return;
-    }
-    cq->ring[cq->prod++ & cq->mask] = *entry;
-    cq->only = NULL;
-    if (cq->armed) {
-        cq->armed = false;
-        eventfd_write(cq->event_fd, 1);
-    }
 }
 
 static void progress(struct umfi_cq *cq)

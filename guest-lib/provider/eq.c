@@ -22,94 +22,6 @@
 
 #define LOOK_MS     100
 
-struct umfi_event {
-    struct umfi_event *next;
-    uint32_t event;
-    int err;
-    fid_t fid;
-    struct fi_info *info;
-    size_t len;
-    bool peeked;                /* the program knows `info`, and will read the event */
-    char data[];
-};
-
-void umfi_eq_push(struct umfi_eq *eq, uint32_t type, fid_t fid, int err,
-                  struct fi_info *info, const void *data, size_t len)
-{
-    struct umfi_event *event = malloc(sizeof(*event) + len);
-
-    if (!event) {
-        UMFI_WARN(FI_LOG_EQ, "no memory for event %u\n", type);
-        fi_freeinfo(info);
-        return;
-    }
-    *event = (struct umfi_event) {
-        .event = type, .err = err, .fid = fid, .info = info, .len = len,
-    };
-    if (len) {
-        memcpy(event->data, data, len);
-    }
-    pthread_mutex_lock(&eq->lock);
-    *eq->tail = event;
-    eq->tail = &event->next;
-    eventfd_write(eq->event_fd, 1);
-    pthread_mutex_unlock(&eq->lock);
-}
-
-/* Takes an event out of the list; the descriptor is readable while there is one. */
-static struct umfi_event *unlink_event(struct umfi_eq *eq, struct umfi_event **at)
-{
-    struct umfi_event *event = *at;
-    eventfd_t count;
-
-    *at = event->next;
-    if (!event->next) {
-        eq->tail = at;
-    }
-    if (!eq->head) {
-        eventfd_read(eq->event_fd, &count);
-    }
-    return event;
-}
-
-void umfi_eq_forget(struct umfi_eq *eq, fid_t fid)
-{
-    struct umfi_event **at;
-
-    pthread_mutex_lock(&eq->lock);
-    for (at = &eq->head; *at;) {
-        if ((*at)->fid == fid) {
-            struct umfi_event *event = unlink_event(eq, at);
-
-            fi_freeinfo(event->info);
-            free(event);
-        } else {
-            at = &(*at)->next;
-        }
-    }
-    pthread_mutex_unlock(&eq->lock);
-}
-
-bool umfi_eq_withdraw(struct umfi_eq *eq, fid_t handle)
-{
-    struct umfi_event *found = NULL;
-
-    pthread_mutex_lock(&eq->lock);
-    for (struct umfi_event **at = &eq->head; *at; at = &(*at)->next) {
-        if ((*at)->info && (*at)->info->handle == handle) {
-            found = (*at)->peeked ? NULL : unlink_event(eq, at);
-            break;
-        }
-    }
-    pthread_mutex_unlock(&eq->lock);
-    if (!found) {
-        return false;
-    }
-    fi_freeinfo(found->info);
-    free(found);
-    return true;
-}
-
 /* Stores a struct fi_eq_cm_entry, or the entry of fi_eq_write() as it was written. */
 static ssize_t store(const struct umfi_event *event, void *buf, size_t len)
 {
@@ -150,7 +62,7 @@ static ssize_t take(struct umfi_eq *eq, uint32_t *type, void *buf, size_t len,
             if (flags & FI_PEEK) {
                 event->peeked = true;
             } else {
-                free(unlink_event(eq, &eq->head));
+                free(umfi_event_unlink(eq, &eq->head));
             }
         }
     }
@@ -197,7 +109,7 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *entry,
             entry->err_data_size = event->len;
         }
         if (!(flags & FI_PEEK)) {
-            unlink_event(eq, &eq->head);
+            umfi_event_unlink(eq, &eq->head);
             /* The data is good until the next call. */
             free(eq->err_data);
             eq->err_data = event;
@@ -305,7 +217,7 @@ static int eq_close(fid_t fid)
         return -FI_EBUSY;
     }
     while (eq->head) {
-        struct umfi_event *event = unlink_event(eq, &eq->head);
+        struct umfi_event *event = umfi_event_unlink(eq, &eq->head);
 
         fi_freeinfo(event->info);
         free(event);

@@ -155,9 +155,19 @@ static struct umfi_ep *owner_of(struct umfi_port *port, unsigned channel)
     }
     /* The connector has the channel, and its program uses it. */
     if (ep && ep->state == UMFI_ACCEPTING) {
-        umfi_ep_connected(ep, NULL, 0);
+        port->events->connected(ep, NULL, 0);
     }
     return ep;
+}
+
+/* The channel, which no EP has, was closed by its peer. */
+static void arrival_closed(struct umfi_port *port, unsigned channel)
+{
+    for (struct umfi_list *i = port->arrivals.next; i != &port->arrivals; i = i->next) {
+        struct umfi_arrival *arrival = umfi_of(i, struct umfi_arrival, node);
+
+        arrival->closed = arrival->closed || arrival->channel == channel;
+    }
 }
 
 static void dispatch(struct umfi_port *port, const struct unetmm_completion *c)
@@ -180,10 +190,10 @@ static void dispatch(struct umfi_port *port, const struct unetmm_completion *c)
     case UNETMM_CQE_CLOSED:
         ep = owner_of(port, c->channel);
         if (ep) {
-            umfi_ep_ended(ep, c->status);
+            port->events->ended(ep, c->status);
         } else if (c->channel < port->channels) {
             port->ended[c->channel] = ++port->nended;
-            umfi_arrival_closed(port, c->channel);
+            arrival_closed(port, c->channel);
         }
         break;
     case UNETMM_CQE_BUFFER:
@@ -201,14 +211,14 @@ static void fail(struct umfi_port *port, int error)
     port->failed = true;
     for (unsigned i = 0; i < port->channels; i++) {
         if (port->by_channel[i]) {
-            umfi_ep_ended(port->by_channel[i], UNETMM_ST_BAD_INDEX);
+            port->events->ended(port->by_channel[i], UNETMM_ST_BAD_INDEX);
         }
     }
     while (port->accepting.next != &port->accepting) {
         struct umfi_ep *ep = umfi_of(port->accepting.next, struct umfi_ep, node);
 
-        umfi_ep_connected(ep, NULL, 0);
-        umfi_ep_ended(ep, UNETMM_ST_BAD_INDEX);
+        port->events->connected(ep, NULL, 0);
+        port->events->ended(ep, UNETMM_ST_BAD_INDEX);
     }
     umfi_port_cancel(port, NULL, false);
 }
@@ -234,7 +244,7 @@ void umfi_port_progress(struct umfi_port *port)
         fail(port, n);
     }
     if (port->ending.next != &port->ending) {
-        umfi_ep_end_drained(port);
+        port->events->progressed(port);
     }
 }
 
@@ -354,7 +364,7 @@ static int create(struct umfi_port *port, size_t tx_size, size_t rx_size)
 }
 
 int umfi_port_open(struct umfi_domain *domain, size_t tx_size, size_t rx_size,
-                   struct umfi_port **out)
+                   const struct umfi_port_events *events, struct umfi_port **out)
 {
     struct umfi_port *port = calloc(1, sizeof(*port));
     int ret;
@@ -363,6 +373,7 @@ int umfi_port_open(struct umfi_domain *domain, size_t tx_size, size_t rx_size,
         return -FI_ENOMEM;
     }
     port->domain = domain;
+    port->events = events;
     umfi_list_init(&port->node);
     umfi_list_init(&port->arrivals);
     umfi_list_init(&port->accepting);
@@ -388,6 +399,17 @@ int umfi_port_open(struct umfi_domain *domain, size_t tx_size, size_t rx_size,
     return 0;
 }
 
+static void drop_arrivals(struct umfi_port *port)
+{
+    while (port->arrivals.next != &port->arrivals) {
+        struct umfi_arrival *arrival = umfi_of(port->arrivals.next, struct umfi_arrival,
+                                               node);
+
+        umfi_list_del(&arrival->node);
+        free(arrival);
+    }
+}
+
 void umfi_port_close(struct umfi_port *port)
 {
     int ret;
@@ -395,7 +417,7 @@ void umfi_port_close(struct umfi_port *port)
     umfi_calls_cancel(port->domain->fabric, port->ep);
     pthread_mutex_lock(&port->domain->fabric->lock);
     umfi_list_del(&port->node);
-    umfi_arrivals_drop(port);
+    drop_arrivals(port);
     pthread_mutex_unlock(&port->domain->fabric->lock);
     ret = unetmm_ep_destroy(port->ep);
     if (ret) {

@@ -48,7 +48,7 @@ int umfi_srx_open(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_ep
     srx->domain = domain;
     /* Its channels share the send queue, too. */
     ret = umfi_port_open(domain, size > UMFI_TX_SIZE ? size : UMFI_TX_SIZE, size,
-                         &srx->port);
+                         &umfi_channel_events, &srx->port);
     if (ret) {
         free(srx);
         return ret;

@@ -18,7 +18,7 @@ static void end_call(struct umfi_call *call)
         ret = unetmm_connect_ex(call->card, call->mac, call->service,
                                 call->first_ms * 1000000ll, &attr, NULL);
     }
-    umfi_cm_called(call, ret);
+    call->called(call, ret);
     free(call);
 }
 

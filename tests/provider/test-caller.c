@@ -63,7 +63,7 @@ int umfi_resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6
     return resolve_answer;
 }
 
-void umfi_cm_called(struct umfi_call *call, int channel)
+static void called(struct umfi_call *call, int channel)
 {
     assert_true(nresults < CALLS);
     results[nresults++] = channel;
@@ -128,6 +128,7 @@ static void begin(uintptr_t card, uint32_t to, bool has_mac)
     call->card = (struct unetmm_ep *)card;
     call->to.s_addr = to;
     call->has_mac = has_mac;
+    call->called = called;
     call->first_ms = REFUSED_MS;
     call->most_ms = MOST_MS;
     pthread_mutex_lock(&fabric.lock);

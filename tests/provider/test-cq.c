@@ -47,6 +47,7 @@ static int setup(void **opaque)
     fake_endpoint_init(&s->fake, 4, 4, 4, 0);
     s->port = (struct umfi_port) {
         .domain = &s->domain, .ep = s->fake.ep, .channels = 2, .nops = OPS, .slots = 16,
+        .events = &umfi_channel_events,
         .by_channel = s->by_channel, .ops = calloc(OPS, sizeof(struct umfi_op)),
     };
     umfi_list_init(&s->port.arrivals);

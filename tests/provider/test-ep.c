@@ -183,16 +183,6 @@ void umfi_calls_cancel(struct umfi_fabric *fabric, const struct unetmm_ep *card)
     fail();
 }
 
-void umfi_arrivals_drop(struct umfi_port *port)
-{
-    fail();
-}
-
-void umfi_arrival_closed(struct umfi_port *port, unsigned channel)
-{
-    fail();
-}
-
 int umfi_pin(struct umfi_fabric *fabric, const void *addr, size_t len)
 {
     return 0;
@@ -233,7 +223,8 @@ static void open_scene(struct scene *s)
     pthread_mutex_init(&s->fabric.lock, NULL);
     s->domain.fabric = &s->fabric;
     s->port = (struct umfi_port) {
-        .domain = &s->domain, .ep = &card_ep, .by_channel = s->by_channel,
+        .domain = &s->domain, .events = &umfi_channel_events,
+        .ep = &card_ep, .by_channel = s->by_channel,
         .channels = CHANNELS, .ops = s->ops, .nops = OPS,
     };
     umfi_list_init(&s->port.accepting);

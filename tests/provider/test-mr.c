@@ -28,13 +28,13 @@ static int export_error, key_error;
 static unsigned rights_given, flags_given;
 static const void *exported;
 
-int umfi_pin(struct umfi_fabric *fabric, const void *addr, size_t len)
+int umfi_pin(struct umfi_fabric *of, const void *addr, size_t len)
 {
     pins++;
     return 0;
 }
 
-void umfi_unpin(struct umfi_fabric *fabric, const void *addr, size_t len)
+void umfi_unpin(struct umfi_fabric *of, const void *addr, size_t len)
 {
     pins--;
 }

@@ -155,6 +155,40 @@ MODULE_CASES = (
 )
 
 
+# The library: rooms in a folder of a folder, and names without a prefix
+LIBRARY = {
+    "include/public.h": "int unetmm_public(int a);\n",
+    "src/sys/sys.h": "static inline int sys_open(int a)\n{\n    return a;\n}\n",
+    "src/base/base.h": '#include "../sys/sys.h"\n',
+    "src/queue/queue.h": '#include "../base/base.h"\n',
+    "src/queue/wait.c": '#include "queue.h"\n'
+                        "int unetmm_wait(int a)\n{\n    return sys_open(a);\n}\n",
+    "tools/common.c": "int time_left(int a)\n{\n    return a;\n}\n",
+    "stream/stream.c": '#include "../src/sys/sys.h"\n'
+                       "static int time_left(int a)\n{\n    return a;\n}\n"
+                       "int stream_wait(int a)\n"
+                       "{\n    return time_left(unetmm_wait(a.time_left));\n}\n",
+}
+LIBRARY_CASES = (
+    ("a static function may be called like one of a higher room", {}, []),
+    ("a room in a folder calls a higher one beside it",
+     {"src/base/other.c": BELOW % "unetmm_wait(a)"},
+     [("call", "src/base/other.c:3")]),
+    ("a name without the prefix is of a higher room",
+     {"src/queue/other.c": BELOW % "stream_wait(a)"},
+     [("call", "src/queue/other.c:3")]),
+    ("a private header of a room in a folder is included",
+     {"src/queue/more.h": "", "src/sync/home.c": '#include "../queue/more.h"\n'},
+     [("private", "src/sync/home.c:1")]),
+    ("files of the provider call each other in a circle",
+     {"provider/a.c": "int umfi_a(int a)\n{\n    return umfi_b(a);\n}\n",
+      "provider/b.c": "int umfi_b(int a)\n{\n    return umfi_a(a);\n}\n"},
+     [("circle", "provider/a.c"), ("circle", "provider/b.c")]),
+    ("a file stands beside the rooms of a folder", {"src/lost.c": BELOW % "a"},
+     [("stray", "src/lost.c")]),
+)
+
+
 def layers(base, *options):
     """(exit status, output)"""
     done = subprocess.run([sys.executable, LAYERS, "--base", base, *options],
@@ -211,7 +245,8 @@ def arrows():
 def main():
     """TAP."""
     cases = [(case, CLEAN, ()) for case in CASES] + [
-        (case, MODULES, ("--tree", "scripts")) for case in MODULE_CASES]
+        (case, MODULES, ("--tree", "scripts")) for case in MODULE_CASES] + [
+        (case, LIBRARY, ("--tree", "library")) for case in LIBRARY_CASES]
     print(f"1..{len(cases) + 1}")
     bad = False
     for number, ((name, files, expected), clean, options) in enumerate(cases, 1):

@@ -133,7 +133,7 @@ def stage_style(options):
          [RUN, "check.words"]),
         *((one, f"layers: no room of the {tree} names anything of a higher one",
            [os.path.join(SCRIPTS, "layers"), "--tree", tree])
-          for tree in ("card", "driver", "scripts")),
+          for tree in ("card", "driver", "library", "scripts")),
         *((one, f"the picture of the {tree}'s rooms is of today",
            [os.path.join(SCRIPTS, "layers"), "--tree", tree, "--check-svg",
             f"docs/rooms-{tree}.svg"]) for tree in ("card", "driver")),

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The channel of an EP, from its opening to its end behind all messages.
+ *
+ * All functions are called under the domain's lock.
+ */
+#include "provider.h"
+
+#include <errno.h>
+#include <poll.h>
+
+#define LOOK_MS     10
+
+bool umfi_ep_expect(struct umfi_ep *ep, unsigned channel, uint64_t mark)
+{
+    /* Messages of a channel that had the number before, and the end of this one */
+    umfi_port_progress(ep->port);
+    ep->channel = channel;
+    ep->open = true;
+    ep->state = UMFI_ACCEPTING;
+    umfi_list_add(&ep->port->accepting, &ep->node);
+    if (umfi_port_has_ended(ep->port, channel, mark)) {
+        umfi_ep_abort(ep);
+        return false;
+    }
+    return true;
+}
+
+void umfi_ep_connected(struct umfi_ep *ep, const void *data, size_t len)
+{
+    umfi_list_del(&ep->node);
+    ep->state = UMFI_CONNECTED;
+    umfi_port_claim(ep->port, ep);
+    umfi_eq_push(ep->eq, FI_CONNECTED, &ep->fid.fid, 0, NULL, data, len);
+}
+
+/* Nothing more is awaited. */
+static void set_ended(struct umfi_ep *ep)
+{
+    if (ep->state != UMFI_IDLE && ep->state != UMFI_ENDED) {
+        __atomic_sub_fetch(&ep->eq->channels, 1, __ATOMIC_RELEASE);
+    }
+    ep->state = UMFI_ENDED;
+}
+
+static void ended(struct umfi_ep *ep, int status)
+{
+    if (ep->state != UMFI_CONNECTED && ep->state != UMFI_ENDING) {
+        return;
+    }
+    UMFI_INFO(FI_LOG_EP_CTRL, "the channel has ended: %s\n",
+              unetmm_status_str((unsigned)status));
+    umfi_list_del(&ep->node);
+    set_ended(ep);
+    umfi_eq_push(ep->eq, FI_SHUTDOWN, &ep->fid.fid, 0, NULL, NULL, 0);
+    if (!ep->srx) {
+        /* The sends come back by themselves, the buffers do not. */
+        umfi_port_cancel(ep->port, ep, true);
+    }
+}
+
+/* Behind all that was sent until now.  -EAGAIN: no room for it yet. */
+static int post_fence(struct umfi_ep *ep)
+{
+    struct umfi_op *fence = umfi_op_fill(ep->port, ep, NULL, 0, NULL, 0, NULL);
+    int ret;
+
+    if (!fence) {
+        return -EAGAIN;
+    }
+    fence->done = true;
+    ret = unetmm_fence(ep->port->ep, (int)ep->channel, (uintptr_t)fence, 0);
+    if (!ret) {
+        umfi_op_begin(ep->port);
+        fence->kept = true;
+        ep->fence = fence;
+        ep->fence_ms = umfi_now_ms() + umfi_config.close_ms;
+    }
+    return ret;
+}
+
+/* The completion of the EP's fence may come after the EP: it frees the operation alone. */
+static void leave_fence(struct umfi_ep *ep)
+{
+    if (ep->fence) {
+        ep->fence->kept = false;
+        ep->fence = NULL;
+    }
+}
+
+static bool has_unsent(const struct umfi_ep *ep)
+{
+    return ep->state == UMFI_CONNECTED && ep->open && !ep->port->failed &&
+        unetmm_send_pending(ep->port->ep) > 0;
+}
+
+/* EPs that share a port share its slots: half of them are for messages. */
+static bool has_room(const struct umfi_port *port)
+{
+    return unetmm_send_pending(port->ep) < (int)(port->slots / 2);
+}
+
+/*
+ * One EP waits for its peer.  The time of all other peers of the domain begins as well:
+ * those that have gone then cost a program that closes its EPs one such time in all.
+ */
+static void fence_others(struct umfi_domain *domain)
+{
+    for (struct umfi_list *i = domain->eps.next; i != &domain->eps; i = i->next) {
+        struct umfi_ep *ep = umfi_of(i, struct umfi_ep, in_domain);
+
+        if (!ep->fence && has_unsent(ep) && has_room(ep->port)) {
+            post_fence(ep);
+        }
+    }
+}
+
+/* The EP sends nothing more, and waits until its peer's card has all messages, in time. */
+static void begin_ending(struct umfi_ep *ep)
+{
+    ep->fenced = !has_unsent(ep);
+    ep->state = UMFI_ENDING;
+    ep->until_ms = umfi_now_ms() + umfi_config.close_ms;
+}
+
+/* An earlier fence may be before some of it, and its time may be over earlier. */
+static bool is_drained(struct umfi_ep *ep)
+{
+    int64_t now = umfi_now_ms();
+    int ret;
+
+    if (ep->state != UMFI_ENDING || ep->port->failed || now >= ep->until_ms) {
+        return true;
+    }
+    if (ep->fence) {
+        return !ep->fenced && now >= ep->fence_ms;
+    }
+    if (ep->fenced) {
+        return true;
+    }
+    ret = post_fence(ep);
+    ep->fenced = !ret;
+    return ret && ret != -EAGAIN;
+}
+
+/*
+ * Sleeps until then without the lock, so that others of the domain go on.  One of them may
+ * take the port's wake-up: hence LOOK_MS.
+ */
+static void drain(struct umfi_ep *ep)
+{
+    struct pollfd wake = { .fd = unetmm_fd(ep->port->ep), .events = POLLIN };
+    bool waits = false;
+
+    while (umfi_port_progress(ep->port), !is_drained(ep)) {
+        int64_t left = ep->until_ms - umfi_now_ms();
+
+        if (!waits) {
+            fence_others(ep->domain);
+            waits = true;
+        }
+        if (!unetmm_arm(ep->port->ep)) {
+            umfi_unlock(ep->domain);
+            poll(&wake, 1, (int)(left < LOOK_MS ? left : LOOK_MS));
+            umfi_lock(ep->domain);
+        }
+    }
+}
+
+static void end_channel(struct umfi_ep *ep)
+{
+    /* All messages until now are the program's. */
+    umfi_port_progress(ep->port);
+    ep->open = false;
+    unetmm_disconnect(ep->port->ep, (int)ep->channel);
+    umfi_port_release(ep->port, ep);
+}
+
+void umfi_ep_abort(struct umfi_ep *ep)
+{
+    umfi_ep_connected(ep, NULL, 0);
+    ep->open = false;
+    unetmm_disconnect(ep->port->ep, (int)ep->channel);
+    umfi_port_release(ep->port, ep);
+    ended(ep, UNETMM_ST_BAD_CHANNEL);
+}
+
+void umfi_ep_unreached(struct umfi_ep *ep)
+{
+    ep->state = UMFI_CONNECTED;
+    umfi_eq_push(ep->eq, FI_CONNECTED, &ep->fid.fid, 0, NULL, NULL, 0);
+    ended(ep, UNETMM_ST_TIMEOUT);
+}
+
+static void end_drained(struct umfi_port *port)
+{
+    struct umfi_list *next;
+
+    for (struct umfi_list *i = port->ending.next; i != &port->ending; i = next) {
+        struct umfi_ep *ep = umfi_of(i, struct umfi_ep, node);
+
+        next = i->next;
+        if (is_drained(ep)) {
+            /* end_channel() makes progress, which may call this function for other EPs. */
+            umfi_list_del(&ep->node);
+            end_channel(ep);
+            ended(ep, UNETMM_ST_OK);
+            next = port->ending.next;
+        }
+    }
+}
+
+int umfi_ep_begin_shutdown(struct umfi_ep *ep)
+{
+    if (ep->state != UMFI_CONNECTED || !ep->open) {
+        return -FI_ENOTCONN;
+    }
+    begin_ending(ep);
+    umfi_list_add(&ep->port->ending, &ep->node);
+    umfi_port_progress(ep->port);
+    return 0;
+}
+
+void umfi_ep_leave_channel(struct umfi_ep *ep)
+{
+    umfi_list_del(&ep->node);
+    if (has_unsent(ep)) {
+        begin_ending(ep);
+    }
+    if (ep->state == UMFI_ENDING) {
+        drain(ep);
+    }
+    leave_fence(ep);
+    if (ep->open) {
+        end_channel(ep);
+    }
+    set_ended(ep);
+}
+
+const struct umfi_port_events umfi_channel_events = {
+    .connected = umfi_ep_connected,
+    .ended = ended,
+    .progressed = end_drained,
+};

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Connections: requests, calls of drivers, channels that have come.  provider.h includes this header.
+ */
+#ifndef UMFI_CONNECT_H
+#define UMFI_CONNECT_H
+
+#include "provider.h"
+
+/* ---- Connection management (cm.c) ---------------------------------------- */
+
+struct umfi_pep {
+    struct fid_pep fid;
+    struct umfi_fabric *fabric;
+    struct umfi_eq *eq;
+    struct umfi_cm_port *port;  /* NULL: does not listen yet */
+    struct sockaddr_in address;
+    size_t max_msg_size;        /* of the caller's fi_getinfo() */
+};
+
+/* Not under any lock.  None waits for a peer. */
+/* -FI_EOPBADSTATE: it listens. */
+int umfi_cm_listen(struct umfi_pep *pep);
+int umfi_cm_connect(struct umfi_ep *ep, const struct sockaddr_in *to, const void *data,
+                    size_t len);
+int umfi_cm_accept(struct umfi_ep *ep, const void *data, size_t len);
+int umfi_cm_reject(struct umfi_pep *pep, fid_t handle, const void *data, size_t len);
+/*
+ * Nobody listens any more.  Connectors that have their answer keep the port until they have
+ * taken the connection, in time.
+ */
+void umfi_cm_unlisten(struct umfi_pep *pep);
+/* At the fabric's end */
+void umfi_cm_close(struct umfi_fabric *fabric);
+/* An EP that is to answer a request.  False: there is no such request any more. */
+bool umfi_cm_take(struct umfi_fabric *fabric, fid_t handle, struct umfi_ep *ep);
+/* Under the fabric's lock: */
+void umfi_cm_abandon(struct umfi_ep *ep);
+void umfi_cm_progress(struct umfi_fabric *fabric);
+/* 1: there is something to do; 0: one may wait for the fabric's epoll. */
+int umfi_cm_arm(struct umfi_fabric *fabric);
+
+/* ---- Calls of peers' drivers (caller.c) ---------------------------------- */
+
+struct umfi_call {
+    struct umfi_list node;      /* of one of the fabric's three lists */
+    struct umfi_fabric *fabric;
+    struct unetmm_ep *card;     /* the channel is to be one of it */
+    struct umfi_ep *ep;         /* NULL: closed, and nobody wants the channel */
+    struct umfi_port *port;     /* for an answer: of `card`.  NULL: for a request */
+    uint64_t mark;              /* of that port: umfi_port_mark() */
+    struct in_addr to;
+    /* The call has its channel, or an error; under the fabric's lock. */
+    void (*called)(struct umfi_call *call, int channel);
+    bool has_mac, cancelled;
+    uint8_t mac[6];
+    uint64_t service;
+    int64_t first_ms;           /* for a driver that says that nobody listens ... */
+    int64_t most_ms;            /* ... and for one that says nothing */
+    pthread_t thread;
+    size_t len;                 /* of the program's data for the peer */
+    uint8_t data[UMFI_CM_DATA];
+};
+
+/* Under the fabric's lock: takes the call, which ends in called(), perhaps at once. */
+void umfi_call_begin(struct umfi_call *call);
+/*
+ * Under no lock.  No call, or none for a channel of that endpoint (not NULL), goes on; none
+ * of them has an EP.
+ */
+void umfi_calls_cancel(struct umfi_fabric *fabric, const struct unetmm_ep *card);
+
+/* ---- Arrivals (arrival.c), under the fabric's lock ----------------------- */
+
+struct umfi_arrival {
+    struct umfi_list node;      /* port.arrivals */
+    unsigned channel;
+    uint8_t mac[6];
+    uint32_t endpoint;          /* the peer's ... */
+    uint32_t peer_channel;      /* ... and its channel */
+    int64_t until_ms;
+    bool closed;                /* by the peer; domain.lock */
+};
+
+void umfi_arrivals_take(struct umfi_port *port);
+/*
+ * Ends those that nobody will name.  `requests`: how many requests for a channel to the
+ * port a card is to answer.
+ */
+void umfi_arrivals_sweep(struct umfi_port *port,
+                         unsigned (*requests)(const struct umfi_port *port,
+                                              const uint8_t mac[6]));
+struct umfi_arrival *umfi_arrival_find(struct umfi_port *port, const uint8_t mac[6],
+                                       uint32_t endpoint, uint32_t channel);
+
+#endif /* UMFI_CONNECT_H */

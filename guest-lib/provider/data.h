@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Ports and completion queues: the data path.  provider.h includes this header.
+ */
+#ifndef UMFI_DATA_H
+#define UMFI_DATA_H
+
+#include "provider.h"
+
+/* ---- Completion queue (cq.c, entry.c) ------------------------------------ */
+
+struct umfi_entry {
+    struct fi_cq_tagged_entry e;    /* the other formats are its first members */
+    size_t olen;
+    int err;
+    int status;                 /* UNETMM_ST_*, if the card said so */
+};
+
+struct umfi_cq {
+    struct fid_cq fid;
+    struct fi_ops_cq ops;       /* with the functions for its format */
+    struct umfi_domain *domain;
+    struct umfi_entry *ring;
+    uint32_t mask, prod, cons;
+    size_t entry_bytes;
+    struct umfi_port **ports;
+    unsigned *port_users;
+    unsigned nports;
+    struct umfi_port *only;     /* the port, if there is one and the ring is empty */
+    int epoll;                  /* -1: no wait object */
+    int event_fd;
+    bool armed;                 /* a waiter is to be told of new entries */
+    bool signaled;
+    unsigned users;
+};
+
+int umfi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr,
+                 struct fid_cq **cq, void *context);
+/* All under the domain's lock. */
+void umfi_cq_push(struct umfi_cq *cq, const struct umfi_entry *entry);
+int umfi_cq_attach(struct umfi_cq *cq, struct umfi_port *port);
+void umfi_cq_detach(struct umfi_cq *cq, struct umfi_port *port);
+int umfi_cq_trywait(struct umfi_cq *cq);
+
+/* ---- Ports (port.c) ------------------------------------------------------ */
+
+/* An operation in progress; the card has its address as user_data. */
+struct umfi_op {
+    void *context;
+    uint64_t flags;             /* of the completion; FI_COMPLETION: there is one */
+    size_t len;
+    void *buf;
+    struct umfi_ep *ep;         /* NULL: of an SRX, or the EP was closed */
+    /*
+     * If it has one part, and its success is to be an entry: the queue of a send, the port
+     * of a receive, whose queue is that of the EP that it comes to.  Else NULL.
+     */
+    const void *usual;
+    struct umfi_op *next;       /* free */
+    uint32_t parts;             /* descriptors that the card still has */
+    uint8_t status;
+    bool busy;
+    bool done;                  /* completed here: the card's answer is not awaited */
+    bool kept;                  /* it is ep.fence */
+};
+
+/* The port tells the owner of a channel, under the domain's lock. */
+struct umfi_port_events {
+    /* The first message of a channel that was being accepted has come. */
+    void (*connected)(struct umfi_ep *ep, const void *data, size_t len);
+    /* The channel has ended, by the peer or by failure. */
+    void (*ended)(struct umfi_ep *ep, int status);
+    /* Completions were taken while EPs are in port.ending. */
+    void (*progressed)(struct umfi_port *port);
+};
+
+struct umfi_port {
+    struct umfi_list node;      /* fabric.ports */
+    struct umfi_list arrivals;  /* see arrival.c; changed under fabric.lock, too */
+    struct umfi_list accepting; /* EPs whose connector has not taken the channel yet */
+    struct umfi_list ending;    /* EPs that fi_shutdown() was called for */
+    struct umfi_domain *domain;
+    const struct umfi_port_events *events;
+    struct unetmm_ep *ep;
+    struct umfi_ep **by_channel;
+    struct umfi_op *ops, *free;
+    uint64_t service;           /* acceptors connect to it; hard to guess */
+    uint64_t *ended;            /* by channel: see umfi_port_mark() */
+    uint64_t nended;
+    uint32_t nops, channels, slots, depth;
+    bool failed;                /* the card stopped the endpoint */
+    char scratch;               /* the buffer of an empty receive */
+};
+
+int umfi_port_open(struct umfi_domain *domain, size_t tx_size, size_t rx_size,
+                   const struct umfi_port_events *events, struct umfi_port **port);
+void umfi_port_close(struct umfi_port *port);
+
+/* Under the domain's lock: */
+void umfi_port_progress(struct umfi_port *port);
+/*
+ * Before a channel is opened: the ends, of channels that no EP has, which have come until
+ * then.  A later one is the new channel's, though it comes before an EP has the channel;
+ * an earlier one was that of a channel with the same number.
+ */
+uint64_t umfi_port_mark(struct umfi_port *port);
+static inline bool umfi_port_has_ended(const struct umfi_port *port, unsigned channel,
+                                       uint64_t mark)
+{
+    return port->failed || (channel < port->channels && port->ended[channel] > mark);
+}
+void umfi_port_claim(struct umfi_port *port, struct umfi_ep *ep);
+void umfi_port_release(struct umfi_port *port, struct umfi_ep *ep);
+/*
+ * Completes with FI_ECANCELED the operations of an EP, or of all EPs (NULL): its
+ * receives, or all.
+ */
+void umfi_port_cancel(struct umfi_port *port, struct umfi_ep *ep, bool receives);
+
+/*
+ * Fills the next free operation, of one descriptor; it stays free until umfi_op_begin(), for
+ * which the caller then has to remember nothing.  NULL: all are in progress.
+ */
+static inline struct umfi_op *umfi_op_fill(const struct umfi_port *port,
+                                           struct umfi_ep *ep, void *buf, size_t len,
+                                           void *context, uint64_t flags,
+                                           const void *usual)
+{
+    struct umfi_op *op = port->free;
+
+    if (op) {
+        op->context = context;
+        op->flags = flags;
+        op->len = len;
+        op->buf = buf;
+        op->ep = ep;
+        op->usual = usual;
+        op->parts = 1;
+        op->status = 0;
+        op->done = false;
+    }
+    return op;
+}
+
+/* The operation that was filled is in progress. */
+static inline void umfi_op_begin(struct umfi_port *port)
+{
+    struct umfi_op *op = port->free;
+
+    op->busy = true;
+    port->free = op->next;
+}
+
+static inline void umfi_op_free(struct umfi_port *port, struct umfi_op *op)
+{
+    op->busy = false;
+    op->next = port->free;
+    port->free = op;
+}
+
+/* The entry of an operation of this side. */
+UMFI_INLINE void umfi_fill_done(struct fi_cq_tagged_entry *entry,
+                                const struct umfi_op *op, size_t len)
+{
+    entry->op_context = op->context;
+    /* The flag of a write says how it was posted. */
+    entry->flags = op->flags & ~(FI_COMPLETION | FI_REMOTE_CQ_DATA);
+    entry->len = len;
+    entry->buf = op->buf;
+    entry->data = 0;
+    entry->tag = 0;
+}
+
+/* Of a message, or of data that have used up a buffer without filling it. */
+UMFI_INLINE void umfi_fill_received(struct fi_cq_tagged_entry *entry,
+                                    const struct umfi_op *op,
+                                    const struct unetmm_completion *c)
+{
+    bool written = c->type == UNETMM_CQE_WRITTEN, imm = c->flags & UNETMM_CQE_F_IMM;
+
+    entry->op_context = op->context;
+    entry->flags = (written ? FI_RMA | FI_REMOTE_WRITE : FI_MSG | FI_RECV) |
+        (imm ? FI_REMOTE_CQ_DATA : 0);
+    entry->len = c->len;
+    entry->buf = written ? NULL : op->buf;
+    entry->data = imm ? c->imm : 0;
+    entry->tag = 0;
+}
+
+static inline unsigned umfi_card_flags(uint64_t flags)
+{
+    return (flags & FI_INJECT ? UNETMM_INLINE : 0) |
+           (flags & FI_MORE ? UNETMM_MORE : 0);
+}
+
+/* An errno of libunetmm as libfabric's. */
+static inline ssize_t umfi_error(int ret)
+{
+    return ret == -ENOENT ? -FI_ENOTCONN : ret;
+}
+
+#endif /* UMFI_DATA_H */

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The list of events of an event queue.
+ */
+#include "provider.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+struct umfi_event *umfi_event_unlink(struct umfi_eq *eq, struct umfi_event **at)
+{
+    struct umfi_event *event = *at;
+    eventfd_t count;
+
+    *at = event->next;
+    if (!event->next) {
+        eq->tail = at;
+    }
+    if (!eq->head) {
+        eventfd_read(eq->event_fd, &count);
+    }
+    return event;
+}
+
+void umfi_eq_push(struct umfi_eq *eq, uint32_t type, fid_t fid, int err,
+                  struct fi_info *info, const void *data, size_t len)
+{
+    struct umfi_event *event = malloc(sizeof(*event) + len);
+
+    if (!event) {
+        UMFI_WARN(FI_LOG_EQ, "no memory for event %u\n", type);
+        fi_freeinfo(info);
+        return;
+    }
+    *event = (struct umfi_event) {
+        .event = type, .err = err, .fid = fid, .info = info, .len = len,
+    };
+    if (len) {
+        memcpy(event->data, data, len);
+    }
+    pthread_mutex_lock(&eq->lock);
+    *eq->tail = event;
+    eq->tail = &event->next;
+    eventfd_write(eq->event_fd, 1);
+    pthread_mutex_unlock(&eq->lock);
+}
+
+void umfi_eq_forget(struct umfi_eq *eq, fid_t fid)
+{
+    struct umfi_event **at;
+
+    pthread_mutex_lock(&eq->lock);
+    for (at = &eq->head; *at;) {
+        if ((*at)->fid == fid) {
+            struct umfi_event *event = umfi_event_unlink(eq, at);
+
+            fi_freeinfo(event->info);
+            free(event);
+        } else {
+            at = &(*at)->next;
+        }
+    }
+    pthread_mutex_unlock(&eq->lock);
+}
+
+bool umfi_eq_withdraw(struct umfi_eq *eq, fid_t handle)
+{
+    struct umfi_event *found = NULL;
+
+    pthread_mutex_lock(&eq->lock);
+    for (struct umfi_event **at = &eq->head; *at; at = &(*at)->next) {
+        if ((*at)->info && (*at)->info->handle == handle) {
+            found = (*at)->peeked ? NULL : umfi_event_unlink(eq, at);
+            break;
+        }
+    }
+    pthread_mutex_unlock(&eq->lock);
+    if (!found) {
+        return false;
+    }
+    fi_freeinfo(found->info);
+    free(found);
+    return true;
+}
