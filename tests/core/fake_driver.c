@@ -133,6 +133,7 @@ uint16_t fake_issue(FakeDriver *d, struct unetmm_cmd cmd)
     d->asked[tag] = cmd.opcode + 1;
     cmd.tag = tag;
     unetmm_le_cmd(&cmd);
+    fake_check_defined(&cmd, sizeof(cmd));
     fake_write(d->host, r->base + slot * sizeof(cmd), &cmd, sizeof(cmd));
     r->index++;
     fake_set_reg(d->host, UNETMM_REG_RING(UNETMM_RING_CMD) + UNETMM_RING_PROD,

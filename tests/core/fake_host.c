@@ -85,8 +85,7 @@ static bool access_ok(FakeHost *host, uint64_t addr, size_t bytes,
     return true;
 }
 
-/* The memory sanitizer looks: nothing undefined leaves the card. */
-static void check_defined(const void *buf, size_t bytes)
+void fake_check_defined(const void *buf, size_t bytes)
 {
 #if defined(__has_feature)
 #if __has_feature(memory_sanitizer)
@@ -120,7 +119,7 @@ static bool host_mem_write(void *opaque, uint64_t addr, const void *buf,
         return false;
     }
     host->writes++;
-    check_defined(buf, bytes);
+    fake_check_defined(buf, bytes);
     memcpy(host->ram + (addr - FAKE_RAM_BASE), buf, bytes);
     if (host->on_write) {
         host->on_write(host, addr, bytes);
@@ -209,7 +208,7 @@ static UnetmmSent host_send(void *opaque, const uint8_t *frame, size_t bytes)
 
     assert_true(bytes >= UNETMM_ETH_HEADER);
     assert_true(bytes <= UNETMM_MAX_FRAME);
-    check_defined(frame, bytes);
+    fake_check_defined(frame, bytes);
     if (host->answer != UNETMM_SENT_REFUSED || host->keep_refused) {
         copy = g_malloc(sizeof(*copy) + bytes);
         copy->bytes = bytes;
@@ -832,7 +831,7 @@ void fake_migrate(FakeHost *host)
     GByteArray *saved = unetmm_core_save(core), *again;
 
     assert_true(saved->len <= unetmm_core_save_limit(core));
-    check_defined(saved->data, saved->len);
+    fake_check_defined(saved->data, saved->len);
     fake_check_counts(core);
     unetmm_core_free(core);
     unetmm_core_init(core, &params, ops, host);

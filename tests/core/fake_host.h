@@ -117,6 +117,9 @@ void fake_rights(FakeHost *host, uint64_t addr, size_t bytes, uint8_t rights);
 void *fake_ptr(FakeHost *host, uint64_t addr, size_t bytes);
 void fake_write(FakeHost *host, uint64_t addr, const void *buf, size_t bytes);
 void fake_read(FakeHost *host, uint64_t addr, void *buf, size_t bytes);
+
+/* Under the memory sanitizer, ends the test if a byte is undefined. */
+void fake_check_defined(const void *buf, size_t bytes);
 void fake_write32(FakeHost *host, uint64_t addr, uint32_t v);
 uint32_t fake_read32(FakeHost *host, uint64_t addr);
 

@@ -198,11 +198,18 @@
 #define UNETMM_CMD_INVALIDATE   25      /* as INV_CTRL */
 #define UNETMM_NUM_CMD          26
 
+/*
+ * Each set of arguments has all bytes of its place, so that an initializer of
+ * one defines all of them: the rest of a union's member is unspecified in C.
+ */
+#define UNETMM_CMD_BYTES        56
+
 struct unetmm_cmd_space {
     unetmm_u8 source;           /* UNETMM_SOURCE_* */
     unetmm_u8 levels;           /* of the table; 0 for sources without */
     unetmm_u8 rsvd[6];
     unetmm_le64 table;          /* DMA address of the root page, or 0 */
+    unetmm_u8 spare[UNETMM_CMD_BYTES - 16];
 };
 
 struct unetmm_cmd_ep {
@@ -218,6 +225,7 @@ struct unetmm_cmd_ep {
     unetmm_u8 flags;            /* UNETMM_EP_F_* */
     unetmm_le16 backup;         /* policy backup: bits 1..BACKUP_BITS; else 0 */
     unetmm_le64 posts;          /* ktlb: the driver's index block; else 0 */
+    unetmm_u8 spare[UNETMM_CMD_BYTES - 48];
 };
 
 /*
@@ -246,6 +254,7 @@ struct unetmm_cmd_channel {
     unetmm_le32 send_credits;   /* the peer's, at first; 0 = without limit */
     unetmm_le32 recv_credits;   /* with policy redirect 1..64; else 0 */
     unetmm_le32 not_ready_us;   /* delay in its RNR NACKs; 0 = 100 */
+    unetmm_u8 spare[UNETMM_CMD_BYTES - 44];
 };
 
 #define UNETMM_CHANNEL_DATAGRAM 0       /* all but channel, peer, mtu: unused */
@@ -297,6 +306,7 @@ struct unetmm_cmd_reply {
     unetmm_le64 list;           /* DMA address of npages translation entries */
     unetmm_le32 tag;            /* given back when an entry is evicted */
     unetmm_le32 rsvd;
+    unetmm_u8 spare[UNETMM_CMD_BYTES - 32];
 };
 
 #define UNETMM_FAULT_NONE       0xffffffffu
@@ -323,6 +333,7 @@ struct unetmm_cmd_region {
     unetmm_le16 counter;        /* the first event counter that WRITEs ... */
     unetmm_le16 ncounters;      /* ... may name, and how many; 0: none */
     unetmm_u8 rsvd[2];
+    unetmm_u8 spare[UNETMM_CMD_BYTES - 40];
 };
 
 #define UNETMM_REGION_F_NOTIFY  0x01    /* writes that ask for it notify */
@@ -349,6 +360,7 @@ struct unetmm_cmd_redirect {
     unetmm_le64 length;         /* BEGIN: of the part; BACK: see above */
     unetmm_le64 to;             /* BEGIN: in the space */
     unetmm_le64 list;           /* BEGIN, BACK: DMA address, a multiple of 8 */
+    unetmm_u8 spare[UNETMM_CMD_BYTES - 40];
 };
 
 #define UNETMM_REDIRECT_BEGIN   1
@@ -378,6 +390,7 @@ struct unetmm_cmd_import {
     unetmm_u8 rights;
     unetmm_u8 rsvd;
     unetmm_le64 length;
+    unetmm_u8 spare[UNETMM_CMD_BYTES - 24];
 };
 
 /*
@@ -396,6 +409,7 @@ struct unetmm_cmd_window {
     unetmm_le16 combine_bytes;  /* 0..UNETMM_MAX_INLINE */
     unetmm_le16 import;
     unetmm_u8 rsvd[4];          /* MBZ */
+    unetmm_u8 spare[UNETMM_CMD_BYTES - 32];
 };
 
 /*
@@ -411,6 +425,7 @@ struct unetmm_cmd_proxy {
     unetmm_le16 import;         /* TO */
     unetmm_u8 kind;             /* UNETMM_PROXY_* */
     unetmm_u8 rsvd[5];          /* MBZ */
+    unetmm_u8 spare[UNETMM_CMD_BYTES - 24];
 };
 
 #define UNETMM_PROXY_TO         1       /* an import */
@@ -423,6 +438,7 @@ struct unetmm_cmd_proxy {
  */
 struct unetmm_cmd_counters {
     unetmm_le64 page;           /* DMA address, page aligned */
+    unetmm_u8 spare[UNETMM_CMD_BYTES - 8];
 };
 
 /*
@@ -435,6 +451,7 @@ struct unetmm_cmd_arm {
     unetmm_le16 counter;
     unetmm_u8 arm;              /* 1; 0: disarm */
     unetmm_u8 rsvd[5];          /* MBZ */
+    unetmm_u8 spare[UNETMM_CMD_BYTES - 16];
 };
 
 /*
@@ -449,6 +466,7 @@ struct unetmm_cmd_sysbuf {
     unetmm_le64 list;           /* DMA address, a multiple of 8 */
     unetmm_le32 slots;          /* 0..SYSBUF_SLOTS */
     unetmm_le32 slot_bytes;     /* UNETMM_SLOT_HEAD + USER_MTU, or more */
+    unetmm_u8 spare[UNETMM_CMD_BYTES - 16];
 };
 
 /*
@@ -486,6 +504,7 @@ struct unetmm_cmd_slot {
     unetmm_le32 slot;
     unetmm_u8 status;           /* UNETMM_SLOT_* */
     unetmm_u8 rsvd[3];          /* MBZ */
+    unetmm_u8 spare[UNETMM_CMD_BYTES - 8];
 };
 
 #define UNETMM_SLOT_LANDED      0       /* copied, and visible */
@@ -510,6 +529,7 @@ struct unetmm_cmd_flow {
     unetmm_le16 value;          /* ETHERTYPE, UDP, TCP: which; else 0 */
     unetmm_u8 mac[6];           /* destination; GROUP, ANY: 0 */
     unetmm_u8 rsvd[2];          /* MBZ */
+    unetmm_u8 spare[UNETMM_CMD_BYTES - 16];
 };
 
 /*
@@ -535,6 +555,7 @@ struct unetmm_cmd_backup {
     unetmm_u8 status;           /* UNETMM_ST_*; not OK: CQE_BUFFER */
     unetmm_u8 rsvd[7];          /* MBZ */
     unetmm_le64 cookie;         /* the slot's, for the completion */
+    unetmm_u8 spare[UNETMM_CMD_BYTES - 24];
 };
 
 /*
@@ -545,11 +566,13 @@ struct unetmm_cmd_tail {
     unetmm_le32 slot;
     unetmm_u8 arm;              /* 1; 0: disarm */
     unetmm_u8 rsvd[3];          /* MBZ */
+    unetmm_u8 spare[UNETMM_CMD_BYTES - 8];
 };
 
 struct unetmm_cmd_inv {
     unetmm_le64 start;          /* first byte */
     unetmm_le64 last;           /* last byte, inclusive */
+    unetmm_u8 spare[UNETMM_CMD_BYTES - 16];
 };
 
 struct unetmm_cmd {
@@ -576,7 +599,7 @@ struct unetmm_cmd {
         struct unetmm_cmd_backup backup;
         struct unetmm_cmd_tail tail;
         struct unetmm_cmd_inv inv;
-        unetmm_u8 raw[56];
+        unetmm_u8 raw[UNETMM_CMD_BYTES];
     };
 };
 
