@@ -2,21 +2,28 @@
 # shellcheck shell=bash
 #
 # The guests' kernels: Debian's 6.1 and 6.12 and the newest of its backports, extracted,
-# and a 6.1 with all the kernel's own checkers, built from Debian's source. Each becomes
-# a directory:
+# and two of 6.1 with the kernel's own checkers, built from Debian's source: `debug`, and
+# `kcsan` with the checker that excludes others. Each becomes a directory:
 #
 #   vmlinux     the kernel that QEMU boots
 #   release     the output of uname -r
 #   headers/    for building modules (KDIR)
-#   lib/modules/RELEASE/   Debian's modules; absent for the debug kernel
+#   lib/modules/RELEASE/   Debian's modules; absent for those that are built
 
 # shellcheck disable=SC2034 # scripts/setup uses it
-KERNEL_NAMES=(6.1 6.12 newest debug)
+KERNEL_NAMES=(6.1 6.12 newest debug kcsan)
 NEWEST_SUITE=trixie-backports
 # The libraries of the programs that come with the headers of NEWEST_SUITE
 KBUILD_LIBRARIES=(libc6 libelf1t64 libssl3t64 libzstd1 zlib1g)
-FRAGMENT="$REPO/tests/guest/debug-kernel.fragment"
 DEBUG_SOURCE=linux-source-6.1
+
+# kernel_is_built NAME: is it one that we build?
+kernel_is_built() { [ "$1" = debug ] || [ "$1" = kcsan ]; }
+
+# kernel_fragment NAME: prints the configuration of a kernel that we build.
+kernel_fragment() {
+    cat "$REPO/tests/guest/built-kernel.fragment" "$REPO/tests/guest/$1-kernel.fragment"
+}
 
 # Parts of Debian's kernels that no guest of ours has hardware for.
 UNUSED_MODULES=(
@@ -157,34 +164,38 @@ get_kernel_source() {
     rm -rf "$dir/deb"
 }
 
-# check_fragment CONFIG: Kconfig silently drops options that it cannot satisfy; a
+# check_fragment NAME CONFIG: Kconfig silently drops options that it cannot satisfy; a
 # kernel that silently lacks its checkers would make every test pass.
 check_fragment() {
     local line missing=()
     while read -r line; do
         case "$line" in
-            CONFIG_*=*) grep -qxF "$line" "$1" || missing+=("$line") ;;
+            CONFIG_*=*) grep -qxF "$line" "$2" || missing+=("$line") ;;
             "# CONFIG_"*" is not set")
                 line=${line#\# }
-                ! grep -q "^${line%% *}=" "$1" || missing+=("no ${line%% *}") ;;
+                ! grep -q "^${line%% *}=" "$2" || missing+=("no ${line%% *}") ;;
         esac
-    done <"$FRAGMENT"
+    done < <(kernel_fragment "$1")
     [ "${#missing[@]}" -eq 0 ] ||
-        die "the debug kernel's configuration lacks ${missing[*]}: correct tests/guest/debug-kernel.fragment"
+        die "the kernel $1's configuration lacks ${missing[*]}: correct tests/guest/$1-kernel.fragment"
 }
 
-configure_debug_kernel() {
-    local source=$1 dir=$2
+# configure_kernel NAME SOURCE DIR
+configure_kernel() {
+    local name=$1 source=$2 dir=$3
     mkdir -p "$dir/build"
     make -C "$source" O="$dir/build" tinyconfig
-    cat "$FRAGMENT" >>"$dir/build/.config"
+    kernel_fragment "$name" >>"$dir/build/.config"
     make -C "$source" O="$dir/build" olddefconfig
-    check_fragment "$dir/build/.config"
+    check_fragment "$name" "$dir/build/.config"
 }
 
-compile_debug_kernel() {
-    local dir=$1
-    make -C "$dir/build" -j "$(nproc)" CC="$(compiler)" bzImage modules
+# compile_kernel NAME DIR
+compile_kernel() {
+    local dir=$2 words=()
+    # Reports of races in the rest of the kernel would hide the driver's.
+    [ "$1" != kcsan ] || words=(KCSAN_SANITIZE=n)
+    make -C "$dir/build" -j "$(nproc)" CC="$(compiler)" "${words[@]}" bzImage modules
     # Not the uncompressed one: at the entry by which QEMU would start it, 6.1
     # runs code that KASAN checks before KASAN is set up, and dies.
     ln -sf build/arch/x86/boot/bzImage "$dir/vmlinux"
@@ -200,16 +211,16 @@ kernel_chosen() {
 # kernel_dir NAME: prints the directory described above.
 kernel_dir() {
     local version
-    if [ "$1" = debug ]; then
+    if kernel_is_built "$1"; then
         version=$(pinned kernel-debug debug_source_version)
-        echo "$CACHE/kernel/debug-$version-$(hash_text "$(cat "$FRAGMENT")")"
+        echo "$CACHE/kernel/$1-$version-$(hash_text "$(kernel_fragment "$1")")"
     else
         version=$(pinned "kernel-$1" choose_kernel "$1")
         echo "$CACHE/kernel/${version/ /_}"
     fi
 }
 
-# kernel_source: prints the source tree that the debug kernel is made from.
+# kernel_source: prints the source tree of the kernels that we build.
 kernel_source() {
     echo "$CACHE/kernel/source-$(pinned kernel-debug debug_source_version)"
 }
@@ -223,20 +234,20 @@ setup_kernel_source() {
         get_kernel_source "$version"
 }
 
-# setup_debug_kernel: its build tree knows its own path, so it is built in place
+# setup_built_kernel NAME: its build tree knows its own path, so it is built in place
 # and a stamp, not a new name, says that it is whole.
-setup_debug_kernel() {
-    local dir lock
-    dir=$(kernel_dir debug)
+setup_built_kernel() {
+    local name=$1 dir lock
+    dir=$(kernel_dir "$name")
     [ -e "$dir/complete" ] && return
     setup_kernel_source
-    take_lock kernel-debug lock
+    take_lock "kernel-$name" lock
     if [ ! -e "$dir/complete" ]; then
         rm -rf "$dir"
-        step kernel-config "configuring the debug kernel" \
-            configure_debug_kernel "$(kernel_source)" "$dir"
-        step kernel-debug "building the debug kernel" \
-            compile_debug_kernel "$dir"
+        step "kernel-$name-config" "configuring the kernel $name" \
+            configure_kernel "$name" "$(kernel_source)" "$dir"
+        step "kernel-$name" "building the kernel $name" \
+            compile_kernel "$name" "$dir"
     fi
     drop_lock "$lock"
 }
@@ -244,11 +255,11 @@ setup_debug_kernel() {
 setup_kernel() {
     local name=$1 dir abi version
     check_kernel_name "$name"
-    kernel_chosen "$name" || suite_ready "$(kernel_suite "$name")"
-    if [ "$name" = debug ]; then
-        setup_debug_kernel
+    if kernel_is_built "$name"; then
+        setup_built_kernel "$name"
         return
     fi
+    kernel_chosen "$name" || suite_ready "$(kernel_suite "$name")"
     dir=$(kernel_dir "$name") ||
         die "Debian's archive has no kernel $name: check apt's sources, then run scripts/setup --update"
     read -r abi version <"$CACHE/pin/kernel-$name"

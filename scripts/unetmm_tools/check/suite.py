@@ -34,6 +34,7 @@ STAGES = {
     "e2e-6.12": (e2e("6.12", "1/2"), ["qemu", "initramfs-6.12"]),
     "e2e-debug": (e2e("debug", "0/3"), ["qemu", "initramfs-debug"]),
     "e2e-newest": (e2e("newest", "1/2"), ["qemu", "initramfs-newest"]),
+    "e2e-kcsan": (e2e("kcsan", "1/3"), ["qemu", "initramfs-kcsan"]),
     "lockstep": (stage_lockstep, ["qemu", "initramfs-6.1", "unit"]),
     "mpi": (stage_mpi, ["qemu", "initramfs-6.1", "unit", "mpi-guest",
             "mpi5-guest"]),
@@ -49,8 +50,8 @@ STAGES = {
 }
 
 # Those that are run with --long, or when they are named
-STAGES_LONG = {"e2e-newest", "fabtests", "msan", "mutate", "package", "roots", "s390x",
-               "threads"}
+STAGES_LONG = {"e2e-kcsan", "e2e-newest", "fabtests", "msan", "mutate", "package", "roots",
+               "s390x", "threads"}
 
 
 def chosen(options, named):

@@ -243,7 +243,7 @@ class Cluster:
 
     nodes    2 to 8
     switch   one of SWITCHES
-    kernel   6.1, 6.12, newest or debug
+    kernel   6.1, 6.12, newest, debug or kcsan
     openmpi  "4" or "5"
     e1000e   True: each guest has an e1000e too, on a switch of their own
     share    a folder of the host, which is /shared in each guest
@@ -516,9 +516,9 @@ def check_options(options, command):
     if options.share and "," in os.path.realpath(options.share):
         raise ClusterError(f"--share {options.share}: a comma ends an option of mount; "
                            "name a folder without one")
-    if options.share and options.kernel == "debug":
-        raise ClusterError("--share: the debug kernel has no 9p; leave out "
-                           "--kernel debug")
+    if options.share and options.kernel in vm.BUILT_KERNELS:
+        raise ClusterError(f"--share: the kernel {options.kernel} has no 9p; leave out "
+                           "--kernel")
     if options.timeline:
         if not command:
             raise ClusterError("--timeline: name a command behind --")

@@ -393,7 +393,7 @@ class Pair:
     """Two guests, a and b, whose cards are joined by a UNIX socket.
 
     run_a, run_b  script texts
-    kernel        6.1, 6.12, newest, debug or a path
+    kernel        6.1, 6.12, newest, debug, kcsan or a path
     options       more arguments of scripts/vm, for both
     options_a, options_b  the same, for one
     e1000e        True adds an e1000e to each, on a wire of its own

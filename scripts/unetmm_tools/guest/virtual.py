@@ -307,8 +307,8 @@ def make_snapshot(options, target):
 
 def snapshot(options):
     """The file of the saved guest with these options, made if need be."""
-    if options.kernel == "debug":
-        raise vm.VmError("--kernel debug: that kernel has no fw_cfg, by which guests in "
+    if options.kernel in vm.BUILT_KERNELS:
+        raise vm.VmError(f"--kernel {options.kernel}: that kernel has no fw_cfg, by which guests in "
                          f"virtual time get their scripts: use {' or '.join(KERNELS)}")
     directory = cache_directory()
     target = os.path.join(directory, snapshot_key(options))

@@ -20,7 +20,9 @@ from unetmm_tools import SCRIPTS
 from unetmm_tools.guest import profiles
 from unetmm_tools.guest.child import die_with_parent
 
-KERNELS = ("6.1", "6.12", "newest", "debug")
+# Those that scripts/setup builds, which have few drivers
+BUILT_KERNELS = ("debug", "kcsan")
+KERNELS = ("6.1", "6.12", "newest", *BUILT_KERNELS)
 KERNELS_TEXT = ", ".join(KERNELS[:-1]) + f" or {KERNELS[-1]}"
 
 # The line of /init at the end of a script, which may have left its last line open
@@ -428,7 +430,7 @@ def kernel_words(options):
     # it may not for a while.
     words = ["console=ttyS0", "quiet", "panic=-1", "sysrq_always_enabled",
              "no_timer_check"]
-    if options.kernel == "debug":
+    if options.kernel in BUILT_KERNELS:
         # While 6.1 identifies its CPU it forgets for a moment that it has five
         # levels; KASAN takes an interrupt in that moment for a wild access.
         words.append("no5lvl")
