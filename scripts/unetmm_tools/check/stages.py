@@ -225,7 +225,7 @@ def stage_tools(_options):
     for name in ("tools", "lab"):
         command = [os.path.join(REPO, "tests", name, "run")]
         start = time.monotonic()
-        status, output = run(command, 600)
+        status, output = run(command, 1800)
         yield from tap_results("", output, shown(command),
                                time.monotonic() - start, status)
 
