@@ -29,7 +29,7 @@ FLAGS = {"fast": "-O2 -g0 -w -fno-sanitize=all",
          "suite": "-g0 -w",
          "cover": "-O0 -g0 -w -fno-sanitize=all --coverage"}
 # Tests of costs count instructions, and the models' tests do not run the code.
-LEFT_OUT = re.compile(r"cost-|model-|fuzz-seeds|lib man|lib kv$|lib pattern$"
+LEFT_OUT = re.compile(r"cost-|model-|lib man|lib kv$|lib pattern$"
                       r"|driver-ktlb")
 LONG = 4.0              # seconds from which a program's lines are not counted
 SUITE = 3.0             # seconds of tests that a survivor has sanitized
@@ -148,7 +148,7 @@ class Tree:
             for directory, _, files in sorted(os.walk(
                     os.path.join(REPO, top))):
                 made_of += [read(os.path.join(directory, name))
-                            for name in files if name == "meson.build"]
+                            for name in files if name in ("meson.build", "seeds.py")]
         mark = digest(*made_of, read(os.path.join(REPO, "meson.build")))
         stamp = os.path.join(self.dir, "configured")
         if os.path.exists(stamp) and read(stamp) == mark:

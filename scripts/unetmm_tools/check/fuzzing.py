@@ -24,7 +24,9 @@ import time
 
 from unetmm_tools import REPO
 
-INPUTS = os.path.join(REPO, "tests", "fuzz")
+REGRESS = os.path.join(REPO, "tests", "fuzz", "regress")
+# In the build directory
+SEEDS = os.path.join("tests", "fuzz", "corpus")
 # The parts whose coverage is printed, by folder
 PARTS = {"core": "hw/net/unetmm/", "provider": "guest-lib/provider/"}
 INTERRUPTED = 72                # exit status of libFuzzer
@@ -74,7 +76,7 @@ class Run:
         for directory in (options.build, self.kept, self.failed):
             os.makedirs(directory, exist_ok=True)
         self.before = len(os.listdir(self.kept))
-        seeds = os.path.join(INPUTS, "corpus", name)
+        seeds = os.path.join(options.build, SEEDS, name)
         self.seeds = len(os.listdir(seeds)) if os.path.isdir(seeds) else 0
         note(f"fuzz-{name}: {self.length.lstrip('-')}, seed {options.seed}")
         with open(self.log, "wb") as log:
@@ -170,7 +172,7 @@ def profile(options, name, program):
     """Runs all inputs of a target; returns the file with the counts, or None."""
     raw = os.path.join(options.build, f"{name}.profraw")
     inputs = [path for path in (
-        os.path.join(INPUTS, "corpus", name), os.path.join(INPUTS, "regress", name),
+        os.path.join(options.build, SEEDS, name), os.path.join(REGRESS, name),
         os.path.join(options.cache, "kept", name)) if os.path.isdir(path)]
     path = os.path.join(options.build, f"{name}.log")
     with open(path, "wb") as log:
