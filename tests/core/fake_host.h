@@ -12,8 +12,6 @@
 #ifndef FAKE_HOST_H
 #define FAKE_HOST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include "abi/unetmm_host.h"
 #include "card/core.h"
@@ -23,7 +21,7 @@
 #include "ring/ring.h"
 #include "source/source.h"
 #include "abi/unetmm_le.h"
-#include <cmocka.h>
+#include "../one_test.h"
 
 #define FAKE_RAM_BASE   0x7000000000ull
 #define FAKE_RAM_BYTES  (8u << 20)

@@ -43,7 +43,7 @@ static void open_pair(Pair *p, PairTune *tune, uint64_t seed)
     p->wire.late_ns = 100000;
 }
 
-static void run(void **state)
+TEST(run, cmocka_unit_test)
 {
     static PairTune *const tunes[] = { cramped, slow };
 
@@ -92,7 +92,7 @@ static void take_completions(Pair *p)
 }
 
 /* Each side writes when it sees the other's message. */
-static void run_writes(void **state)
+TEST(run_writes, cmocka_unit_test)
 {
     g_autofree Pair *p = g_new(Pair, 1);
 
@@ -121,14 +121,4 @@ static void run_writes(void **state)
     assert_int_equal(p->side[1].completed, WRITES);
     assert_true(pair_count(p, UNETMM_C_rel_acks_along) > WRITES / 4);
     pair_free(p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(run),
-        cmocka_unit_test(run_writes),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@ Prints one line for each error, and nothing if there is none.  The documents are
 those in docs/, README.md, CONTRIBUTING.md and the manual pages.  Names of tests
 are
 
-    test_FILE.TEST         TEST() in tests/core/ROOM/test_FILE.c, in its table
+    test_FILE.TEST         TEST(TEST, ...) in tests/core/ROOM/test_FILE.c
     /unetmm/GROUP/TEST     in a program of tests/qtest
     unetmm-FILE.TEST       in a part of qos-test, tests/qtest/unetmm-FILE.c
     PROGRAM.TEST           in the table of tests/guest/PROGRAM.c
@@ -110,7 +110,8 @@ def words():
 @functools.cache
 def called():
     """All words before a parenthesis: functions, and macros like them."""
-    return set(re.findall(r"\b(\w+)\s*\(", sources()))
+    return set(re.findall(r"\b(\w+)\s*\(", sources()) +
+               re.findall(r"(?m)^TEST\((\w+)", sources()))
 
 
 @functools.cache
@@ -133,8 +134,7 @@ def is_core_test(name):
     text = "".join(read(os.path.relpath(path, REPO)) for path in
                    glob.glob(os.path.join(REPO, "tests/core/*",
                                           match[1] + ".c")))
-    # In the table of tests: behind a parenthesis, not at a line's start.
-    return has(rf"(?m)^\s+\w+\(\s*{match[2]}\b", text)
+    return has(rf"(?m)^TEST\({match[2]}\b", text)
 
 
 def is_program_test(name):

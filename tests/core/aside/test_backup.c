@@ -35,7 +35,7 @@ static void resolve(Slots *t, const struct unetmm_fault *f)
 
 /* ---- Absent, kept, resolved ---- */
 
-static void test_absent_goes_to_the_ring(void **state)
+TEST(test_absent_goes_to_the_ring, slots_test)
 {
     Slots *t = *state;
     struct unetmm_fault f;
@@ -59,7 +59,7 @@ static void test_absent_goes_to_the_ring(void **state)
 }
 
 /* Those that may be shown at last are shown as the budget goes. */
-static void test_shown_in_parts(void **state)
+TEST(test_shown_in_parts, slots_test)
 {
     enum { BEHIND = 150, AT_ONCE = 65536 / UNETMM_LEAST_BYTES };
     Slots *t = *state;
@@ -97,7 +97,7 @@ static void test_shown_in_parts(void **state)
 }
 
 /* Packets behind it land, and are shown behind it. */
-static void test_order_is_kept(void **state)
+TEST(test_order_is_kept, slots_test)
 {
     Slots *t = *state;
     struct unetmm_fault f;
@@ -128,7 +128,7 @@ static void test_order_is_kept(void **state)
 }
 
 /* Each further bit in its turn, round the bitmap, which is no power of two. */
-static void test_bits_go_round(void **state)
+TEST(test_bits_go_round, slots_test)
 {
     Slots *t = *state;
 
@@ -149,7 +149,7 @@ static void test_bits_go_round(void **state)
 }
 
 /* Resolved in any order: shown in one. */
-static void test_resolved_backwards(void **state)
+TEST(test_resolved_backwards, slots_test)
 {
     Slots *t = *state;
     struct unetmm_fault f[4];
@@ -176,7 +176,7 @@ static void test_resolved_backwards(void **state)
 }
 
 /* A short message is no exception: it needs its buffer, and its turn. */
-static void test_small_ones_too(void **state)
+TEST(test_small_ones_too, slots_test)
 {
     Slots *t = *state;
     struct unetmm_fault f;
@@ -198,7 +198,7 @@ static void test_small_ones_too(void **state)
 }
 
 /* A buffer that is no good waits for its turn, and comes back in it. */
-static void test_bad_buffer_keeps_its_turn(void **state)
+TEST(test_bad_buffer_keeps_its_turn, slots_test)
 {
     Slots *t = *state;
     struct unetmm_fault f;
@@ -220,7 +220,7 @@ static void test_bad_buffer_keeps_its_turn(void **state)
 }
 
 /* The driver cannot have the memory: the buffer comes back with its status. */
-static void test_failed(void **state)
+TEST(test_failed, slots_test)
 {
     Slots *t = *state;
     struct unetmm_fault f;
@@ -244,7 +244,7 @@ static void test_failed(void **state)
  * Source tlb is asked for the page as well: it can be given in no other way.
  * A packet that lands behind it does not take that back.
  */
-static void test_tlb_is_asked_too(void **state)
+TEST(test_tlb_is_asked_too, slots_test)
 {
     Slots *t = *state;
     struct unetmm_fault f, miss;
@@ -271,7 +271,7 @@ static void test_tlb_is_asked_too(void **state)
 
 /* ---- No room ---- */
 
-static void test_bitmap_full(void **state)
+TEST(test_bitmap_full, slots_test)
 {
     Slots *t = *state;
     struct unetmm_fault f;
@@ -301,7 +301,7 @@ static void test_bitmap_full(void **state)
     slots_got(t, 3, 100, 5);
 }
 
-static void test_ring_empty(void **state)
+TEST(test_ring_empty, slots_test)
 {
     Slots *t = *state;
 
@@ -318,7 +318,7 @@ static void test_ring_empty(void **state)
 }
 
 /* The ring is off: there is none. */
-static void test_ring_off(void **state)
+TEST(test_ring_off, slots_test)
 {
     Slots *t = *state;
 
@@ -331,7 +331,7 @@ static void test_ring_off(void **state)
 }
 
 /* An invalid buffer is passed over, once. */
-static void test_ring_garbage(void **state)
+TEST(test_ring_garbage, slots_test)
 {
     Slots *t = *state;
     struct unetmm_fault f;
@@ -352,7 +352,7 @@ static void test_ring_garbage(void **state)
     fake_backup_check(&t->d, &f, 7);
 }
 
-static void test_buffer_refused(void **state)
+TEST(test_buffer_refused, slots_test)
 {
     Slots *t = *state;
     struct unetmm_fault f;
@@ -369,7 +369,7 @@ static void test_buffer_refused(void **state)
 }
 
 /* Nothing is written while there is no room to say so. */
-static void test_fault_ring_full(void **state)
+TEST(test_fault_ring_full, slots_test)
 {
     Slots *t = *state;
     unsigned n = 0;
@@ -402,7 +402,7 @@ static void test_fault_ring_full(void **state)
 }
 
 /* Those that wait have their places in the completion queue. */
-static void test_cq_full(void **state)
+TEST(test_cq_full, slots_test)
 {
     Slots *t = *state;
 
@@ -425,7 +425,7 @@ static void test_cq_full(void **state)
 }
 
 /* A send has taken a place: the walk stops, and goes on with the bell. */
-static void test_walk_waits(void **state)
+TEST(test_walk_waits, slots_test)
 {
     Slots *t = *state;
 
@@ -470,7 +470,7 @@ static void take_unseen(FakeHost *host, uint64_t addr, size_t bytes)
 }
 
 /* Having shown that it waits, the card looks again: no bell is needed. */
-static void test_walk_looks_again(void **state)
+TEST(test_walk_looks_again, slots_test)
 {
     Slots *t = *state;
 
@@ -498,7 +498,7 @@ static void test_walk_looks_again(void **state)
 
 /* ---- Beyond the tail ---- */
 
-static void test_beyond_the_tail(void **state)
+TEST(test_beyond_the_tail, slots_test)
 {
     Slots *t = *state;
     struct unetmm_notify n;
@@ -546,7 +546,7 @@ static void test_beyond_the_tail(void **state)
 }
 
 /* A frame is a look at the tail, too; one armed anew is armed once. */
-static void test_tail_by_frame(void **state)
+TEST(test_tail_by_frame, slots_test)
 {
     Slots *t = *state;
     struct unetmm_notify n;
@@ -574,7 +574,7 @@ static void test_tail_by_frame(void **state)
 }
 
 /* The notification ring is full: it is late, not lost; or not owed any more. */
-static void test_tail_waits_for_room(void **state)
+TEST(test_tail_waits_for_room, slots_test)
 {
     Slots *t = *state;
     struct unetmm_notify n;
@@ -598,7 +598,7 @@ static void test_tail_waits_for_room(void **state)
 }
 
 /* Bad buffers posted later are the driver's to find. */
-static void test_too_short_later(void **state)
+TEST(test_too_short_later, slots_test)
 {
     Slots *t = *state;
     struct unetmm_fault f;
@@ -624,7 +624,7 @@ static uint8_t done_as(Slots *t, uint16_t ep, struct unetmm_cmd_backup b)
     return fake_command(&t->d, cmd, NULL);
 }
 
-static void test_forged_done(void **state)
+TEST(test_forged_done, slots_test)
 {
     Slots *t = *state;
     struct unetmm_cmd_backup good = { .slot = 1, .bit = 1, .cookie = 5 };
@@ -668,7 +668,7 @@ static void test_forged_done(void **state)
     assert_int_equal(fake_card(&t->e).fq_cons, 3);
 }
 
-static void test_forged_tail(void **state)
+TEST(test_forged_tail, slots_test)
 {
     Slots *t = *state;
     struct unetmm_cmd cmd = { .opcode = UNETMM_CMD_TAIL_ARM, .ep = 1,
@@ -686,7 +686,7 @@ static void test_forged_tail(void **state)
 }
 
 /* Its packets are lost and counted, and answers for them come too late. */
-static void test_destroyed_with_packets(void **state)
+TEST(test_destroyed_with_packets, slots_test)
 {
     Slots *t = *state;
     struct unetmm_fault f;
@@ -715,7 +715,7 @@ static void test_destroyed_with_packets(void **state)
 }
 
 /* A forged index stops it. */
-static void test_stopped_with_packets(void **state)
+TEST(test_stopped_with_packets, slots_test)
 {
     Slots *t = *state;
     struct unetmm_fault f;
@@ -737,7 +737,7 @@ static void test_stopped_with_packets(void **state)
 }
 
 /* A process takes its buffers back: a packet that had none has none. */
-static void test_index_moved_back(void **state)
+TEST(test_index_moved_back, slots_test)
 {
     Slots *t = *state;
     struct unetmm_fault f;
@@ -756,7 +756,7 @@ static void test_index_moved_back(void **state)
     slots_got(t, 3, 100, 0);
 }
 
-static void test_reset_with_packets(void **state)
+TEST(test_reset_with_packets, slots_test)
 {
     Slots *t = *state;
 
@@ -773,7 +773,7 @@ static void test_reset_with_packets(void **state)
 }
 
 /* Values that EP_CREATE refuses. */
-static void test_create(void **state)
+TEST(test_create, slots_test)
 {
     Slots *t = *state;
     static const struct {
@@ -810,7 +810,7 @@ static void test_create(void **state)
 /* ---- Time: packets that land, and packets that wait ---- */
 
 /* The older one is resolved while the younger lands. */
-static void test_resolved_during_landing(void **state)
+TEST(test_resolved_during_landing, slots_test)
 {
     Slots *t = *state;
     struct unetmm_fault f;
@@ -830,7 +830,7 @@ static void test_resolved_during_landing(void **state)
     slots_got(t, 1, 100, 1);
 }
 
-static void test_landed_before_resolved(void **state)
+TEST(test_landed_before_resolved, slots_test)
 {
     Slots *t = *state;
     struct unetmm_fault f;
@@ -944,59 +944,17 @@ static void random_with(Slots *t, uint8_t source)
     assert_true(fake_counter(&t->h, UNETMM_C_backup_held) > 0);
 }
 
-static void test_random_tlb(void **state)
+TEST(test_random_tlb, slots_test)
 {
     random_with(*state, UNETMM_SOURCE_TLB);
 }
 
-static void test_random_shadow(void **state)
+TEST(test_random_shadow, slots_test)
 {
     random_with(*state, UNETMM_SOURCE_SHADOW);
 }
 
-static void test_random_odp(void **state)
+TEST(test_random_odp, slots_test)
 {
     random_with(*state, UNETMM_SOURCE_ODP);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        slots_test(test_absent_goes_to_the_ring),
-        slots_test(test_shown_in_parts),
-        slots_test(test_order_is_kept),
-        slots_test(test_bits_go_round),
-        slots_test(test_resolved_backwards),
-        slots_test(test_small_ones_too),
-        slots_test(test_bad_buffer_keeps_its_turn),
-        slots_test(test_failed),
-        slots_test(test_tlb_is_asked_too),
-        slots_test(test_bitmap_full),
-        slots_test(test_ring_empty),
-        slots_test(test_ring_off),
-        slots_test(test_ring_garbage),
-        slots_test(test_buffer_refused),
-        slots_test(test_fault_ring_full),
-        slots_test(test_cq_full),
-        slots_test(test_walk_waits),
-        slots_test(test_walk_looks_again),
-        slots_test(test_beyond_the_tail),
-        slots_test(test_tail_by_frame),
-        slots_test(test_tail_waits_for_room),
-        slots_test(test_too_short_later),
-        slots_test(test_forged_done),
-        slots_test(test_forged_tail),
-        slots_test(test_destroyed_with_packets),
-        slots_test(test_stopped_with_packets),
-        slots_test(test_index_moved_back),
-        slots_test(test_reset_with_packets),
-        slots_test(test_create),
-        slots_test(test_resolved_during_landing),
-        slots_test(test_landed_before_resolved),
-        slots_test(test_random_tlb),
-        slots_test(test_random_shadow),
-        slots_test(test_random_odp),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,6 @@
  */
 #include "slots.h"
 
-
 /* ---- Landing ---- */
 
 static void land_in_turn(Slots *t)
@@ -22,7 +21,7 @@ static void land_in_turn(Slots *t)
     fake_expect_none(&t->e);
 }
 
-static void test_present_pinned(void **state)
+TEST(test_present_pinned, slots_test)
 {
     Slots *t = *state;
 
@@ -43,12 +42,12 @@ static void present_with(void **state, uint8_t source)
     land_in_turn(t);
 }
 
-static void test_present_tlb(void **state)
+TEST(test_present_tlb, slots_test)
 {
     present_with(state, UNETMM_SOURCE_TLB);
 }
 
-static void test_present_shadow(void **state)
+TEST(test_present_shadow, slots_test)
 {
     present_with(state, UNETMM_SOURCE_SHADOW);
     /* Not one lock is left. */
@@ -60,13 +59,13 @@ static void test_present_shadow(void **state)
     }
 }
 
-static void test_present_odp(void **state)
+TEST(test_present_odp, slots_test)
 {
     present_with(state, UNETMM_SOURCE_ODP);
 }
 
 /* Nothing is looked at before a packet needs it. */
-static void test_nothing_ahead(void **state)
+TEST(test_nothing_ahead, slots_test)
 {
     Slots *t = *state;
     struct unetmm_fault f;
@@ -103,23 +102,23 @@ static void absent_with(Slots *t, uint8_t source)
     assert_int_equal(slots_drops(t), 2);
 }
 
-static void test_absent_tlb(void **state)
+TEST(test_absent_tlb, slots_test)
 {
     absent_with(*state, UNETMM_SOURCE_TLB);
 }
 
-static void test_absent_shadow(void **state)
+TEST(test_absent_shadow, slots_test)
 {
     absent_with(*state, UNETMM_SOURCE_SHADOW);
 }
 
-static void test_absent_odp(void **state)
+TEST(test_absent_odp, slots_test)
 {
     absent_with(*state, UNETMM_SOURCE_ODP);
 }
 
 /* Only the pages that the packet touches have to be there. */
-static void test_touched_pages_do(void **state)
+TEST(test_touched_pages_do, slots_test)
 {
     Slots *t = *state;
     struct unetmm_fault f;
@@ -137,7 +136,7 @@ static void test_touched_pages_do(void **state)
 }
 
 /* DEFERRED, then RETRY, then ERROR: the buffer goes back to the next packet. */
-static void test_answers(void **state)
+TEST(test_answers, slots_test)
 {
     Slots *t = *state;
     struct unetmm_fault f;
@@ -196,7 +195,7 @@ static const uint8_t garbage_status[] = {
 };
 
 /* Each goes back in its turn, and the packet finds the good one behind. */
-static void test_garbage(void **state)
+TEST(test_garbage, slots_test)
 {
     Slots *t = *state;
 
@@ -220,7 +219,7 @@ static void test_garbage(void **state)
 }
 
 /* One packet does not pay for all that a process posts. */
-static void test_garbage_is_bounded(void **state)
+TEST(test_garbage_is_bounded, slots_test)
 {
     Slots *t = *state;
 
@@ -234,7 +233,7 @@ static void test_garbage_is_bounded(void **state)
     assert_int_equal(fake_card(&t->e).cq_prod, 16);
 }
 
-static void test_too_short(void **state)
+TEST(test_too_short, slots_test)
 {
     Slots *t = *state;
 
@@ -248,7 +247,7 @@ static void test_too_short(void **state)
 }
 
 /* The bus refuses the buffer: it goes back, the packet is lost. */
-static void test_dma_refused(void **state)
+TEST(test_dma_refused, slots_test)
 {
     Slots *t = *state;
 
@@ -262,7 +261,7 @@ static void test_dma_refused(void **state)
     slots_got(t, 1, 100, 2);
 }
 
-static void test_queue_refused(void **state)
+TEST(test_queue_refused, slots_test)
 {
     Slots *t = *state;
 
@@ -276,7 +275,7 @@ static void test_queue_refused(void **state)
 }
 
 /* A place in the completion queue for each; the process makes room. */
-static void test_cq_full(void **state)
+TEST(test_cq_full, slots_test)
 {
     Slots *t = *state;
 
@@ -325,23 +324,23 @@ static void slow_with(Slots *t, uint8_t source)
     assert_false(t->h.core.rx->active);
 }
 
-static void test_slow_pinned(void **state)
+TEST(test_slow_pinned, slots_test)
 {
     slow_with(*state, UNETMM_SOURCE_PINNED);
 }
 
-static void test_slow_tlb(void **state)
+TEST(test_slow_tlb, slots_test)
 {
     slow_with(*state, UNETMM_SOURCE_TLB);
 }
 
-static void test_slow_shadow(void **state)
+TEST(test_slow_shadow, slots_test)
 {
     slow_with(*state, UNETMM_SOURCE_SHADOW);
 }
 
 /* The second page goes while the first one moves. */
-static void test_gone_meanwhile(void **state)
+TEST(test_gone_meanwhile, slots_test)
 {
     Slots *t = *state;
 
@@ -369,7 +368,7 @@ static void take_entry(FakeHost *host, uint64_t addr)
     fake_table_set(t->s, SLOTS_PAGE(0), 0);
 }
 
-static void test_gone_before_lock(void **state)
+TEST(test_gone_before_lock, slots_test)
 {
     Slots *t = *state;
 
@@ -385,7 +384,7 @@ static void test_gone_before_lock(void **state)
 }
 
 /* Destroyed while a page moves: EP_DESTROY completes behind it. */
-static void test_destroyed_meanwhile(void **state)
+TEST(test_destroyed_meanwhile, slots_test)
 {
     Slots *t = *state;
     struct unetmm_cmd cmd = { .opcode = UNETMM_CMD_EP_DESTROY, .ep = 1 };
@@ -407,7 +406,7 @@ static void test_destroyed_meanwhile(void **state)
  * A card is restored whose completion queue has no place for the message that
  * lands: the message is lost, and nothing is written over the others.
  */
-static void test_lands_without_a_place(void **state)
+TEST(test_lands_without_a_place, slots_test)
 {
     Slots *t = *state;
     UnetmmEp *ep;
@@ -427,35 +426,4 @@ static void test_lands_without_a_place(void **state)
                         t->h.before + (t->e.cq - FAKE_RAM_BASE),
                         64u << t->e.cq_log2);
     assert_int_equal(t->h.core.eps[1].fq_cons, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        slots_test(test_present_pinned),
-        slots_test(test_present_tlb),
-        slots_test(test_present_shadow),
-        slots_test(test_present_odp),
-        slots_test(test_nothing_ahead),
-        slots_test(test_absent_tlb),
-        slots_test(test_absent_shadow),
-        slots_test(test_absent_odp),
-        slots_test(test_touched_pages_do),
-        slots_test(test_answers),
-        slots_test(test_garbage),
-        slots_test(test_garbage_is_bounded),
-        slots_test(test_too_short),
-        slots_test(test_dma_refused),
-        slots_test(test_queue_refused),
-        slots_test(test_cq_full),
-        slots_test(test_slow_pinned),
-        slots_test(test_slow_tlb),
-        slots_test(test_slow_shadow),
-        slots_test(test_gone_meanwhile),
-        slots_test(test_gone_before_lock),
-        slots_test(test_destroyed_meanwhile),
-        slots_test(test_lands_without_a_place),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,7 +132,7 @@ static uint8_t set_raw(Fix *f, uint64_t list, uint32_t slots, uint32_t bytes)
     return fake_command(&f->d, cmd, NULL);
 }
 
-static void test_set(void **state)
+TEST(test_set, fix_test)
 {
     Fix *f = *state;
     uint64_t list = fake_alloc(&f->h, 4096, 4096, FAKE_RW);
@@ -169,7 +169,7 @@ static uint8_t create_as(Fix *f, FakeSpace *s, uint8_t policy)
 }
 
 /* Not without a buffer, nor where nobody brings pages. */
-static void test_who(void **state)
+TEST(test_who, fix_test)
 {
     Fix *f = *state;
     FakeSpace *pinned = fake_space(&f->d, 5, UNETMM_SOURCE_PINNED, 4);
@@ -185,7 +185,7 @@ static void test_who(void **state)
                      UNETMM_CS_OK);
 }
 
-static void test_promises(void **state)
+TEST(test_promises, fix_test)
 {
     Fix *f = *state;
 
@@ -211,7 +211,7 @@ static void test_promises(void **state)
     assert_int_equal(set_raw(f, 0, 0, 0), UNETMM_CS_OK);
 }
 
-static void test_done_of_nothing(void **state)
+TEST(test_done_of_nothing, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd cmd = { .opcode = UNETMM_CMD_SYSBUF_DONE };
@@ -232,7 +232,7 @@ static void test_done_of_nothing(void **state)
 /* ---- WRITEs ------------------------------------------------------------- */
 
 /* It is here and not in its place: all that is told, then and later. */
-static void test_write(void **state)
+TEST(test_write, fix_test)
 {
     Fix *f = *state;
     struct unetmm_slot slot;
@@ -268,7 +268,7 @@ static void test_write(void **state)
 }
 
 /* A later packet for the page waits behind it, though the page is there. */
-static void test_follows(void **state)
+TEST(test_follows, fix_test)
 {
     Fix *f = *state;
 
@@ -294,7 +294,7 @@ static void test_follows(void **state)
 }
 
 /* Before its turn; and the earlier one comes later, round it. */
-static void test_early(void **state)
+TEST(test_early, fix_test)
 {
     Fix *f = *state;
     struct unetmm_slot slot;
@@ -317,7 +317,7 @@ static void test_early(void **state)
 }
 
 /* Two pages, one of which is there. */
-static void test_half_there(void **state)
+TEST(test_half_there, fix_test)
 {
     Fix *f = *state;
 
@@ -330,7 +330,7 @@ static void test_half_there(void **state)
 }
 
 /* In more pieces than a slot has room for: the peer comes again. */
-static void test_too_many_pieces(void **state)
+TEST(test_too_many_pieces, fix_test)
 {
     Fix *f = *state;
     unsigned n = UNETMM_SLOT_PIECES;
@@ -362,7 +362,7 @@ static void test_too_many_pieces(void **state)
 }
 
 /* A part of it may move, which the card knows and the driver does not. */
-static void test_movable(void **state)
+TEST(test_movable, fix_test)
 {
     Fix *f = *state;
 
@@ -378,7 +378,7 @@ static void test_movable(void **state)
 }
 
 /* A request behind it waits for its turn, and reads the written bytes. */
-static void test_read_behind(void **state)
+TEST(test_read_behind, fix_test)
 {
     Fix *f = *state;
     PeerFrame frame;
@@ -403,7 +403,7 @@ static void test_read_behind(void **state)
 
 /* ---- Errors ------------------------------------------------------------- */
 
-static void test_failed(void **state)
+TEST(test_failed, fix_test)
 {
     Fix *f = *state;
 
@@ -426,7 +426,7 @@ static void test_failed(void **state)
 }
 
 /* The region goes meanwhile: the packet in a slot is rejected. */
-static void test_region_gone(void **state)
+TEST(test_region_gone, fix_test)
 {
     Fix *f = *state;
     PeerFrame frame;
@@ -443,7 +443,7 @@ static void test_region_gone(void **state)
 }
 
 /* The endpoint goes: a slot that the driver has is nobody's until it says. */
-static void test_endpoint_gone(void **state)
+TEST(test_endpoint_gone, fix_test)
 {
     Fix *f = *state;
 
@@ -459,7 +459,7 @@ static void test_endpoint_gone(void **state)
 }
 
 /* The channel goes: its slots are not promised again before they are back. */
-static void test_channel_gone(void **state)
+TEST(test_channel_gone, fix_test)
 {
     Fix *f = *state;
 
@@ -473,7 +473,7 @@ static void test_channel_gone(void **state)
     assert_int_equal(set_channel(f, &f->a, PEER_CH, SLOTS, 0), UNETMM_CS_OK);
 }
 
-static void test_reset(void **state)
+TEST(test_reset, fix_test)
 {
     Fix *f = *state;
 
@@ -486,7 +486,7 @@ static void test_reset(void **state)
 }
 
 /* The fault ring is full: it is reported when there is room, in order. */
-static void test_ring_full(void **state)
+TEST(test_ring_full, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault fault;
@@ -528,7 +528,7 @@ static void give_send(Fix *f, uint32_t n, uint32_t at, uint32_t len,
     fake_serve(&f->d);
 }
 
-static void test_send(void **state)
+TEST(test_send, fix_test)
 {
     Fix *f = *state;
 
@@ -553,7 +553,7 @@ static void test_send(void **state)
 }
 
 /* It has been copied, and cannot be told of yet: it is told of later, once. */
-static void test_send_behind_cq_full(void **state)
+TEST(test_send_behind_cq_full, fix_test)
 {
     uint8_t data[700];
     Fix *f = *state;
@@ -590,7 +590,7 @@ static void test_send_behind_cq_full(void **state)
 }
 
 /* A buffer is not given back while somebody may still copy to it. */
-static void test_send_failed(void **state)
+TEST(test_send_failed, fix_test)
 {
     Fix *f = *state;
 
@@ -605,7 +605,7 @@ static void test_send_failed(void **state)
     fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_FLUSHED, 9);
 }
 
-static void test_send_nowhere(void **state)
+TEST(test_send_nowhere, fix_test)
 {
     Fix *f = *state;
 
@@ -621,7 +621,7 @@ static void test_send_nowhere(void **state)
 /* ---- Credits ------------------------------------------------------------ */
 
 /* A peer that does not keep to them fills nobody else's slots. */
-static void test_overdrawn(void **state)
+TEST(test_overdrawn, fix_test)
 {
     Fix *f = *state;
 
@@ -661,7 +661,7 @@ static void grant(Fix *f, uint32_t psn, uint32_t limit)
 }
 
 /* No new packet without a credit; the last one asks for more. */
-static void test_limited(void **state)
+TEST(test_limited, fix_test)
 {
     Fix *f = *state;
 
@@ -691,7 +691,7 @@ static void test_limited(void **state)
 }
 
 /* The grant is lost, and nothing is on its way: it asks until it has one. */
-static void test_probe(void **state)
+TEST(test_probe, fix_test)
 {
     Fix *f = *state;
 
@@ -718,7 +718,7 @@ static void test_probe(void **state)
 }
 
 /* Packets on their way keep their timeout, though a credit has come. */
-static void test_granted_and_lost(void **state)
+TEST(test_granted_and_lost, fix_test)
 {
     struct unetmm_sqe write = peer_sqe(UNETMM_OP_WRITE, 0, PEER_MTU, 0, 1);
     Fix *f = *state;
@@ -740,7 +740,7 @@ static void test_granted_and_lost(void **state)
 }
 
 /* Nobody answers: the channel ends as any other does. */
-static void test_probe_in_vain(void **state)
+TEST(test_probe_in_vain, fix_test)
 {
     Fix *f = *state;
 
@@ -754,7 +754,7 @@ static void test_probe_in_vain(void **state)
 }
 
 /* The answer to a READ is no grant: its request asks for one as well. */
-static void test_limited_read(void **state)
+TEST(test_limited_read, fix_test)
 {
     static const uint8_t answer[100];
     Fix *f = *state;
@@ -774,7 +774,7 @@ static void test_limited_read(void **state)
 }
 
 /* PENDING: it is not sent again, and asked about instead. */
-static void test_pending(void **state)
+TEST(test_pending, fix_test)
 {
     Fix *f = *state;
 
@@ -805,7 +805,7 @@ static void test_pending(void **state)
 }
 
 /* Asked for, an acknowledgement is given: also of nothing. */
-static void test_asked(void **state)
+TEST(test_asked, fix_test)
 {
     Fix *f = *state;
 
@@ -817,7 +817,7 @@ static void test_asked(void **state)
 }
 
 /* A stream that has forgotten the slot in which a packet waits is refused. */
-static void test_slot_forgotten(void **state)
+TEST(test_slot_forgotten, fix_test)
 {
     Fix *f = *state;
 
@@ -863,7 +863,7 @@ static void expect_refused(Fix *f, const char *text)
     assert_non_null(strstr(why, text));
 }
 
-static void test_bad_slots_saved(void **state)
+TEST(test_bad_slots_saved, fix_test)
 {
     Fix *f = *state;
     uint64_t addr;
@@ -877,7 +877,7 @@ static void test_bad_slots_saved(void **state)
 }
 
 /* Slots of channels that are gone, and promises: more than there are. */
-static void test_promises_saved(void **state)
+TEST(test_promises_saved, fix_test)
 {
     Fix *f = *state;
 
@@ -893,7 +893,7 @@ static void test_promises_saved(void **state)
 }
 
 /* A channel that was cleared keeps its promise until its slots are back. */
-static void test_cleared_saved(void **state)
+TEST(test_cleared_saved, fix_test)
 {
     Fix *f = *state;
 
@@ -913,7 +913,7 @@ static void test_cleared_saved(void **state)
  * As many channels as there are slots, each with one, and all pages absent:
  * everybody's packets go in turn, none is lost.
  */
-static void test_many(void **state)
+TEST(test_many, fix_test)
 {
     Fix *f = *state;
 
@@ -949,46 +949,4 @@ static void test_many(void **state)
         }
     }
     assert_int_equal(fake_counter(&f->h, UNETMM_C_drop_rel_credit), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fix_test(test_set),
-        fix_test(test_who),
-        fix_test(test_promises),
-        fix_test(test_done_of_nothing),
-        fix_test(test_write),
-        fix_test(test_follows),
-        fix_test(test_early),
-        fix_test(test_half_there),
-        fix_test(test_too_many_pieces),
-        fix_test(test_movable),
-        fix_test(test_read_behind),
-        fix_test(test_failed),
-        fix_test(test_region_gone),
-        fix_test(test_endpoint_gone),
-        fix_test(test_channel_gone),
-        fix_test(test_reset),
-        fix_test(test_ring_full),
-        fix_test(test_send),
-        fix_test(test_send_behind_cq_full),
-        fix_test(test_send_failed),
-        fix_test(test_send_nowhere),
-        fix_test(test_overdrawn),
-        fix_test(test_limited),
-        fix_test(test_probe),
-        fix_test(test_granted_and_lost),
-        fix_test(test_probe_in_vain),
-        fix_test(test_limited_read),
-        fix_test(test_pending),
-        fix_test(test_asked),
-        fix_test(test_slot_forgotten),
-        fix_test(test_bad_slots_saved),
-        fix_test(test_promises_saved),
-        fix_test(test_cleared_saved),
-        fix_test(test_many),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 #include "base/crc.c"
 
 /* RFC 3720, B.4, and the usual check value. */
-static void test_known_answers(void **state)
+TEST(test_known_answers, cmocka_unit_test)
 {
     uint8_t buf[32];
 
@@ -28,7 +28,7 @@ static void test_known_answers(void **state)
     assert_int_equal(unetmm_crc32c(0, buf, 32), 0x113fdb5c);
 }
 
-static void test_in_pieces(void **state)
+TEST(test_in_pieces, cmocka_unit_test)
 {
     uint8_t buf[300];
     uint32_t whole;
@@ -57,7 +57,7 @@ static uint32_t crc_by_bits(uint32_t crc, const uint8_t *p, size_t bytes)
 }
 
 /* The table and, where there is one, the processor's instruction. */
-static void test_table_and_instruction(void **state)
+TEST(test_table_and_instruction, cmocka_unit_test)
 {
     uint64_t random = fake_seed();
     uint8_t buf[600];
@@ -77,15 +77,4 @@ static void test_table_and_instruction(void **state)
             assert_int_equal(crc_by_instruction(start, buf + at, bytes), crc);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_answers),
-        cmocka_unit_test(test_in_pieces),
-        cmocka_unit_test(test_table_and_instruction),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@ static uint8_t cmd(Fix *f, struct unetmm_cmd c)
     return fake_command(&f->d, c, NULL);
 }
 
-static void test_nop_and_unknown(void **state)
+TEST(test_nop_and_unknown, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd c = { .opcode = UNETMM_CMD_NOP };
@@ -34,7 +34,7 @@ static struct unetmm_cmd space_cmd(uint16_t id, uint8_t source,
     };
 }
 
-static void test_space_create(void **state)
+TEST(test_space_create, fix_test)
 {
     Fix *f = *state;
     static const struct {
@@ -78,7 +78,7 @@ static void test_space_create(void **state)
     }
 }
 
-static void test_space_destroy(void **state)
+TEST(test_space_destroy, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd c = { .opcode = UNETMM_CMD_SPACE_DESTROY, .space = 1 };
@@ -97,7 +97,7 @@ static void test_space_destroy(void **state)
                      UNETMM_CS_OK);
 }
 
-static void test_ep_create_bad(void **state)
+TEST(test_ep_create_bad, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd good;
@@ -154,7 +154,7 @@ static void test_ep_create_bad(void **state)
 }
 
 /* An index block that the bus refuses: the endpoint is stopped at birth. */
-static void test_ep_create_refused_memory(void **state)
+TEST(test_ep_create_refused_memory, fix_test)
 {
     Fix *f = *state;
     struct unetmm_notify n;
@@ -172,7 +172,7 @@ static void test_ep_create_refused_memory(void **state)
     assert_int_equal(fake_ep_destroy(&e), UNETMM_CS_OK);
 }
 
-static void test_ep_destroy_bad(void **state)
+TEST(test_ep_destroy_bad, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd c = { .opcode = UNETMM_CMD_EP_DESTROY };
@@ -188,7 +188,7 @@ static void test_ep_destroy_bad(void **state)
 }
 
 /* Closing the last endpoint of a space drops the space's translations. */
-static void test_last_endpoint_drops_translations(void **state)
+TEST(test_last_endpoint_drops_translations, fix_test)
 {
     Fix *f = *state;
     FakeEp c;
@@ -205,7 +205,7 @@ static void test_last_endpoint_drops_translations(void **state)
     assert_int_equal(f->d.evictions, 0);
 }
 
-static void test_channel_bad(void **state)
+TEST(test_channel_bad, fix_test)
 {
     Fix *f = *state;
     const uint8_t *mac = fake_peer_mac;
@@ -246,7 +246,7 @@ static void test_channel_bad(void **state)
     assert_int_equal(fake_channel(&f->a, 15, mac, 1, 1, 65536), UNETMM_CS_OK);
 }
 
-static void test_reply_bad(void **state)
+TEST(test_reply_bad, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd good = {
@@ -297,7 +297,7 @@ static void test_reply_bad(void **state)
 }
 
 /* A source that takes no translations refuses them. */
-static void test_reply_to_table_source(void **state)
+TEST(test_reply_to_table_source, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd c = {
@@ -370,7 +370,7 @@ static void try_policies(Fix *f, FakeSpace *s, bool brought, uint8_t flags)
     }
 }
 
-static void test_policies(void **state)
+TEST(test_policies, fix_test)
 {
     static const struct {
         uint8_t source, levels;
@@ -396,7 +396,7 @@ static void test_policies(void **state)
     }
 }
 
-static void test_create_destroy_storm(void **state)
+TEST(test_create_destroy_storm, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd destroy = { .opcode = UNETMM_CMD_EP_DESTROY, .ep = 3 };
@@ -476,7 +476,7 @@ static void slow(UnetmmParams *p)
     p->dma_page_ns = 1000;
 }
 
-static void test_closing(void **state)
+TEST(test_closing, fix_test_with, slow)
 {
     struct unetmm_cmd gone = { .opcode = UNETMM_CMD_EP_DESTROY, .ep = 1 };
     struct unetmm_cmd_done done;
@@ -499,7 +499,7 @@ static void test_closing(void **state)
 }
 
 /* The control endpoint has no channels, and nothing that is reached by one. */
-static void test_control_endpoint(void **state)
+TEST(test_control_endpoint, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s = fake_space(&f->d, 0, UNETMM_SOURCE_DIRECT, 0);
@@ -515,26 +515,4 @@ static void test_control_endpoint(void **state)
     ask_all(f, f->h.core.params.endpoints, false);
     ask_all(f, 0xffff, false);
     ask_all(f, 1, true);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fix_test(test_nop_and_unknown),
-        fix_test(test_space_create),
-        fix_test(test_space_destroy),
-        fix_test(test_ep_create_bad),
-        fix_test(test_ep_create_refused_memory),
-        fix_test(test_ep_destroy_bad),
-        fix_test(test_last_endpoint_drops_translations),
-        fix_test(test_channel_bad),
-        fix_test(test_reply_bad),
-        fix_test(test_reply_to_table_source),
-        fix_test(test_policies),
-        fix_test(test_create_destroy_storm),
-        fix_test_with(test_closing, slow),
-        fix_test(test_control_endpoint),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 #include "peer.h"
 
 /* Bytes of datagrams, and of packets, which are counted as well. */
-static void test_sent(void **state)
+TEST(test_sent, fix_test)
 {
     Fix *f = *state;
 
@@ -51,7 +51,7 @@ static void give_write(Fix *f, uint32_t psn, uint32_t region, uint32_t len)
         .flags = UNETMM_WIRE_F_LAST | UNETMM_WIRE_F_ASK }, data, len);
 }
 
-static void test_received(void **state)
+TEST(test_received, fix_test)
 {
     Fix *f = *state;
 
@@ -79,7 +79,7 @@ static void tlb_of_one(UnetmmParams *p)
     p->tlb_victims = 2;
 }
 
-static void test_tlb(void **state)
+TEST(test_tlb, fix_test_with, tlb_of_one)
 {
     Fix *f = *state;
 
@@ -114,7 +114,7 @@ static void control(FakeEp *e, uint64_t at, struct unetmm_cqe *cqe)
  * x-lie: a completion of the driver's endpoint has one bit that is wrong, one
  * of those that say how it ended, but never its phase; a process's is true.
  */
-static void test_lies(void **state)
+TEST(test_lies, fix_test)
 {
     const unsigned data = offsetof(struct unetmm_cqe, data);
     const unsigned flags = offsetof(struct unetmm_cqe, flags);
@@ -148,16 +148,4 @@ static void test_lies(void **state)
         assert_int_equal(seen[bit] > 0, bit < 8 * data || bit > 8 * flags);
     }
     expect_count(&f->h, inj_lie, 0, fix_send(f, &f->b, 0, 10, 1));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fix_test(test_sent),
-        fix_test(test_received),
-        fix_test_with(test_tlb, tlb_of_one),
-        fix_test(test_lies),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,7 +46,7 @@ static void open_deep(Fix *f, FakeEp *ep, uint16_t id)
     fake_connect_peer(ep, FIX_WIRE, 13, FIX_MTU);
 }
 
-static void test_descriptor_budget(void **state)
+TEST(test_descriptor_budget, fix_test_with, few_descriptors)
 {
     Fix *f = *state;
     FakeEp e;
@@ -77,7 +77,7 @@ static void few_bytes(UnetmmParams *p)
     p->budget_bytes = 65536;
 }
 
-static void test_byte_budget(void **state)
+TEST(test_byte_budget, fix_test_with, few_bytes)
 {
     Fix *f = *state;
     FakeEp e;
@@ -105,7 +105,7 @@ static void send_some(FakeEp *e, unsigned n)
 }
 
 /* One budget for all doorbells, until the main loop comes round. */
-static void test_budget_is_carried(void **state)
+TEST(test_budget_is_carried, fix_test_with, few_descriptors)
 {
     Fix *f = *state;
     FakeEp e;
@@ -141,7 +141,7 @@ static void test_budget_is_carried(void **state)
 }
 
 /* As many turns of endpoints as that allows, though none has much to do. */
-static void test_turns_are_carried(void **state)
+TEST(test_turns_are_carried, fix_test_with, few_descriptors)
 {
     Fix *f = *state;
 
@@ -155,7 +155,7 @@ static void test_turns_are_carried(void **state)
 }
 
 /* Frames in the net layer wait for a new budget, and are asked for then. */
-static void test_arrivals_budget(void **state)
+TEST(test_arrivals_budget, fix_test_with, few_bytes)
 {
     Fix *f = *state;
     FakeFrame *frame = fake_datagram(&f->a, FIX_WIRE, 11, 30000, 1);
@@ -208,7 +208,7 @@ static void spend_arrivals(Fix *f, uint32_t left)
  * writes the completion in a turn of its own, though its next send waits for a
  * page.
  */
-static void test_completion_beside_fault(void **state)
+TEST(test_completion_beside_fault, fix_test_with, few_bytes)
 {
     Fix *f = *state;
 
@@ -241,7 +241,7 @@ static void fill_queue(Fix *f)
 }
 
 /* They are delivered in one turn, for nobody else wants to have it. */
-static void test_queue_in_one_turn(void **state)
+TEST(test_queue_in_one_turn, fix_test_with, few_bytes)
 {
     Fix *f = *state;
 
@@ -252,7 +252,7 @@ static void test_queue_in_one_turn(void **state)
 }
 
 /* The wire fills the queue up again and again: an endpoint sends all the same. */
-static void test_flood_beside_send(void **state)
+TEST(test_flood_beside_send, fix_test_with, few_bytes)
 {
     Fix *f = *state;
     FakeFrame *frame = fake_datagram(&f->a, 60, 11, 9000, 0);
@@ -273,7 +273,7 @@ static void test_flood_beside_send(void **state)
 }
 
 /* Queues of very different depth: nobody waits for another's queue. */
-static void test_round_robin(void **state)
+TEST(test_round_robin, fix_test)
 {
     Fix *f = *state;
     unsigned place[3] = { 0, 0, 0 };
@@ -320,7 +320,7 @@ static void refill(FakeHost *host, const uint8_t *data, size_t bytes)
     }
 }
 
-static void test_endless_supply(void **state)
+TEST(test_endless_supply, fix_test)
 {
     Fix *f = *state;
 
@@ -348,7 +348,7 @@ static void run_inside(FakeHost *host, const uint8_t *data, size_t bytes)
     unetmm_core_run(&host->core);
 }
 
-static void test_run_inside(void **state)
+TEST(test_run_inside, fix_test_with, few_bytes)
 {
     Fix *f = *state;
     unsigned asked;
@@ -372,7 +372,7 @@ static void test_run_inside(void **state)
 }
 
 /* A flood of commands is worked off in several runs, all of it. */
-static void test_command_flood(void **state)
+TEST(test_command_flood, fix_test_bare, NULL)
 {
     Fix *f = *state;
     struct unetmm_cmd nop = { .opcode = UNETMM_CMD_NOP };
@@ -402,7 +402,7 @@ static void test_command_flood(void **state)
 
 /* ---- Wake-ups ---- */
 
-static void test_armed_once(void **state)
+TEST(test_armed_once, fix_test)
 {
     Fix *f = *state;
 
@@ -437,7 +437,7 @@ static void test_armed_once(void **state)
     assert_int_equal(notified(f, 1), 1);
 }
 
-static void test_arm_wraps(void **state)
+TEST(test_arm_wraps, fix_test)
 {
     Fix *f = *state;
     static const uint32_t start[] = { 0x7ffffffe, 0xfffffffe, 0xffffffff };
@@ -522,7 +522,7 @@ static unsigned race_run(Fix *f, unsigned kind)
     return accesses;
 }
 
-static void test_no_lost_wakeup(void **state)
+TEST(test_no_lost_wakeup, fix_test)
 {
     Fix *f = *state;
     unsigned pairs = 0;
@@ -573,7 +573,7 @@ static void small_notify_ring(Fix *f, uint32_t log2)
 }
 
 /* The ring is full: a sticky event, and nobody's wake-up is lost. */
-static void test_notify_ring_full(void **state)
+TEST(test_notify_ring_full, fix_test)
 {
     Fix *f = *state;
     bool woken[8] = { false };
@@ -604,7 +604,7 @@ static void test_notify_ring_full(void **state)
                 UNETMM_EVENT_NOTIFY_FULL);
 }
 
-static void test_notify_ring_wraps(void **state)
+TEST(test_notify_ring_wraps, fix_test)
 {
     Fix *f = *state;
 
@@ -622,7 +622,7 @@ static void test_notify_ring_wraps(void **state)
 }
 
 /* A wake-up that waits for a closed endpoint waits for nothing. */
-static void test_notify_of_closed_endpoint(void **state)
+TEST(test_notify_of_closed_endpoint, fix_test)
 {
     Fix *f = *state;
     struct unetmm_notify n;
@@ -642,7 +642,7 @@ static void test_notify_of_closed_endpoint(void **state)
     assert_false(fake_notification(&f->d, &n));
 }
 
-static void test_notify_moderation(void **state)
+TEST(test_notify_moderation, fix_test)
 {
     Fix *f = *state;
     unsigned *n = &f->h.interrupts[UNETMM_VEC_NOTIFY];
@@ -668,7 +668,7 @@ static void test_notify_moderation(void **state)
 }
 
 /* One run of the engine costs at most one message a vector. */
-static void test_interrupts_are_batched(void **state)
+TEST(test_interrupts_are_batched, fix_test)
 {
     Fix *f = *state;
     FakeEp e[4];
@@ -687,32 +687,4 @@ static void test_interrupts_are_batched(void **state)
     assert_int_equal(f->h.interrupts[UNETMM_VEC_FAULT], 1);
     fake_serve(&f->d);
     assert_int_equal(f->d.misses, 4);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fix_test_with(test_descriptor_budget, few_descriptors),
-        fix_test_with(test_byte_budget, few_bytes),
-        fix_test_with(test_budget_is_carried, few_descriptors),
-        fix_test_with(test_turns_are_carried, few_descriptors),
-        fix_test_with(test_arrivals_budget, few_bytes),
-        fix_test_with(test_completion_beside_fault, few_bytes),
-        fix_test_with(test_queue_in_one_turn, few_bytes),
-        fix_test_with(test_flood_beside_send, few_bytes),
-        fix_test(test_round_robin),
-        fix_test(test_endless_supply),
-        fix_test_with(test_run_inside, few_bytes),
-        fix_test_bare(test_command_flood, NULL),
-        fix_test(test_armed_once),
-        fix_test(test_arm_wraps),
-        fix_test(test_no_lost_wakeup),
-        fix_test(test_notify_ring_full),
-        fix_test(test_notify_ring_wraps),
-        fix_test(test_notify_of_closed_endpoint),
-        fix_test(test_notify_moderation),
-        fix_test(test_interrupts_are_batched),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

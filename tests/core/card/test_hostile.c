@@ -79,7 +79,7 @@ static void one_of_each(Fix *f, unsigned round)
  * Descriptors, free buffers, commands and lists are copied once: the messages
  * are right although each is destroyed in the moment in which it has been read.
  */
-static void test_each_is_read_once(void **state)
+TEST(test_each_is_read_once, fix_test)
 {
     Fix *f = *state;
 
@@ -98,7 +98,7 @@ static void test_each_is_read_once(void **state)
 /* ---- Sums ------------------------------------------------------------------------- */
 
 /* Lengths that are nothing, or little, in 32 bits. */
-static void test_lengths_that_wrap(void **state)
+TEST(test_lengths_that_wrap, fix_test)
 {
     static const uint32_t lengths[][4] = {
         { 0x80000000, 0x80000000 },
@@ -168,7 +168,7 @@ static uint64_t returned(Fix *f)
 }
 
 /* Each that goes back is charged; the others go on in the main loop. */
-static void test_bad_buffers_budget(void **state)
+TEST(test_bad_buffers_budget, fix_test_with, few)
 {
     Fix *f = *state;
     FakeEp e;
@@ -190,7 +190,7 @@ static void test_bad_buffers_budget(void **state)
 }
 
 /* However fast they are posted again; and others are served, and receive. */
-static void test_bad_buffers_without_end(void **state)
+TEST(test_bad_buffers_without_end, fix_test_with, few)
 {
     Fix *f = *state;
     unsigned runs = 0;
@@ -218,7 +218,7 @@ static void test_bad_buffers_without_end(void **state)
 }
 
 /* A frame for it is charged for those that it sends back. */
-static void test_bad_buffers_by_frames(void **state)
+TEST(test_bad_buffers_by_frames, fix_test_with, few)
 {
     Fix *f = *state;
     FakeFrame *frame;
@@ -251,7 +251,7 @@ static void deepest(UnetmmParams *p)
  * The longest queue, full of noise, at one doorbell: each slot is looked at
  * once at most, nobody waits for ever, and nothing is left to be done.
  */
-static void test_queue_of_noise(void **state)
+TEST(test_queue_of_noise, fix_test_with, deepest)
 {
     Fix *f = *state;
     uint64_t seed = fake_seed();
@@ -292,7 +292,7 @@ static void slow(UnetmmParams *p)
 }
 
 /* A frame that waits behind one that is landing is cut as it would be at once. */
-static void test_short_in_the_queue(void **state)
+TEST(test_short_in_the_queue, fix_test_with, slow)
 {
     Fix *f = *state;
     FakeFrame *long_one;
@@ -355,7 +355,7 @@ static void check_cqe(Fix *f, uint64_t at)
  * Where the card writes lies a secret, and its frames have carried one: none of
  * it reaches processes, the driver or the wire.
  */
-static void test_nothing_old_is_written(void **state)
+TEST(test_nothing_old_is_written, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault fault;
@@ -424,7 +424,7 @@ static void few_faults(UnetmmParams *p)
  * All misses that may be out are one process's, and the driver does not answer:
  * endpoints that need no translation, or have theirs, go on as before.
  */
-static void test_faults_of_one_stop_nobody(void **state)
+TEST(test_faults_of_one_stop_nobody, fix_test_with, few_faults)
 {
     Fix *f = *state;
     FakeEp greedy[4];
@@ -632,7 +632,7 @@ static void listen(Fix *f, Liar *l)
  * packets that were not sent, answers without a request, or twice: only the
  * memory that is open is written.
  */
-static void test_liar(void **state)
+TEST(test_liar, fix_test)
 {
     Liar l = { .random = fake_seed() };
     Fix *f = *state;
@@ -696,7 +696,7 @@ static void all_under_way(Fix *f)
 }
 
 /* After a reset no timer is left, and not one access more is made. */
-static void test_reset_cancels_all(void **state)
+TEST(test_reset_cancels_all, fix_test_with, slow)
 {
     Fix *f = *state;
     uint64_t accesses;
@@ -712,27 +712,7 @@ static void test_reset_cancels_all(void **state)
 }
 
 /* The card is unplugged just then: the sanitizer's findings are the test. */
-static void test_free_with_all_pending(void **state)
+TEST(test_free_with_all_pending, fix_test_with, slow)
 {
     all_under_way(*state);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fix_test(test_each_is_read_once),
-        fix_test(test_lengths_that_wrap),
-        fix_test_with(test_queue_of_noise, deepest),
-        fix_test_with(test_bad_buffers_budget, few),
-        fix_test_with(test_bad_buffers_without_end, few),
-        fix_test_with(test_bad_buffers_by_frames, few),
-        fix_test_with(test_short_in_the_queue, slow),
-        fix_test(test_nothing_old_is_written),
-        fix_test_with(test_faults_of_one_stop_nobody, few_faults),
-        fix_test(test_liar),
-        fix_test_with(test_reset_cancels_all, slow),
-        fix_test_with(test_free_with_all_pending, slow),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -267,8 +267,10 @@ static void expect_some(Hub *hub)
     assert_true(counted(hub, UNETMM_C_rx_bytes) <= TURN_MOST);
 }
 
+#define HUB(fn) cmocka_unit_test_setup_teardown(fn, hub_setup, hub_teardown)
+
 /* No entry of either card, however often the hub comes back, moves more. */
-static void test_writes_in_one_turn(void **state)
+TEST(test_writes_in_one_turn, HUB)
 {
     Hub *hub = *state;
     Card *a = &hub->card[0];
@@ -290,7 +292,7 @@ static void test_writes_in_one_turn(void **state)
 }
 
 /* Its packets are charged, and not the message besides. */
-static void test_long_message_is_charged_once(void **state)
+TEST(test_long_message_is_charged_once, HUB)
 {
     Hub *hub = *state;
     Card *a = &hub->card[0];
@@ -304,7 +306,7 @@ static void test_long_message_is_charged_once(void **state)
 }
 
 /* Both at once: neither direction stops the other. */
-static void test_writes_both_ways(void **state)
+TEST(test_writes_both_ways, HUB)
 {
     Hub *hub = *state;
     uint64_t most = 0;
@@ -325,7 +327,7 @@ static void test_writes_both_ways(void **state)
 }
 
 /* Datagrams that nobody acknowledges. */
-static void test_datagrams_in_one_turn(void **state)
+TEST(test_datagrams_in_one_turn, HUB)
 {
     Hub *hub = *state;
     Card *a = &hub->card[0], *b = &hub->card[1];
@@ -343,17 +345,4 @@ static void test_datagrams_in_one_turn(void **state)
     loop_until_done(hub, &most);
     assert_int_equal(counted(hub, UNETMM_C_rx_frames), 60);
     assert_true(most <= TURN_MOST);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#define HUB(fn) cmocka_unit_test_setup_teardown(fn, hub_setup, hub_teardown)
-        HUB(test_writes_in_one_turn),
-        HUB(test_long_message_is_charged_once),
-        HUB(test_writes_both_ways),
-        HUB(test_datagrams_in_one_turn),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

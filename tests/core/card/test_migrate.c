@@ -205,7 +205,7 @@ static void same_end(Run *with, Run *without)
 }
 
 /* A test that runs alone makes the checks that it makes behind others. */
-static void test_first_migration_is_checked(void **state)
+TEST(test_first_migration_is_checked, cmocka_unit_test)
 {
     g_autofree FakeHost *one = g_new(FakeHost, 1);
     g_autofree FakeHost *two = g_new(FakeHost, 1);
@@ -239,12 +239,12 @@ static void compare_runs(FixTune *tune)
     run_end(without);
 }
 
-static void test_run_paged(void **state)
+TEST(test_run_paged, cmocka_unit_test)
 {
     compare_runs(paged);
 }
 
-static void test_run_cramped(void **state)
+TEST(test_run_cramped, cmocka_unit_test)
 {
     compare_runs(cramped);
 }
@@ -283,7 +283,7 @@ static void busy_scene(Fix *f)
     assert_int_equal(f->h.core.port->fifo_used, 1);
 }
 
-static void test_busy(void **state)
+TEST(test_busy, fix_test_with, paged)
 {
     Fix *f = *state;
     struct unetmm_cqe cqe;
@@ -310,7 +310,7 @@ static void test_busy(void **state)
     fake_check(f->s2, PAGE(0), 2 * FAKE_PAGE, 5);
 }
 
-static void test_closing(void **state)
+TEST(test_closing, fix_test_with, paged)
 {
     Fix *f = *state;
     struct unetmm_cmd cmd = { .opcode = UNETMM_CMD_EP_DESTROY, .ep = 1 };
@@ -334,7 +334,7 @@ static void test_closing(void **state)
 }
 
 /* The frame that the net layer had stays there: lost, counted, not waited for. */
-static void test_left_behind(void **state)
+TEST(test_left_behind, fix_test)
 {
     Fix *f = *state;
 
@@ -362,7 +362,7 @@ static void test_left_behind(void **state)
 }
 
 /* A card that stands still does nothing, takes nothing and forgets nothing. */
-static void test_pause(void **state)
+TEST(test_pause, fix_test)
 {
     Fix *f = *state;
     FakeFrame *frame = fake_datagram(&f->a, FIX_WIRE, 11, 30, 6);
@@ -406,7 +406,7 @@ static void move_to_paused(Fix *f)
 }
 
 /* The main loop turns while the machine stands still: nobody hears of it. */
-static void test_paused_interrupt(void **state)
+TEST(test_paused_interrupt, fix_test)
 {
     Fix *f = *state;
     unsigned *sent = &f->h.interrupts[UNETMM_VEC_FAULT];
@@ -434,7 +434,7 @@ static void test_paused_interrupt(void **state)
 }
 
 /* An answer that was late, and is due: those that wait for it wait on. */
-static void test_paused_miss(void **state)
+TEST(test_paused_miss, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault miss;
@@ -462,7 +462,7 @@ static void test_paused_miss(void **state)
 }
 
 /* A page that moves, a channel's time: a timer that comes changes nothing. */
-static void test_paused_timer(void **state)
+TEST(test_paused_timer, fix_test_with, paged)
 {
     Fix *f = *state;
     uint64_t reads;
@@ -482,7 +482,7 @@ static void test_paused_timer(void **state)
 }
 
 /* The link is the new place's; a change is an event. */
-static void test_link(void **state)
+TEST(test_link, fix_test)
 {
     Fix *f = *state;
     GByteArray *saved = unetmm_core_save(&f->h.core);
@@ -496,7 +496,7 @@ static void test_link(void **state)
 }
 
 /* A snapshot is loaded into a card that has gone on, and goes back in time. */
-static void test_snapshot(void **state)
+TEST(test_snapshot, fix_test_with, paged)
 {
     Fix *f = *state;
     GByteArray *saved, *again;
@@ -558,7 +558,7 @@ static void other_params(unsigned n, UnetmmParams *p, const char **name)
 }
 
 /* A sentence that begins with the property, and a card that works as new. */
-static void test_mismatch(void **state)
+TEST(test_mismatch, fix_test_with, paged)
 {
     Fix *f = *state;
     GByteArray *saved;
@@ -586,7 +586,7 @@ static void test_mismatch(void **state)
     g_byte_array_unref(saved);
 }
 
-static void test_truncated(void **state)
+TEST(test_truncated, fix_test_with, paged)
 {
     Fix *f = *state;
     GByteArray *saved;
@@ -622,7 +622,7 @@ static void put_u64(GByteArray *saved, unsigned at, uint64_t value)
 }
 
 /* A card of the parameters that a stream begins with takes it. */
-static void test_saved_params(void **state)
+TEST(test_saved_params, fix_test_with, paged)
 {
     Fix *f = *state;
     const UnetmmParams *mine = &f->h.core.params;
@@ -659,7 +659,7 @@ static void expect_params(GByteArray *saved, size_t bytes, const char *part)
     }
 }
 
-static void test_saved_params_wrong(void **state)
+TEST(test_saved_params_wrong, fix_test)
 {
     enum { MARK, VERSION, ENDPOINTS };
     Fix *f = *state;
@@ -849,7 +849,7 @@ static void tell_lie(unsigned number, const char **expected, bool *told)
     fix_teardown(&state);
 }
 
-static void test_lies(void **state)
+TEST(test_lies, cmocka_unit_test)
 {
     bool told = true;
 
@@ -863,7 +863,7 @@ static void test_lies(void **state)
 /* ---- A miss that waits for another's answer ----------------------------- */
 
 /* An answer without a page: both look again, and one asks for both. */
-static void test_joined_anew(void **state)
+TEST(test_joined_anew, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault miss;
@@ -886,7 +886,7 @@ static void test_joined_anew(void **state)
 }
 
 /* Each lie about it, told to a card that takes the truth. */
-static void test_joined_lies(void **state)
+TEST(test_joined_lies, fix_test)
 {
     Fix *f = *state;
     UnetmmCore *c = &f->h.core;
@@ -1017,7 +1017,7 @@ static void tell_waiting_lie(unsigned number, const char **expected,
     slots_teardown(&state);
 }
 
-static void test_waiting_lies(void **state)
+TEST(test_waiting_lies, cmocka_unit_test)
 {
     bool told = true;
 
@@ -1029,7 +1029,7 @@ static void test_waiting_lies(void **state)
 }
 
 /* All that waits goes on, from the card that it has been moved to. */
-static void test_waiting(void **state)
+TEST(test_waiting, slots_test)
 {
     Slots *t = *state;
     struct unetmm_notify n;
@@ -1205,7 +1205,7 @@ static void flips(Fix *f, unsigned salt)
     flips_of(&f->h, &f->d, &f->b, salt);
 }
 
-static void test_flips_busy(void **state)
+TEST(test_flips_busy, fix_test_with, paged)
 {
     Fix *f = *state;
 
@@ -1214,7 +1214,7 @@ static void test_flips_busy(void **state)
     flips(f, 1);
 }
 
-static void test_flips_run(void **state)
+TEST(test_flips_run, cmocka_unit_test)
 {
     g_autofree Run *r = g_new(Run, 1);
 
@@ -1226,42 +1226,10 @@ static void test_flips_run(void **state)
     run_end(r);
 }
 
-static void test_flips_waiting(void **state)
+TEST(test_flips_waiting, slots_test)
 {
     Slots *t = *state;
 
     waiting_scene(t);
     flips_of(&t->h, &t->d, &t->e, 5);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_run_paged),
-        cmocka_unit_test(test_run_cramped),
-        fix_test_with(test_busy, paged),
-        fix_test_with(test_closing, paged),
-        cmocka_unit_test(test_first_migration_is_checked),
-        fix_test(test_left_behind),
-        fix_test(test_pause),
-        fix_test(test_paused_interrupt),
-        fix_test(test_paused_miss),
-        fix_test_with(test_paused_timer, paged),
-        fix_test(test_link),
-        fix_test_with(test_snapshot, paged),
-        fix_test_with(test_mismatch, paged),
-        fix_test_with(test_truncated, paged),
-        fix_test_with(test_saved_params, paged),
-        fix_test(test_saved_params_wrong),
-        cmocka_unit_test(test_lies),
-        fix_test(test_joined_anew),
-        fix_test(test_joined_lies),
-        fix_test_with(test_flips_busy, paged),
-        cmocka_unit_test(test_flips_run),
-        cmocka_unit_test(test_waiting_lies),
-        slots_test(test_waiting),
-        slots_test(test_flips_waiting),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

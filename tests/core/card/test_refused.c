@@ -467,7 +467,7 @@ static bool refuse_in(const Scene *s, uint64_t number)
     return met;
 }
 
-static void test_scenes(void **state)
+TEST(test_scenes, cmocka_unit_test)
 {
     for (unsigned i = 0; i < G_N_ELEMENTS(scenes); i++) {
         uint64_t n = 1;
@@ -586,7 +586,7 @@ static bool refuse_in_slots(uint16_t bits, bool is_slow, uint64_t number)
     return met;
 }
 
-static void test_slots(void **state)
+TEST(test_slots, cmocka_unit_test)
 {
     for (unsigned i = 0; i < 4; i++) {
         uint64_t n = 1;
@@ -598,14 +598,4 @@ static void test_slots(void **state)
         print_message("# slots, %s: %" PRIu64 " accesses\n",
                       i & 2 ? "backup" : "raw", n - 1);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scenes),
-        cmocka_unit_test(test_slots),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,7 +96,7 @@ static void odd_limits(UnetmmParams *p)
     p->user_mtu = 1234;
 }
 
-static void test_identity(void **state)
+TEST(test_identity, fix_test_bare, odd_limits)
 {
     FakeHost *h = &((Fix *)*state)->h;
 
@@ -140,7 +140,7 @@ static uint64_t card_clock(FakeHost *h)
 }
 
 /* The clock of the card's records. */
-static void test_clock(void **state)
+TEST(test_clock, fix_test)
 {
     Fix *f = *state;
     uint64_t start = card_clock(&f->h);
@@ -162,7 +162,7 @@ static void all_registers(FakeHost *h, uint32_t *v)
     }
 }
 
-static void test_unknown_offsets(void **state)
+TEST(test_unknown_offsets, fix_test)
 {
     FakeHost *h = &((Fix *)*state)->h;
     uint32_t before[0x300 / 4], after[0x300 / 4];
@@ -187,7 +187,7 @@ static void test_unknown_offsets(void **state)
     fake_set_reg(h, 0xfffffffc, 1);
 }
 
-static void test_size_and_alignment(void **state)
+TEST(test_size_and_alignment, fix_test)
 {
     FakeHost *h = &((Fix *)*state)->h;
     static const unsigned sizes[] = { 1, 2, 4, 8 };
@@ -207,7 +207,7 @@ static void test_size_and_alignment(void **state)
     assert_int_equal(fake_reg(h, UNETMM_REG_TEST), 0);
 }
 
-static void test_read_only(void **state)
+TEST(test_read_only, fix_test)
 {
     FakeHost *h = &((Fix *)*state)->h;
 
@@ -220,7 +220,7 @@ static void test_read_only(void **state)
     }
 }
 
-static void test_read_write(void **state)
+TEST(test_read_write, fix_test)
 {
     FakeHost *h = &((Fix *)*state)->h;
     uint32_t v = 0x12345678;
@@ -241,7 +241,7 @@ static void test_read_write(void **state)
     assert_int_equal(fake_counter(h, UNETMM_C_err_register), 0);
 }
 
-static void test_test_irq(void **state)
+TEST(test_test_irq, fix_test)
 {
     FakeHost *h = &((Fix *)*state)->h;
 
@@ -265,7 +265,7 @@ static void dma_op(FakeHost *h, uint64_t at, uint32_t bytes, uint32_t op)
     fake_set_reg(h, UNETMM_REG_TEST_DMA_OP, op);
 }
 
-static void test_test_dma(void **state)
+TEST(test_test_dma, fix_test)
 {
     FakeHost *h = &((Fix *)*state)->h;
     static const uint32_t lengths[] = { 1, 255, 257, 4096 };
@@ -291,7 +291,7 @@ static void test_test_dma(void **state)
     }
 }
 
-static void test_test_dma_refused(void **state)
+TEST(test_test_dma_refused, fix_test)
 {
     FakeHost *h = &((Fix *)*state)->h;
     uint64_t at = fake_alloc(h, 5000, 1, FAKE_RW);
@@ -316,7 +316,7 @@ static void test_test_dma_refused(void **state)
     assert_int_equal(fake_reg(h, UNETMM_REG_TEST_DMA_RES), 0);
 }
 
-static void test_counters_latch(void **state)
+TEST(test_counters_latch, fix_test)
 {
     FakeHost *h = &((Fix *)*state)->h;
     uint32_t at = UNETMM_REG_COUNTER(UNETMM_C_doorbells);
@@ -333,7 +333,7 @@ static void test_counters_latch(void **state)
     assert_int_equal(fake_reg(h, other + 4), 7);
 }
 
-static void test_endpoint_counters(void **state)
+TEST(test_endpoint_counters, fix_test)
 {
     Fix *f = *state;
     uint64_t card = fake_counter(&f->h, UNETMM_C_doorbells);
@@ -350,7 +350,7 @@ static void test_endpoint_counters(void **state)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_err_register), 0);
 }
 
-static void test_doorbell_of_nobody(void **state)
+TEST(test_doorbell_of_nobody, fix_test)
 {
     FakeHost *h = &((Fix *)*state)->h;
 
@@ -362,7 +362,7 @@ static void test_doorbell_of_nobody(void **state)
 
 /* ---- Rings ---- */
 
-static void test_ring_locked_while_enabled(void **state)
+TEST(test_ring_locked_while_enabled, fix_test)
 {
     FakeHost *h = &((Fix *)*state)->h;
 
@@ -386,7 +386,7 @@ static void test_ring_locked_while_enabled(void **state)
     }
 }
 
-static void test_ring_bad_geometry(void **state)
+TEST(test_ring_bad_geometry, fix_test)
 {
     FakeHost *h = &((Fix *)*state)->h;
     static const uint32_t align[] = { 64, 16, 64, 32, 16 };
@@ -416,7 +416,7 @@ static void test_ring_bad_geometry(void **state)
     }
 }
 
-static void test_ring_index_rules(void **state)
+TEST(test_ring_index_rules, fix_test)
 {
     Fix *f = *state;
     FakeHost *h = &f->h;
@@ -458,7 +458,7 @@ static void small_rings(Fix *f, uint32_t log2)
 }
 
 /* Several times round each size of ring: every slot, both phases. */
-static void test_command_ring_wraps(void **state)
+TEST(test_command_ring_wraps, fix_test_bare, NULL)
 {
     Fix *f = *state;
 
@@ -471,7 +471,7 @@ static void test_command_ring_wraps(void **state)
 }
 
 /* More commands than the completion ring has room for: none is lost. */
-static void test_completion_ring_full(void **state)
+TEST(test_completion_ring_full, fix_test_bare, NULL)
 {
     Fix *f = *state;
     struct unetmm_cmd_done done;
@@ -497,7 +497,7 @@ static void test_completion_ring_full(void **state)
     assert_false(fake_done(&f->d, &done));
 }
 
-static void test_index_wraps_32_bits(void **state)
+TEST(test_index_wraps_32_bits, fix_test_bare, NULL)
 {
     Fix *f = *state;
 
@@ -510,7 +510,7 @@ static void test_index_wraps_32_bits(void **state)
     }
 }
 
-static void test_bad_ring_memory_is_fatal(void **state)
+TEST(test_bad_ring_memory_is_fatal, cmocka_unit_test_teardown, fix_teardown)
 {
     for (unsigned ring = 0; ring < 2; ring++) {
         Fix *f;
@@ -545,7 +545,7 @@ static void test_bad_ring_memory_is_fatal(void **state)
     }
 }
 
-static void test_bad_fault_ring_is_fatal(void **state)
+TEST(test_bad_fault_ring_is_fatal, fix_test)
 {
     Fix *f = *state;
     FakeRing *r = &f->d.ring[UNETMM_RING_FAULT];
@@ -560,7 +560,7 @@ static void test_bad_fault_ring_is_fatal(void **state)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_faults_send), 0);
 }
 
-static void test_bad_notify_ring_is_fatal(void **state)
+TEST(test_bad_notify_ring_is_fatal, fix_test)
 {
     Fix *f = *state;
     FakeRing *r = &f->d.ring[UNETMM_RING_NOTIFY];
@@ -573,7 +573,7 @@ static void test_bad_notify_ring_is_fatal(void **state)
     assert_true(fake_reg(&f->h, UNETMM_REG_STATUS) & UNETMM_STATUS_FATAL);
 }
 
-static void test_nothing_runs_while_disabled(void **state)
+TEST(test_nothing_runs_while_disabled, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd_done done;
@@ -592,7 +592,7 @@ static void test_nothing_runs_while_disabled(void **state)
 
 /* ---- Events and interrupts ---- */
 
-static void test_events(void **state)
+TEST(test_events, fix_test)
 {
     Fix *f = *state;
     FakeHost *h = &f->h;
@@ -622,7 +622,7 @@ static void test_events(void **state)
     assert_int_equal(h->interrupts[UNETMM_VEC_EVENT], 4);
 }
 
-static void test_moderation(void **state)
+TEST(test_moderation, fix_test)
 {
     Fix *f = *state;
     FakeHost *h = &f->h;
@@ -656,7 +656,7 @@ static void test_moderation(void **state)
     assert_int_equal(h->timer, INT64_MAX);
 }
 
-static void test_reset_is_power_on(void **state)
+TEST(test_reset_is_power_on, fix_test)
 {
     Fix *f = *state;
     FakeHost *h = &f->h;
@@ -697,7 +697,7 @@ static void one_descriptor(UnetmmParams *p)
     p->budget_descriptors = 1;
 }
 
-static void test_reset_stops_at_once(void **state)
+TEST(test_reset_stops_at_once, fix_test_with, one_descriptor)
 {
     Fix *f = *state;
 
@@ -723,7 +723,7 @@ typedef struct Limit {
 #define LIMIT(field, g0, g1, b0, b1, b2) \
     { offsetof(UnetmmParams, field), { g0, g1, g1 }, { b0, b1, b2 } }
 
-static void test_params_check(void **state)
+TEST(test_params_check, cmocka_unit_test)
 {
     static const Limit limits[] = {
         LIMIT(endpoints, 2, 1024, 0, 1, 1025),
@@ -785,7 +785,7 @@ static void test_params_check(void **state)
 }
 
 /* The smallest and the largest card can be made, used and freed. */
-static void test_extreme_cards(void **state)
+TEST(test_extreme_cards, cmocka_unit_test)
 {
     UnetmmParams p;
     FakeHost h;
@@ -819,7 +819,7 @@ typedef struct Grows {
 } Grows;
 
 /* The most that a host takes for a card's saved state. */
-static void test_save_limit(void **state)
+TEST(test_save_limit, cmocka_unit_test)
 {
 #define GROWS(name, least) { #name, offsetof(UnetmmParams, name), least }
     static const Grows grows[] = {
@@ -868,42 +868,4 @@ static void test_save_limit(void **state)
                      grows[i].least);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fix_test_bare(test_identity, odd_limits),
-        fix_test(test_clock),
-        fix_test(test_unknown_offsets),
-        fix_test(test_size_and_alignment),
-        fix_test(test_read_only),
-        fix_test(test_read_write),
-        fix_test(test_test_irq),
-        fix_test(test_test_dma),
-        fix_test(test_test_dma_refused),
-        fix_test(test_counters_latch),
-        fix_test(test_endpoint_counters),
-        fix_test(test_doorbell_of_nobody),
-        fix_test(test_ring_locked_while_enabled),
-        fix_test(test_ring_bad_geometry),
-        fix_test(test_ring_index_rules),
-        fix_test_bare(test_command_ring_wraps, NULL),
-        fix_test_bare(test_completion_ring_full, NULL),
-        fix_test_bare(test_index_wraps_32_bits, NULL),
-        cmocka_unit_test_teardown(test_bad_ring_memory_is_fatal,
-                                  fix_teardown),
-        fix_test(test_bad_fault_ring_is_fatal),
-        fix_test(test_bad_notify_ring_is_fatal),
-        fix_test(test_nothing_runs_while_disabled),
-        fix_test(test_events),
-        fix_test(test_moderation),
-        fix_test(test_reset_is_power_on),
-        fix_test_with(test_reset_stops_at_once, one_descriptor),
-        cmocka_unit_test(test_params_check),
-        cmocka_unit_test(test_save_limit),
-        cmocka_unit_test(test_extreme_cards),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -139,7 +139,7 @@ LIE(waits_for_a_page, t->blocked_on = UNETMM_BLOCKED_FAULT)
 LIE(with_a_target, t->target.len = 8)
 LIE(atomic_of_seven, t->desc.len = t->done = 7)
 
-static void test_answer(void **state)
+TEST(test_answer, cmocka_unit_test)
 {
     TELL(slow, answering, the_truth, NULL);
     TELL(slow, answering, longer_than_a_frame, CANNOT);
@@ -161,7 +161,7 @@ static void test_answer(void **state)
  * The memory that it names is all there, so nothing but the length of the frame
  * would end it: were it believed, the sanitizer would see.
  */
-static void test_answer_overflow(void **state)
+TEST(test_answer_overflow, fix_test_bare, NULL)
 {
     const struct unetmm_cmd_channel how = {
         .mtu = 9000, .send_psn = 100, .recv_psn = 100,
@@ -250,7 +250,7 @@ static void kept_twice(Fix *f, UnetmmCore *c, UnetmmRel *rel)
     c->kept++;
 }
 
-static void test_kept(void **state)
+TEST(test_kept, cmocka_unit_test)
 {
     TELL(NULL, keeping, the_truth, NULL);
     TELL(NULL, keeping, another_number, KEPT);
@@ -290,7 +290,7 @@ LIE(all_gathered, t->done = t->desc.len)
 LIE(message_wraps,
     unetmm_rel_msg(rel, rel->msgs.first)->segs[0].addr = -50ull)
 
-static void test_sends(void **state)
+TEST(test_sends, cmocka_unit_test)
 {
     TELL(NULL, half_sent, the_truth, NULL);
     TELL(NULL, half_sent, voids_follow, "packets are of no message");
@@ -320,7 +320,7 @@ LIE(needs_no_page, t->done = t->seg_off = t->desc.len)
 LIE(part_of_it, t->state = UNETMM_TX_TRANSMIT;
     t->blocked_on = UNETMM_BLOCKED_NOT)
 
-static void test_datagram(void **state)
+TEST(test_datagram, cmocka_unit_test)
 {
     TELL(NULL, datagram_waits, the_truth, NULL);
     TELL(NULL, datagram_waits, needs_no_page, "a page that it does not need");
@@ -345,7 +345,7 @@ LIE(one_segment, t->desc.nsegs = 1)
 LIE(at_a_segment, t->seg = 1)
 LIE(within_a_segment, t->seg_off = 1)
 
-static void test_inline(void **state)
+TEST(test_inline, cmocka_unit_test)
 {
     TELL(NULL, inline_waits, the_truth, NULL);
     TELL(NULL, inline_waits, one_segment, "an inline message has segments");
@@ -370,7 +370,7 @@ LIE(odd_entry, t->page.entry++)
 LIE(invalid_entry, t->page.pte &= ~UNETMM_PTE_VALID)
 LIE(forbidden_entry, t->page.pte &= ~UNETMM_PTE_READ)
 
-static void test_shadow(void **state)
+TEST(test_shadow, cmocka_unit_test)
 {
     TELL(slow, shadow_moves, the_truth, NULL);
     TELL(slow, shadow_moves, odd_entry, "could not have found");
@@ -415,7 +415,7 @@ static void refused_miss(UnetmmMiss *miss)
 LIE(miss_of_nobody, refused_miss(&c->misses[3 * UNETMM_EP_MISSES]))
 LIE(miss_of_no_channel, refused_miss(&c->misses[unetmm_misses(c) - 1]))
 
-static void test_landing(void **state)
+TEST(test_landing, cmocka_unit_test)
 {
     TELL(slow, landing, the_truth, NULL);
     TELL(slow, landing, endless_write, "lands where it cannot");
@@ -440,7 +440,7 @@ static void landing_stopped(Fix *f)
     assert_true(f->h.core.eps[1].error && f->h.core.rx->active);
 }
 
-static void test_stopped(void **state)
+TEST(test_stopped, cmocka_unit_test)
 {
     TELL(slow, landing_stopped, the_truth, NULL);
 }
@@ -469,7 +469,7 @@ LIE(no_state, rel->state = UNETMM_REL_CLOSED + 1)
 LIE(of_no_space, c->regions[PEER_REGION + 1].last_space = 0)
 LIE(beyond_spaces, c->regions[PEER_REGION + 1].last_space = c->params.spaces)
 
-static void test_ended(void **state)
+TEST(test_ended, cmocka_unit_test)
 {
     TELL(NULL, ended, the_truth, NULL);
     TELL(NULL, ended, ended_rejects, GOES_ON);
@@ -506,7 +506,7 @@ LIE(no_question, rel->along.question = UNETMM_REL_WAITS + 1)
 LIE(nobody_takes, c->eps[1].channels[PEER_CH].peer_takes = 0)
 LIE(waits_too_long, rel->along.question_ns += 1000)
 
-static void test_asked(void **state)
+TEST(test_asked, cmocka_unit_test)
 {
     TELL(NULL, asked, the_truth, NULL);
     TELL(NULL, asked, too_likely, "along is 17, which is out of range");
@@ -557,7 +557,7 @@ LIE(copied_none, part(c)->from = part(c)->first)
 LIE(never_moved, part(c)->state = UNETMM_MOVED_BACK + 1)
 LIE(beyond_region, part(c)->last = PEER_LENGTH)
 
-static void test_moved(void **state)
+TEST(test_moved, cmocka_unit_test)
 {
     TELL(NULL, moved_part, the_truth, NULL);
     TELL(NULL, moved_part, copied_all, NULL);
@@ -590,7 +590,7 @@ LIE(shortest, rel->timeout_us = rel->not_ready_us = 1)
 LIE(no_retries, rel->retries = 0)
 LIE(ended_for_nothing, rel->why = UNETMM_WHY_COUNTER + 1)
 
-static void test_times(void **state)
+TEST(test_times, cmocka_unit_test)
 {
     TELL(NULL, open_only, shortest, NULL);
     TELL(NULL, open_only, longest, NULL);
@@ -603,7 +603,7 @@ static void test_times(void **state)
 }
 
 /* The first packet of a SEND is refused, with no pause: the card makes one. */
-static void test_no_pause(void **state)
+TEST(test_no_pause, fix_test)
 {
     Fix *f = *state;
     int64_t was;
@@ -674,7 +674,7 @@ LIE(one_too_many, rel->share.credits = 1)
 LIE(reported_twice, c->sysbuf->full[0] = c->sysbuf->full[1] = 3;
     c->sysbuf->full_first = 0; c->sysbuf->full_used = 2)
 
-static void test_slots(void **state)
+TEST(test_slots, cmocka_unit_test)
 {
     TELL(NULL, redirected, the_truth, NULL);
     TELL(NULL, redirected, two_of_one_packet, "a slot that it has not");
@@ -708,12 +708,12 @@ static void held_up(Fix *f, bool move)
     assert_int_equal(f->h.core.eps[1].rels->rx.nxt, PEER_YOURS + 2);
 }
 
-static void test_held_up(void **state)
+TEST(test_held_up, fix_test_with, slow)
 {
     held_up(*state, false);
 }
 
-static void test_held_up_moved(void **state)
+TEST(test_held_up_moved, fix_test_with, slow)
 {
     held_up(*state, true);
 }
@@ -777,7 +777,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static void test_layout(void **state)
+TEST(test_layout, cmocka_unit_test)
 {
     GHashTable *found = g_hash_table_new_full(g_str_hash, g_str_equal, g_free,
                                               NULL);
@@ -811,30 +811,4 @@ static void test_layout(void **state)
         }
     }
     g_hash_table_unref(found);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layout),
-        cmocka_unit_test(test_answer),
-        fix_test_bare(test_answer_overflow, NULL),
-        cmocka_unit_test(test_kept),
-        cmocka_unit_test(test_sends),
-        cmocka_unit_test(test_datagram),
-        cmocka_unit_test(test_inline),
-        cmocka_unit_test(test_shadow),
-        cmocka_unit_test(test_landing),
-        cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_ended),
-        cmocka_unit_test(test_asked),
-        cmocka_unit_test(test_moved),
-        cmocka_unit_test(test_times),
-        fix_test(test_no_pause),
-        cmocka_unit_test(test_slots),
-        fix_test_with(test_held_up, slow),
-        fix_test_with(test_held_up_moved, slow),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -464,7 +464,34 @@ static void check_innocent(Stress *s)
     assert_true(s->received > s->sent / 4);
 }
 
-static void hostile_processes(void **state)
+static void roomy(UnetmmParams *p)
+{
+    p->tlb_sets = 256;
+}
+
+static void cramped(UnetmmParams *p)
+{
+    p->tlb_sets = 8;
+    p->tlb_ways = 2;
+    p->tlb_victims = 4;
+    p->tlb_replace = UNETMM_TLB_REPLACE_RANDOM;
+    p->max_faults = 4;
+    p->local_queue = 64;
+    p->budget_descriptors = 7;
+}
+
+static void slow(UnetmmParams *p)
+{
+    p->dma_page_ns = 700;
+    p->tlb_sets = 64;
+    p->local_queue = 512;
+    p->tlb_index = UNETMM_TLB_INDEX_XOR;
+    p->tlb_replace = UNETMM_TLB_REPLACE_LRU;
+}
+
+ALSO(hostile_processes, fix_test_bare, cramped)
+ALSO(hostile_processes, fix_test_bare, slow)
+TEST(hostile_processes, fix_test_bare, roomy)
 {
     Stress s = { .f = *state, .random = fake_seed() };
 
@@ -518,31 +545,6 @@ static void hostile_processes(void **state)
     assert_true(fake_counter(&s.f->h, UNETMM_C_backup_packets) > 0);
     assert_true(fake_counter(&s.f->h, UNETMM_C_eth_rx_frames) > 0);
     check_innocent(&s);
-}
-
-static void roomy(UnetmmParams *p)
-{
-    p->tlb_sets = 256;
-}
-
-static void cramped(UnetmmParams *p)
-{
-    p->tlb_sets = 8;
-    p->tlb_ways = 2;
-    p->tlb_victims = 4;
-    p->tlb_replace = UNETMM_TLB_REPLACE_RANDOM;
-    p->max_faults = 4;
-    p->local_queue = 64;
-    p->budget_descriptors = 7;
-}
-
-static void slow(UnetmmParams *p)
-{
-    p->dma_page_ns = 700;
-    p->tlb_sets = 64;
-    p->local_queue = 512;
-    p->tlb_index = UNETMM_TLB_INDEX_XOR;
-    p->tlb_replace = UNETMM_TLB_REPLACE_LRU;
 }
 
 /* ---- A broken driver ---- */
@@ -824,7 +826,9 @@ static void scribble_well(Stress *s)
     unetmm_core_doorbell(&s->f->h.core, live->id);
 }
 
-static void broken_driver(void **state)
+ALSO(broken_driver, fix_test_bare, cramped)
+ALSO(broken_driver, fix_test_bare, slow)
+TEST(broken_driver, fix_test_bare, NULL)
 {
     Stress s = { .f = *state, .random = fake_seed() * 7 + 1 };
     FakeHost *h = &s.f->h;
@@ -880,18 +884,4 @@ static void broken_driver(void **state)
     }
     unetmm_core_reset(&h->core);
     assert_int_equal(h->core.tlb.used, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fix_test_bare(hostile_processes, roomy),
-        fix_test_bare(hostile_processes, cramped),
-        fix_test_bare(hostile_processes, slow),
-        fix_test_bare(broken_driver, NULL),
-        fix_test_bare(broken_driver, cramped),
-        fix_test_bare(broken_driver, slow),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

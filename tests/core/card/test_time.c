@@ -37,7 +37,7 @@ static FakeFrame *frame(Fix *f, uint32_t len, uint32_t n)
     return fake_datagram(&f->a, FIX_WIRE, 11, len, n);
 }
 
-static void test_send_takes_its_time(void **state)
+TEST(test_send_takes_its_time, fix_test_with, slow)
 {
     Fix *f = *state;
 
@@ -58,7 +58,7 @@ static void test_send_takes_its_time(void **state)
 }
 
 /* The data is that of the end of the page's time. */
-static void test_data_moves_at_the_end(void **state)
+TEST(test_data_moves_at_the_end, fix_test_with, slow)
 {
     Fix *f = *state;
 
@@ -71,7 +71,7 @@ static void test_data_moves_at_the_end(void **state)
     fake_check_frame(fake_wire_at(&f->h, 0), 100, 2);
 }
 
-static void test_endpoints_move_together(void **state)
+TEST(test_endpoints_move_together, fix_test_with, slow)
 {
     Fix *f = *state;
 
@@ -90,7 +90,7 @@ static void test_endpoints_move_together(void **state)
 }
 
 /* An entry is busy from its lookup to the page's end, and only then. */
-static void test_busy_entry_is_not_evicted(void **state)
+TEST(test_busy_entry_is_not_evicted, fix_test_with, slow_one_set)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -121,7 +121,7 @@ static void test_busy_entry_is_not_evicted(void **state)
 }
 
 /* An insert refused because all was busy is asked again at the release. */
-static void test_refused_and_retried(void **state)
+TEST(test_refused_and_retried, fix_test_with, slow_one_set)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -151,7 +151,7 @@ static void test_refused_and_retried(void **state)
 
 /* ---- Receiving ---- */
 
-static void test_receive_page_by_page(void **state)
+TEST(test_receive_page_by_page, fix_test_with, slow)
 {
     Fix *f = *state;
 
@@ -170,7 +170,7 @@ static void test_receive_page_by_page(void **state)
 }
 
 /* Messages queue while one lands; inline ones and other endpoints' too. */
-static void test_landing_with_several_queued(void **state)
+TEST(test_landing_with_several_queued, fix_test_with, slow)
 {
     Fix *f = *state;
 
@@ -193,7 +193,7 @@ static void test_landing_with_several_queued(void **state)
 }
 
 /* The queue is full: the wire is told to wait, and then to go on. */
-static void test_queue_full_while_landing(void **state)
+TEST(test_queue_full_while_landing, fix_test_with, slow_short_queue)
 {
     Fix *f = *state;
     FakeFrame *one = frame(f, 8, 9);
@@ -220,7 +220,7 @@ static void test_queue_full_while_landing(void **state)
 }
 
 /* A card that is turned off meanwhile drops frames; it blocks no wire. */
-static void test_queue_full_and_disabled(void **state)
+TEST(test_queue_full_and_disabled, fix_test_with, slow_short_queue)
 {
     Fix *f = *state;
     FakeFrame *one = frame(f, 8, 9);
@@ -246,7 +246,7 @@ static void test_queue_full_and_disabled(void **state)
 }
 
 /* A landing message has a right to its place in the completion queue. */
-static void test_place_for_landing_message(void **state)
+TEST(test_place_for_landing_message, fix_test_with, slow)
 {
     Fix *f = *state;
 
@@ -277,7 +277,7 @@ static void test_place_for_landing_message(void **state)
 
 /* ---- Invalidation under load ---- */
 
-static void test_invalidate_waits_for_the_page(void **state)
+TEST(test_invalidate_waits_for_the_page, fix_test_with, slow)
 {
     Fix *f = *state;
 
@@ -305,7 +305,7 @@ static void test_invalidate_waits_for_the_page(void **state)
 }
 
 /* The registers may be written while an invalidation is under way. */
-static void test_invalidate_registers_change(void **state)
+TEST(test_invalidate_registers_change, fix_test_with, slow)
 {
     static const uint32_t spaces[] = { 0, 2, 3, 7, 8, 0xffff, 0xffffffff };
     Fix *f = *state;
@@ -336,7 +336,7 @@ static uint8_t inv_command(Fix *f, uint32_t space, uint64_t start,
 }
 
 /* INVALIDATE: at once, or INV_CTRL says when; the registers keep values. */
-static void test_invalidate_command(void **state)
+TEST(test_invalidate_command, fix_test_with, slow)
 {
     Fix *f = *state;
     uint32_t busy;
@@ -363,7 +363,7 @@ static void test_invalidate_command(void **state)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_invalidations), 2);
 }
 
-static void test_invalidate_command_bad(void **state)
+TEST(test_invalidate_command_bad, fix_test_with, slow)
 {
     static const uint32_t spaces[] = { 0, 2, 3, 7, 8, 0xffff };
     Fix *f = *state;
@@ -382,7 +382,7 @@ static void test_invalidate_command_bad(void **state)
     assert_int_equal(f->h.core.tlb.used, 0);
 }
 
-static void test_invalidate_bad_arguments(void **state)
+TEST(test_invalidate_bad_arguments, fix_test)
 {
     Fix *f = *state;
 
@@ -411,7 +411,7 @@ static void test_invalidate_bad_arguments(void **state)
 }
 
 /* A transfer that waits for a translation never delays an invalidation. */
-static void test_waiting_transfer_holds_nothing(void **state)
+TEST(test_waiting_transfer_holds_nothing, fix_test_with, slow)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -430,7 +430,7 @@ static void test_waiting_transfer_holds_nothing(void **state)
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
 }
 
-static void test_receive_invalidated(void **state)
+TEST(test_receive_invalidated, fix_test_with, slow)
 {
     Fix *f = *state;
 
@@ -451,7 +451,7 @@ static void test_receive_invalidated(void **state)
 }
 
 /* The page that is moving goes: it lands, and the invalidation waits. */
-static void test_receive_invalidated_page_in_flight(void **state)
+TEST(test_receive_invalidated_page_in_flight, fix_test_with, slow)
 {
     Fix *f = *state;
 
@@ -469,7 +469,7 @@ static void test_receive_invalidated_page_in_flight(void **state)
  * The head in which a message is landing is lost, asked for again, and fails:
  * the message and the buffer are each reported once.
  */
-static void test_landing_head_fails_meanwhile(void **state)
+TEST(test_landing_head_fails_meanwhile, fix_test_with, slow)
 {
     Fix *f = *state;
     struct unetmm_cqe cqe;
@@ -499,7 +499,7 @@ static void test_landing_head_fails_meanwhile(void **state)
 
 /* ---- Ends in mid-transfer ---- */
 
-static void test_destroy_completes_late(void **state)
+TEST(test_destroy_completes_late, fix_test_with, slow)
 {
     Fix *f = *state;
     struct unetmm_cmd destroy = { .opcode = UNETMM_CMD_EP_DESTROY, .ep = 1 };
@@ -531,7 +531,7 @@ static void test_destroy_completes_late(void **state)
     assert_int_equal(fake_command(&f->d, space, NULL), UNETMM_CS_OK);
 }
 
-static void test_destroy_while_receiving(void **state)
+TEST(test_destroy_while_receiving, fix_test_with, slow)
 {
     Fix *f = *state;
     struct unetmm_cmd destroy = { .opcode = UNETMM_CMD_EP_DESTROY, .ep = 1 };
@@ -559,7 +559,7 @@ static void test_destroy_while_receiving(void **state)
 }
 
 /* The completion ring keeps a place for each late completion. */
-static void test_late_completions_have_room(void **state)
+TEST(test_late_completions_have_room, fix_test_with, slow)
 {
     Fix *f = *state;
     struct unetmm_cmd nop = { .opcode = UNETMM_CMD_NOP };
@@ -597,7 +597,7 @@ static void test_late_completions_have_room(void **state)
     assert_int_equal(n, 12);
 }
 
-static void test_reset_in_mid_transfer(void **state)
+TEST(test_reset_in_mid_transfer, fix_test_with, slow)
 {
     Fix *f = *state;
     uint32_t mark = 0x5a5a5a5a;
@@ -625,7 +625,7 @@ static void test_reset_in_mid_transfer(void **state)
 }
 
 /* An endpoint that is stopped while its page moves. */
-static void test_stopped_while_moving(void **state)
+TEST(test_stopped_while_moving, fix_test_with, slow)
 {
     Fix *f = *state;
 
@@ -642,7 +642,7 @@ static void test_stopped_while_moving(void **state)
     assert_int_equal(f->h.core.tlb.used, 0);
 }
 
-static void test_bus_refuses_in_flight(void **state)
+TEST(test_bus_refuses_in_flight, fix_test_with, slow)
 {
     Fix *f = *state;
     uint64_t dma;
@@ -702,7 +702,8 @@ static void load_step(Fix *f, Load *l)
 }
 
 /* Everything at once, slowly: every message is accounted for. */
-static void test_random_under_load(void **state)
+ALSO(test_random_under_load, fix_test_with, slow_one_set)
+TEST(test_random_under_load, fix_test_with, slow)
 {
     Fix *f = *state;
     Load l = { .random = fake_seed() };
@@ -735,39 +736,4 @@ static void test_random_under_load(void **state)
     for (uint32_t i = 0; i < unetmm_tlb_capacity(&f->h.core.tlb); i++) {
         assert_int_equal(f->h.core.tlb.entries[i].busy, 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fix_test_with(test_send_takes_its_time, slow),
-        fix_test_with(test_data_moves_at_the_end, slow),
-        fix_test_with(test_endpoints_move_together, slow),
-        fix_test_with(test_busy_entry_is_not_evicted, slow_one_set),
-        fix_test_with(test_refused_and_retried, slow_one_set),
-        fix_test_with(test_receive_page_by_page, slow),
-        fix_test_with(test_landing_with_several_queued, slow),
-        fix_test_with(test_queue_full_while_landing, slow_short_queue),
-        fix_test_with(test_queue_full_and_disabled, slow_short_queue),
-        fix_test_with(test_place_for_landing_message, slow),
-        fix_test_with(test_invalidate_waits_for_the_page, slow),
-        fix_test_with(test_invalidate_registers_change, slow),
-        fix_test_with(test_invalidate_command, slow),
-        fix_test_with(test_invalidate_command_bad, slow),
-        fix_test(test_invalidate_bad_arguments),
-        fix_test_with(test_waiting_transfer_holds_nothing, slow),
-        fix_test_with(test_receive_invalidated, slow),
-        fix_test_with(test_receive_invalidated_page_in_flight, slow),
-        fix_test_with(test_landing_head_fails_meanwhile, slow),
-        fix_test_with(test_destroy_completes_late, slow),
-        fix_test_with(test_destroy_while_receiving, slow),
-        fix_test_with(test_late_completions_have_room, slow),
-        fix_test_with(test_reset_in_mid_transfer, slow),
-        fix_test_with(test_stopped_while_moving, slow),
-        fix_test_with(test_bus_refuses_in_flight, slow),
-        fix_test_with(test_random_under_load, slow),
-        fix_test_with(test_random_under_load, slow_one_set),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,15 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "../../one_test.h"
 
 #include "util/share.h"
 
 /* Against each byte of a small space. */
-static void test_all_small_ones(void **state)
+TEST(test_all_small_ones, cmocka_unit_test)
 {
     for (unsigned start = 0; start < 8; start++) {
         for (unsigned bytes = 0; bytes < 8; bytes++) {
@@ -33,7 +31,7 @@ static void test_all_small_ones(void **state)
 }
 
 /* Sums that pass 2^64 are no way in. */
-static void test_no_overflow(void **state)
+TEST(test_no_overflow, cmocka_unit_test)
 {
     assert_false(unetmm_within(UINT64_MAX, 2, 0, 10));
     assert_false(unetmm_within(5, UINT64_MAX, 0, 10));
@@ -41,14 +39,4 @@ static void test_no_overflow(void **state)
     assert_false(unetmm_within(0, 1, UINT64_MAX - 1, 10));
     assert_true(unetmm_within(UINT64_MAX, 1, UINT64_MAX, 1));
     assert_true(unetmm_within(0, UINT64_MAX, 0, UINT64_MAX));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_small_ones),
-        cmocka_unit_test(test_no_overflow),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,11 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <setjmp.h>
 #include <stdlib.h>
-#include <cmocka.h>
+#include "../../one_test.h"
 
 #include "util/share.h"
 
@@ -53,7 +51,7 @@ static void take_all(Pool *pool, unsigned user)
     }
 }
 
-static void test_alone(void **state)
+TEST(test_alone, cmocka_unit_test)
 {
     for (unsigned workers = 2; workers < MOST_WORKERS; workers++) {
         Pool pool = { .workers = workers };
@@ -64,7 +62,7 @@ static void test_alone(void **state)
 }
 
 /* The second has half of the rest, and so on. */
-static void test_one_after_another(void **state)
+TEST(test_one_after_another, cmocka_unit_test)
 {
     static const unsigned has[USERS] = { 64, 32, 16 };
     Pool pool = { .workers = 128 };
@@ -77,7 +75,7 @@ static void test_one_after_another(void **state)
 }
 
 /* Whatever the others have, more than there is included. */
-static void test_always_one(void **state)
+TEST(test_always_one, cmocka_unit_test)
 {
     for (unsigned others = 0; others < 2 * MOST_WORKERS; others++) {
         for (unsigned workers = 0; workers < MOST_WORKERS; workers++) {
@@ -89,7 +87,7 @@ static void test_always_one(void **state)
 }
 
 /* In any order of takes and ends two users leave a quarter, three an eighth. */
-static void test_some_are_left(void **state)
+TEST(test_some_are_left, cmocka_unit_test)
 {
     const char *text = getenv("UNETMM_SEED");
     unsigned seed = text ? (unsigned)atoll(text) : 1;
@@ -137,7 +135,7 @@ static unsigned take_more(unsigned all, unsigned *has, unsigned user,
 }
 
 /* One user has half; the pool of one object is not empty for it. */
-static void test_pool_of_one_user(void **state)
+TEST(test_pool_of_one_user, cmocka_unit_test)
 {
     for (unsigned all = 0; all < 1000; all++) {
         unsigned has[MANY] = { 0 };
@@ -154,7 +152,7 @@ static void test_pool_of_one_user(void **state)
  * Whatever users came before that took all that they could, in any steps: some are
  * left to one that has none, and a sixteenth to those without a limit.
  */
-static void test_pool_is_never_empty(void **state)
+TEST(test_pool_is_never_empty, cmocka_unit_test)
 {
     for (unsigned all = 16; all < 5000; all += 1 + all / 7) {
         for (unsigned step = 1; step < all; step *= 5) {
@@ -180,7 +178,7 @@ static void test_pool_is_never_empty(void **state)
 }
 
 /* Users that take and give back as they like leave as much. */
-static void test_pool_at_random(void **state)
+TEST(test_pool_at_random, cmocka_unit_test)
 {
     const char *text = getenv("UNETMM_SEED");
     unsigned seed = text ? (unsigned)atoll(text) : 1;
@@ -203,19 +201,4 @@ static void test_pool_at_random(void **state)
         }
         assert_true(all <= 256 - 16);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_one_after_another),
-        cmocka_unit_test(test_always_one),
-        cmocka_unit_test(test_some_are_left),
-        cmocka_unit_test(test_pool_of_one_user),
-        cmocka_unit_test(test_pool_is_never_empty),
-        cmocka_unit_test(test_pool_at_random),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

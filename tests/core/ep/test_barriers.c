@@ -80,7 +80,7 @@ static void record(Fix *f)
 }
 
 /* An index first, then a read barrier, then the entries that it covers. */
-static void test_entries_after_index(void **state)
+TEST(test_entries_after_index, fix_test)
 {
     Fix *f = *state;
     unsigned index = 0, entries = 0;
@@ -103,7 +103,7 @@ static void test_entries_after_index(void **state)
 }
 
 /* An entry's body, then a write barrier, then the word with the phase. */
-static void test_phase_after_body(void **state)
+TEST(test_phase_after_body, fix_test)
 {
     Fix *f = *state;
     uint64_t bytes = sizeof(struct unetmm_cqe) << f->a.cq_log2;
@@ -126,7 +126,7 @@ static void test_phase_after_body(void **state)
 }
 
 /* After the last completion a full barrier, and then a look at cq_arm. */
-static void test_look_after_completion(void **state)
+TEST(test_look_after_completion, fix_test)
 {
     Fix *f = *state;
     uint64_t bytes = sizeof(struct unetmm_cqe) << f->a.cq_log2;
@@ -146,15 +146,4 @@ static void test_look_after_completion(void **state)
     }
     assert_true(completion > 0);
     assert_true(looked);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fix_test(test_entries_after_index),
-        fix_test(test_phase_after_body),
-        fix_test(test_look_after_completion),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -201,9 +201,17 @@ static void sent(Raw *r, const Plain *f)
     g_ptr_array_set_size(r->h.wire, 0);
 }
 
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define SLOW(name) cmocka_unit_test_prestate_setup_teardown( \
+    name, setup, teardown, (void *)slow)
+#define FRUGAL(name) cmocka_unit_test_prestate_setup_teardown( \
+    name, setup, teardown, (void *)frugal)
+#define CRAMPED(name) cmocka_unit_test_prestate_setup_teardown( \
+    name, setup, teardown, (void *)slow_queue_of_one)
+
 /* ---- Whose a frame is ---- */
 
-static void test_addresses(void **state)
+TEST(test_addresses, T)
 {
     Raw *r = *state;
     Plain f;
@@ -220,7 +228,7 @@ static void test_addresses(void **state)
     expect_count(&r->h, drop_no_flow, 1, for_whom(r, &f, 0));
 }
 
-static void test_groups(void **state)
+TEST(test_groups, T)
 {
     Raw *r = *state;
     Plain f;
@@ -243,7 +251,7 @@ static void test_groups(void **state)
 }
 
 /* The address of all is one of a group like others. */
-static void test_group_of_all(void **state)
+TEST(test_group_of_all, T)
 {
     Raw *r = *state;
     Plain f;
@@ -261,7 +269,7 @@ static void test_group_of_all(void **state)
     for_whom(r, &f, 5);
 }
 
-static void test_promiscuous(void **state)
+TEST(test_promiscuous, T)
 {
     Raw *r = *state;
     Plain f;
@@ -278,7 +286,7 @@ static void test_promiscuous(void **state)
 }
 
 /* The address of nobody, which flows without an address have: no one's own. */
-static void test_nobody(void **state)
+TEST(test_nobody, T)
 {
     static const uint8_t nobody[6];
     Raw *r = *state;
@@ -295,7 +303,7 @@ static void test_nobody(void **state)
     for_whom(r, &f, 6);
 }
 
-static void test_ports(void **state)
+TEST(test_ports, T)
 {
     Raw *r = *state;
     Plain f;
@@ -323,7 +331,7 @@ static void test_ports(void **state)
     for_whom(r, &f, 1);
 }
 
-static void test_ipv6_ports(void **state)
+TEST(test_ipv6_ports, T)
 {
     Raw *r = *state;
     Plain f;
@@ -342,7 +350,7 @@ static void test_ipv6_ports(void **state)
     for_whom(r, &f, 1);
 }
 
-static void test_ethertypes(void **state)
+TEST(test_ethertypes, T)
 {
     Raw *r = *state;
     Plain f;
@@ -375,7 +383,7 @@ static void test_ethertypes(void **state)
 }
 
 /* A frame cut anywhere goes to the owner of its address, or to nobody. */
-static void test_cut(void **state)
+TEST(test_cut, T)
 {
     Raw *r = *state;
     Plain f;
@@ -405,7 +413,7 @@ static void test_cut(void **state)
     }
 }
 
-static void test_lengths(void **state)
+TEST(test_lengths, T)
 {
     Raw *r = *state;
     static Plain f;
@@ -425,7 +433,7 @@ static void test_lengths(void **state)
     }
 }
 
-static void test_checksum_flag(void **state)
+TEST(test_checksum_flag, T)
 {
     Raw *r = *state;
     struct unetmm_cqe cqe;
@@ -444,7 +452,7 @@ static void test_checksum_flag(void **state)
 
 /* ---- Claims of flows ---- */
 
-static void test_flow_refused(void **state)
+TEST(test_flow_refused, T)
 {
     Raw *r = *state;
     static const uint8_t zero[6];
@@ -487,7 +495,7 @@ static void test_flow_refused(void **state)
 #undef BAD
 }
 
-static void test_flow_of_others(void **state)
+TEST(test_flow_of_others, T)
 {
     Raw *r = *state;
     FakeEp other;
@@ -501,7 +509,7 @@ static void test_flow_of_others(void **state)
 }
 
 /* Its flows go with an endpoint, and others may claim them. */
-static void test_flows_end(void **state)
+TEST(test_flows_end, T)
 {
     Raw *r = *state;
     Plain f;
@@ -517,7 +525,7 @@ static void test_flows_end(void **state)
 
 /* ---- Sending ---- */
 
-static void test_send(void **state)
+TEST(test_send, T)
 {
     Raw *r = *state;
     static const uint32_t lengths[] = { 14, 59, 60, 1514, 4097, 9022 };
@@ -544,7 +552,7 @@ static void refused(Raw *r, const Plain *f, uint32_t imm, uint8_t status)
     assert_int_equal(r->h.wire->len, 0);
 }
 
-static void test_send_refused(void **state)
+TEST(test_send_refused, T)
 {
     Raw *r = *state;
     static Plain f;
@@ -571,7 +579,7 @@ static void test_send_refused(void **state)
                  refused(r, &f, 0, UNETMM_ST_LINK_DOWN));
 }
 
-static void test_bad_descriptors(void **state)
+TEST(test_bad_descriptors, T)
 {
     Raw *r = *state;
     static const struct unetmm_sqe bad[] = {
@@ -617,7 +625,7 @@ static void test_bad_descriptors(void **state)
                      UNETMM_CS_BAD_ARG);
 }
 
-static void test_create_refused(void **state)
+TEST(test_create_refused, T)
 {
     Raw *r = *state;
     FakeEp ep;
@@ -629,7 +637,7 @@ static void test_create_refused(void **state)
     assert_int_equal(raw_create(&ep, 0x80), UNETMM_CS_BAD_ARG);
 }
 
-static void test_offload(void **state)
+TEST(test_offload, T)
 {
     Raw *r = *state;
     uint32_t imm = UNETMM_TX_CSUM | UNETMM_TX_SEGMENT | 1000;
@@ -667,7 +675,7 @@ static void test_offload(void **state)
 }
 
 /* The host is never asked about a frame without a whole header. */
-static void test_offload_cut(void **state)
+TEST(test_offload_cut, T)
 {
     Raw *r = *state;
     uint32_t imm = UNETMM_TX_CSUM | UNETMM_TX_SEGMENT | 1000;
@@ -691,7 +699,7 @@ static void test_offload_cut(void **state)
 }
 
 /* A frame behind a tag, whatever that says, is treated as without one. */
-static void test_offload_tagged(void **state)
+TEST(test_offload_tagged, T)
 {
     static const uint16_t tags[] = { 0, 1, 0x0008, 0x0800, 0x86dd, 0xffff };
     Raw *r = *state;
@@ -720,7 +728,7 @@ static void test_offload_tagged(void **state)
 }
 
 /* The wire takes one: the next sends wait until all pieces have gone. */
-static void test_wire_busy(void **state)
+TEST(test_wire_busy, T)
 {
     Raw *r = *state;
     uint32_t imm = UNETMM_TX_CSUM | UNETMM_TX_SEGMENT | 1000;
@@ -745,7 +753,7 @@ static void test_wire_busy(void **state)
 }
 
 /* Endpoints that wait for the wire get it in turn. */
-static void test_wire_in_turn(void **state)
+TEST(test_wire_in_turn, T)
 {
     unsigned sent[RAWS] = { 0 };
     Raw *r = *state;
@@ -768,7 +776,7 @@ static void test_wire_in_turn(void **state)
 
 /* ---- On the card itself ---- */
 
-static void test_local(void **state)
+TEST(test_local, T)
 {
     Raw *r = *state;
     static Plain f;
@@ -792,7 +800,7 @@ static void test_local(void **state)
 }
 
 /* To all others here, and to the wire. */
-static void test_local_group(void **state)
+TEST(test_local_group, T)
 {
     Raw *r = *state;
     Plain f;
@@ -812,7 +820,7 @@ static void frugal(UnetmmParams *p)
 }
 
 /* A frame to a group is work for each of its endpoints, and has its budget. */
-static void test_copies_budget(void **state)
+TEST(test_copies_budget, FRUGAL)
 {
     Raw *r = *state;
     const uint64_t *received =
@@ -850,7 +858,7 @@ static void test_copies_budget(void **state)
 }
 
 /* A frame that is cut is as much work as it has pieces. */
-static void test_pieces_budget(void **state)
+TEST(test_pieces_budget, FRUGAL)
 {
     enum { PIECES = 65536 / UNETMM_LEAST_BYTES, MSS = UNETMM_ETH_MIN_MSS };
     Raw *r = *state;
@@ -873,7 +881,7 @@ static void test_pieces_budget(void **state)
 }
 
 /* From the wire as well: the next frame waits. */
-static void test_copies_of_arrivals(void **state)
+TEST(test_copies_of_arrivals, FRUGAL)
 {
     Raw *r = *state;
     unsigned taken = 0;
@@ -895,7 +903,7 @@ static void slow(UnetmmParams *p)
 }
 
 /* With a time for each page, copies land one after the other. */
-static void test_group_slow(void **state)
+TEST(test_group_slow, SLOW)
 {
     Raw *r = *state;
     Plain f;
@@ -910,7 +918,7 @@ static void test_group_slow(void **state)
 }
 
 /* A copy that waits is nobody's when its endpoint has gone. */
-static void test_group_slow_gone(void **state)
+TEST(test_group_slow_gone, SLOW)
 {
     Raw *r = *state;
     Plain f;
@@ -933,7 +941,7 @@ static void slow_queue_of_one(UnetmmParams *p)
 }
 
 /* With no room in the card's queue a frame waits, and is not lost. */
-static void test_local_full(void **state)
+TEST(test_local_full, CRAMPED)
 {
     Raw *r = *state;
     Plain f;
@@ -965,7 +973,7 @@ static void test_local_full(void **state)
 
 /* ---- The driver's own ---- */
 
-static void test_vector(void **state)
+TEST(test_vector, T)
 {
     Raw *r = *state;
     FakeSpace zero = { .driver = &r->d, .source = UNETMM_SOURCE_DIRECT };
@@ -994,7 +1002,7 @@ static void test_vector(void **state)
 
 /* ---- Saved and restored ---- */
 
-static void test_migrate(void **state)
+TEST(test_migrate, SLOW)
 {
     Raw *r = *state;
     g_autoptr(GByteArray) saved = NULL;
@@ -1013,52 +1021,4 @@ static void test_migrate(void **state)
     arrive(r, &f);
     fake_advance(&r->h, 1000);
     got(&r->e[2], &f);
-}
-
-int main(void)
-{
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-#define SLOW(name) cmocka_unit_test_prestate_setup_teardown( \
-    name, setup, teardown, (void *)slow)
-#define FRUGAL(name) cmocka_unit_test_prestate_setup_teardown( \
-    name, setup, teardown, (void *)frugal)
-#define CRAMPED(name) cmocka_unit_test_prestate_setup_teardown( \
-    name, setup, teardown, (void *)slow_queue_of_one)
-    const struct CMUnitTest tests[] = {
-        T(test_addresses),
-        T(test_groups),
-        T(test_group_of_all),
-        T(test_promiscuous),
-        T(test_nobody),
-        T(test_ports),
-        T(test_ipv6_ports),
-        T(test_ethertypes),
-        T(test_cut),
-        T(test_lengths),
-        T(test_checksum_flag),
-        T(test_flow_refused),
-        T(test_flow_of_others),
-        T(test_flows_end),
-        T(test_send),
-        T(test_send_refused),
-        T(test_bad_descriptors),
-        T(test_create_refused),
-        T(test_offload),
-        T(test_offload_cut),
-        T(test_offload_tagged),
-        T(test_wire_busy),
-        T(test_wire_in_turn),
-        T(test_local),
-        T(test_local_group),
-        FRUGAL(test_copies_budget),
-        CRAMPED(test_local_full),
-        FRUGAL(test_copies_of_arrivals),
-        FRUGAL(test_pieces_budget),
-        SLOW(test_group_slow),
-        SLOW(test_group_slow_gone),
-        T(test_vector),
-        SLOW(test_migrate),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,10 +8,9 @@
 
 #define PAGE(n) (FIX_VA + (uint64_t)(n) * FAKE_PAGE)
 
-
 /* ---- On the card itself ---- */
 
-static void test_local(void **state)
+TEST(test_local, fix_test)
 {
     Fix *f = *state;
 
@@ -28,7 +27,7 @@ static void test_local(void **state)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_local_frames), 1);
 }
 
-static void test_local_to_itself(void **state)
+TEST(test_local_to_itself, fix_test)
 {
     Fix *f = *state;
 
@@ -44,7 +43,7 @@ static void test_local_to_itself(void **state)
 }
 
 /* The same checks as from the wire: no channel back, no delivery. */
-static void test_local_is_checked(void **state)
+TEST(test_local_is_checked, fix_test)
 {
     Fix *f = *state;
     const uint8_t *own = f->h.core.params.mac;
@@ -59,7 +58,7 @@ static void test_local_is_checked(void **state)
 }
 
 /* The link is no matter of local frames. */
-static void test_local_without_link(void **state)
+TEST(test_local_without_link, fix_test)
 {
     Fix *f = *state;
 
@@ -78,7 +77,7 @@ static void slow_short_queue(UnetmmParams *p)
 }
 
 /* The queue is full: the sender waits, and nothing is lost. */
-static void test_local_queue_full(void **state)
+TEST(test_local_queue_full, fix_test_with, slow_short_queue)
 {
     Fix *f = *state;
 
@@ -110,7 +109,7 @@ static void test_local_queue_full(void **state)
 
 /* ---- The wire's answers ---- */
 
-static void test_refused(void **state)
+TEST(test_refused, fix_test)
 {
     Fix *f = *state;
 
@@ -120,7 +119,7 @@ static void test_refused(void **state)
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_REFUSED, 1);
 }
 
-static void test_queued(void **state)
+TEST(test_queued, fix_test)
 {
     Fix *f = *state;
 
@@ -154,7 +153,7 @@ static void test_queued(void **state)
     }
 }
 
-static void test_link_down(void **state)
+TEST(test_link_down, fix_test)
 {
     Fix *f = *state;
 
@@ -178,7 +177,7 @@ static void test_link_down(void **state)
 }
 
 /* A wire that takes one frame at a time takes them from all in turn. */
-static void test_wire_in_turn(void **state)
+TEST(test_wire_in_turn, fix_test)
 {
     unsigned sent[3] = { 0 };
     Fix *f = *state;
@@ -203,7 +202,7 @@ static void test_wire_in_turn(void **state)
 }
 
 /* Blocked on the wire when the link goes: told, not left waiting. */
-static void test_link_goes_while_blocked(void **state)
+TEST(test_link_goes_while_blocked, fix_test)
 {
     Fix *f = *state;
 
@@ -218,7 +217,7 @@ static void test_link_goes_while_blocked(void **state)
 }
 
 /* The frame that the net layer owns outlives a reset. */
-static void test_reset_while_queued(void **state)
+TEST(test_reset_while_queued, fix_test)
 {
     Fix *f = *state;
 
@@ -270,7 +269,7 @@ static void echo_in_send(FakeHost *host, const uint8_t *data, size_t bytes)
     echo.depth--;
 }
 
-static void test_answer_inside_send(void **state)
+TEST(test_answer_inside_send, fix_test)
 {
     Fix *f = *state;
 
@@ -317,7 +316,7 @@ static void enter_everything(FakeHost *host, const uint8_t *data,
     assert_true(host->core.depth >= 1);
 }
 
-static void test_entry_points_inside_send(void **state)
+TEST(test_entry_points_inside_send, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd_done done;
@@ -346,7 +345,7 @@ static void reset_in_send(FakeHost *host, const uint8_t *data, size_t bytes)
     unetmm_core_reset(&host->core);
 }
 
-static void test_reset_inside_send(void **state)
+TEST(test_reset_inside_send, fix_test)
 {
     Fix *f = *state;
 
@@ -493,32 +492,32 @@ static void misbehave(void **state, UnetmmKnobs knobs)
     }
 }
 
-static void test_loss(void **state)
+TEST(test_loss, cmocka_unit_test_teardown, fix_teardown)
 {
     misbehave(state, (UnetmmKnobs) { .loss = 200000 });
 }
 
-static void test_dup(void **state)
+TEST(test_dup, cmocka_unit_test_teardown, fix_teardown)
 {
     misbehave(state, (UnetmmKnobs) { .dup = 200000 });
 }
 
-static void test_reorder(void **state)
+TEST(test_reorder, cmocka_unit_test_teardown, fix_teardown)
 {
     misbehave(state, (UnetmmKnobs) { .reorder = 200000 });
 }
 
-static void test_corrupt(void **state)
+TEST(test_corrupt, cmocka_unit_test_teardown, fix_teardown)
 {
     misbehave(state, (UnetmmKnobs) { .corrupt = 200000 });
 }
 
-static void test_delay(void **state)
+TEST(test_delay, cmocka_unit_test_teardown, fix_teardown)
 {
     misbehave(state, (UnetmmKnobs) { .delay = 200000, .delay_ns = 1000000 });
 }
 
-static void test_all_misbehaviour(void **state)
+TEST(test_all_misbehaviour, cmocka_unit_test_teardown, fix_teardown)
 {
     misbehave(state, (UnetmmKnobs) {
         .loss = 100000, .dup = 100000, .reorder = 100000, .corrupt = 100000,
@@ -527,7 +526,7 @@ static void test_all_misbehaviour(void **state)
 }
 
 /* Off means off: no random number is drawn, no payload checksum written. */
-static void test_knobs_off(void **state)
+TEST(test_knobs_off, fix_test)
 {
     Fix *f = *state;
     uint64_t random = f->h.core.random;
@@ -549,7 +548,7 @@ static void test_knobs_off(void **state)
 }
 
 /* xorshift64*, worked out elsewhere: a seed means the same on every host. */
-static void test_random_numbers(void **state)
+TEST(test_random_numbers, fix_test)
 {
     static const uint32_t expected[] = {
         0xea84212b, 0xd4bb33ba, 0x5c1bab3c, 0xa6050b2e, 0x684f1686, 0xc6fb8dfc,
@@ -563,7 +562,7 @@ static void test_random_numbers(void **state)
 }
 
 /* Any bit behind the Ethernet header, and one bit only. */
-static void test_corrupt_anywhere(void **state)
+TEST(test_corrupt_anywhere, fix_test)
 {
     uint8_t seen[64 + 8 - UNETMM_ETH_HEADER] = { 0 };
     uint8_t truth[64 + 8], differs;
@@ -601,7 +600,7 @@ static void test_corrupt_anywhere(void **state)
 }
 
 /* The same seed, the same run. */
-static void test_seed_repeats(void **state)
+TEST(test_seed_repeats, cmocka_unit_test_teardown, fix_teardown)
 {
     uint64_t counts[2][UNETMM_NUM_COUNTERS];
 
@@ -628,7 +627,7 @@ static void test_seed_repeats(void **state)
     assert_memory_equal(counts[0], counts[1], sizeof(counts[0]));
 }
 
-static void test_reorder_swaps_neighbours(void **state)
+TEST(test_reorder_swaps_neighbours, fix_test)
 {
     Fix *f = *state;
 
@@ -657,7 +656,7 @@ static void test_reorder_swaps_neighbours(void **state)
 }
 
 /* The timer is for others too: a frame held back goes at its own time. */
-static void test_held_until_its_time(void **state)
+TEST(test_held_until_its_time, fix_test)
 {
     Fix *f = *state;
 
@@ -673,7 +672,7 @@ static void test_held_until_its_time(void **state)
 
 /* A frame held back whose time comes while the wire is blocked: its timer must
  * not fire for ever, and it goes when the wire does. */
-static void test_held_while_blocked(void **state)
+TEST(test_held_while_blocked, fix_test)
 {
     Fix *f = *state;
 
@@ -702,7 +701,7 @@ static void all_late(Fix *f, uint32_t most_ns)
 }
 
 /* Each late by no more than was said, and none before another. */
-static void test_delay_keeps_order(void **state)
+TEST(test_delay_keeps_order, fix_test)
 {
     Fix *f = *state;
     unsigned seen = 0;
@@ -731,7 +730,7 @@ static void test_delay_keeps_order(void **state)
 }
 
 /* One that is not late goes at once, unless one before it is. */
-static void test_delay_is_passed_on(void **state)
+TEST(test_delay_is_passed_on, fix_test)
 {
     Fix *f = *state;
 
@@ -791,18 +790,18 @@ static void delay_full(Fix *f, uint16_t channel)
     }
 }
 
-static void test_delay_full(void **state)
+TEST(test_delay_full, fix_test)
 {
     delay_full(*state, FIX_WIRE);
 }
 
-static void test_delay_full_local(void **state)
+TEST(test_delay_full_local, fix_test)
 {
     delay_full(*state, FIX_LOCAL);
 }
 
 /* The wire, or the local queue, has no room when their time comes. */
-static void test_delayed_while_blocked(void **state)
+TEST(test_delayed_while_blocked, fix_test)
 {
     Fix *f = *state;
 
@@ -821,7 +820,7 @@ static void test_delayed_while_blocked(void **state)
     fake_check_frame(fake_wire_at(&f->h, 2), 8, 2);
 }
 
-static void test_delayed_local_full(void **state)
+TEST(test_delayed_local_full, fix_test_with, slow_short_queue)
 {
     Fix *f = *state;
 
@@ -846,7 +845,7 @@ static void test_delayed_local_full(void **state)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_drop_local_full), 0);
 }
 
-static void test_delayed_at_reset(void **state)
+TEST(test_delayed_at_reset, fix_test)
 {
     Fix *f = *state;
 
@@ -862,7 +861,7 @@ static void test_delayed_at_reset(void **state)
 }
 
 /* Nobody sends while the machine stands still. */
-static void test_delayed_while_paused(void **state)
+TEST(test_delayed_while_paused, fix_test)
 {
     Fix *f = *state;
 
@@ -877,7 +876,7 @@ static void test_delayed_while_paused(void **state)
     assert_int_equal(f->h.wire->len, 1);
 }
 
-static void test_held_at_reset(void **state)
+TEST(test_held_at_reset, fix_test)
 {
     Fix *f = *state;
 
@@ -935,7 +934,7 @@ static void forced(void **state, UnetmmKnobs knobs)
     }
 }
 
-static void test_forced_misses(void **state)
+TEST(test_forced_misses, fix_test)
 {
     Fix *f = *state;
 
@@ -949,7 +948,7 @@ static void small_tlb(UnetmmParams *p)
     p->tlb_victims = 4;
 }
 
-static void test_forced_evictions(void **state)
+TEST(test_forced_evictions, fix_test_with, small_tlb)
 {
     Fix *f = *state;
 
@@ -958,7 +957,7 @@ static void test_forced_evictions(void **state)
 }
 
 /* As often as the rate says; and at 0 nothing is drawn for it. */
-static void test_forced_rate(void **state)
+TEST(test_forced_rate, fix_test_with, small_tlb)
 {
     Fix *f = *state;
     UnetmmCore draws = { .random = 0 };
@@ -1016,7 +1015,7 @@ static void crowd(Fix *f)
 }
 
 /* Buffers of a moment's need are not kept; those that are kept are used again. */
-static void test_pool(void **state)
+TEST(test_pool, fix_test_with, slow_long_queue)
 {
     Fix *f = *state;
 
@@ -1039,7 +1038,7 @@ static void crowd_left(FakeHost *host, const uint8_t *frame, size_t bytes)
     host->on_send = NULL;
 }
 
-static void test_share_of_a_turn(void **state)
+TEST(test_share_of_a_turn, fix_test_with, slow_long_queue)
 {
     Fix *f = *state;
 
@@ -1055,61 +1054,11 @@ static void test_share_of_a_turn(void **state)
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 5);
 }
 
-static void test_pool_at_reset(void **state)
+TEST(test_pool_at_reset, fix_test_with, slow_long_queue)
 {
     Fix *f = *state;
 
     crowd(f);
     unetmm_core_reset(&f->h.core);
     assert_int_equal(f->h.core.port->pool->len, UNETMM_POOL_FRAMES);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fix_test(test_local),
-        fix_test(test_local_to_itself),
-        fix_test(test_local_is_checked),
-        fix_test(test_local_without_link),
-        fix_test_with(test_local_queue_full, slow_short_queue),
-        fix_test(test_refused),
-        fix_test(test_queued),
-        fix_test(test_link_down),
-        fix_test(test_wire_in_turn),
-        fix_test(test_link_goes_while_blocked),
-        fix_test(test_reset_while_queued),
-        fix_test(test_answer_inside_send),
-        fix_test(test_entry_points_inside_send),
-        fix_test(test_reset_inside_send),
-        cmocka_unit_test_teardown(test_loss, fix_teardown),
-        cmocka_unit_test_teardown(test_dup, fix_teardown),
-        cmocka_unit_test_teardown(test_reorder, fix_teardown),
-        cmocka_unit_test_teardown(test_corrupt, fix_teardown),
-        cmocka_unit_test_teardown(test_all_misbehaviour, fix_teardown),
-        fix_test(test_knobs_off),
-        fix_test(test_random_numbers),
-        fix_test(test_corrupt_anywhere),
-        cmocka_unit_test_teardown(test_seed_repeats, fix_teardown),
-        fix_test(test_reorder_swaps_neighbours),
-        fix_test(test_held_until_its_time),
-        fix_test(test_held_while_blocked),
-        fix_test(test_held_at_reset),
-        cmocka_unit_test_teardown(test_delay, fix_teardown),
-        fix_test(test_delay_keeps_order),
-        fix_test(test_delay_is_passed_on),
-        fix_test(test_delay_full),
-        fix_test(test_delay_full_local),
-        fix_test(test_delayed_while_blocked),
-        fix_test_with(test_delayed_local_full, slow_short_queue),
-        fix_test(test_delayed_at_reset),
-        fix_test(test_delayed_while_paused),
-        fix_test(test_forced_misses),
-        fix_test_with(test_forced_evictions, small_tlb),
-        fix_test_with(test_forced_rate, small_tlb),
-        fix_test_with(test_pool, slow_long_queue),
-        fix_test_with(test_share_of_a_turn, slow_long_queue),
-        fix_test_with(test_pool_at_reset, slow_long_queue),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

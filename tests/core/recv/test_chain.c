@@ -63,7 +63,7 @@ static void expect_scattered(Fix *f, const Part *parts, unsigned n,
     }
 }
 
-static void test_scattered(void **state)
+TEST(test_scattered, fix_test)
 {
     static const uint32_t lens[] = { 41, 100, 101, 102, 401, 402, 5000, ROOM };
 
@@ -85,7 +85,7 @@ static void test_scattered(void **state)
 }
 
 /* A message that is longer leaves the buffer where it is. */
-static void test_too_long(void **state)
+TEST(test_too_long, fix_test)
 {
     Fix *f = *state;
 
@@ -98,7 +98,7 @@ static void test_too_long(void **state)
 }
 
 /* The window has fewer heads than the chain has parts. */
-static void test_longer_than_the_window(void **state)
+TEST(test_longer_than_the_window, fix_test)
 {
     Fix *f = *state;
     Part parts[MOST];
@@ -117,7 +117,7 @@ static void test_longer_than_the_window(void **state)
 }
 
 /* One part of it is behind buffers that are used first. */
-static void test_behind_others(void **state)
+TEST(test_behind_others, fix_test)
 {
     Fix *f = *state;
 
@@ -150,7 +150,7 @@ static void expect_back(Fix *f, uint8_t status, uint64_t cookie, unsigned n)
 }
 
 /* The producer stands in the middle of a chain. */
-static void test_cut(void **state)
+TEST(test_cut, fix_test)
 {
     Fix *f = *state;
     const struct unetmm_fqe cut[] = {
@@ -186,18 +186,18 @@ static void cut_and_bad(Fix *f, unsigned where)
                  expect_back(f, UNETMM_ST_BAD_DESC, 1, 2));
 }
 
-static void test_cut_bad_first(void **state)
+TEST(test_cut_bad_first, fix_test)
 {
     cut_and_bad(*state, 0);
 }
 
-static void test_cut_bad_last(void **state)
+TEST(test_cut_bad_last, fix_test)
 {
     cut_and_bad(*state, 1);
 }
 
 /* One part more than a chain may have: that is a buffer of its own. */
-static void test_too_many_parts(void **state)
+TEST(test_too_many_parts, fix_test)
 {
     Fix *f = *state;
     Part parts[MOST + 1];
@@ -219,7 +219,7 @@ static void test_too_many_parts(void **state)
 }
 
 /* A bad part, wherever it stands, is a bad buffer. */
-static void test_bad_part(void **state)
+TEST(test_bad_part, fix_test)
 {
     static const struct unetmm_fqe bad[] = {
         { .addr = FIX_VA, .len = 0 },
@@ -254,7 +254,7 @@ static void test_bad_part(void **state)
 }
 
 /* Behind another buffer, it is not given back yet: no page is asked for. */
-static void test_no_page_for_a_bad_one(void **state)
+TEST(test_no_page_for_a_bad_one, fix_test)
 {
     const struct unetmm_fqe bad[] = {
         { .addr = FIX_VA, .len = 0, .flags = UNETMM_FQE_F_CHAIN, .cookie = 1 },
@@ -273,7 +273,7 @@ static void test_no_page_for_a_bad_one(void **state)
 }
 
 /* 64 + 16 entries: all its pages have to fit. */
-static void test_too_large(void **state)
+TEST(test_too_large, fix_test)
 {
     const Part large[] = { { 0, 40 * 4096 }, { 1, 40 * 4096 } };
     const Part fits[] = { { 0, 40 * 4096 }, { 0, 40 * 4096 } };
@@ -288,7 +288,7 @@ static void test_too_large(void **state)
 }
 
 /* Pages of which all belong in two sets, that have 2 and 16 victims. */
-static void test_never_together(void **state)
+TEST(test_never_together, fix_test)
 {
     Fix *f = *state;
     Part parts[MOST];
@@ -309,7 +309,7 @@ static void test_never_together(void **state)
 }
 
 /* A part is paged out: the policy gives the whole buffer back. */
-static void test_skipped(void **state)
+TEST(test_skipped, fix_test)
 {
     static const Part two[] = { { 100, 100 }, { 5 * 4096 + 7, 9000 } };
     Fix *f = *state;
@@ -338,7 +338,7 @@ static void test_skipped(void **state)
  * A part is paged out, and the driver has not answered for the other one yet: the message
  * is lost, and the buffer stays.
  */
-static void test_asked_behind_absent(void **state)
+TEST(test_asked_behind_absent, fix_test)
 {
     static const Part two[] = { { 0, 100 }, { 5 * 4096, 100 } };
     struct unetmm_fault fault[2];
@@ -364,7 +364,7 @@ static void slow(UnetmmParams *p)
 }
 
 /* Page by page, moved to another card in the middle. */
-static void test_lands_slowly(void **state)
+TEST(test_lands_slowly, fix_test_with, slow)
 {
     Fix *f = *state;
 
@@ -387,7 +387,7 @@ static void test_lands_slowly(void **state)
 }
 
 /* A part goes while the message lands: the buffer stays, whole. */
-static void test_gone_while_landing(void **state)
+TEST(test_gone_while_landing, fix_test_with, slow)
 {
     Fix *f = *state;
 
@@ -403,28 +403,4 @@ static void test_gone_while_landing(void **state)
     fake_advance(&f->h, 20000);
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 7);
     expect_scattered(f, scattered, G_N_ELEMENTS(scattered), ROOM, 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fix_test(test_scattered),
-        fix_test(test_too_long),
-        fix_test(test_longer_than_the_window),
-        fix_test(test_behind_others),
-        fix_test(test_cut),
-        fix_test(test_cut_bad_first),
-        fix_test(test_cut_bad_last),
-        fix_test(test_too_many_parts),
-        fix_test(test_bad_part),
-        fix_test(test_no_page_for_a_bad_one),
-        fix_test(test_too_large),
-        fix_test(test_never_together),
-        fix_test(test_skipped),
-        fix_test(test_asked_behind_absent),
-        fix_test_with(test_lands_slowly, slow),
-        fix_test_with(test_gone_while_landing, slow),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,7 +33,7 @@ static void set_policy(Fix *f, uint8_t policy, uint8_t heads)
 }
 
 /* As many as the setting says are asked for, with the right to write. */
-static void test_how_many_are_asked(void **state)
+TEST(test_how_many_are_asked, fix_test)
 {
     Fix *f = *state;
 
@@ -60,7 +60,7 @@ static void test_how_many_are_asked(void **state)
     }
 }
 
-static void test_all_pages_in_one_miss(void **state)
+TEST(test_all_pages_in_one_miss, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault fault;
@@ -79,7 +79,7 @@ static void test_all_pages_in_one_miss(void **state)
 }
 
 /* A partial answer: the head asks for the rest. */
-static void test_answer_in_pieces(void **state)
+TEST(test_answer_in_pieces, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault fault;
@@ -97,7 +97,7 @@ static void test_answer_in_pieces(void **state)
 }
 
 /* Asked, no answer yet: the message is lost, the buffer stays. */
-static void test_asked_head_drops(void **state)
+TEST(test_asked_head_drops, fix_test)
 {
     for (unsigned policy = 0; policy < 2; policy++) {
         Fix *f = *state;
@@ -114,7 +114,7 @@ static void test_asked_head_drops(void **state)
     }
 }
 
-static void test_skip_returns_deferred(void **state)
+TEST(test_skip_returns_deferred, fix_test)
 {
     Fix *f = *state;
 
@@ -143,7 +143,7 @@ static void test_skip_returns_deferred(void **state)
 }
 
 /* Never past the pre-translated ones, even if the next would be resident. */
-static void test_skip_stays_in_the_window(void **state)
+TEST(test_skip_stays_in_the_window, fix_test)
 {
     Fix *f = *state;
 
@@ -165,7 +165,7 @@ static void test_skip_stays_in_the_window(void **state)
 }
 
 /* Deferred, then asked: skipped buffers return, the message is lost. */
-static void test_skip_stops_at_asked(void **state)
+TEST(test_skip_stops_at_asked, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault fault[3];
@@ -187,7 +187,7 @@ static void test_skip_stops_at_asked(void **state)
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 11);
 }
 
-static void test_drop_never_returns(void **state)
+TEST(test_drop_never_returns, fix_test)
 {
     Fix *f = *state;
 
@@ -209,7 +209,7 @@ static void test_drop_never_returns(void **state)
 }
 
 /* Failed heads come back with their status, in their turn, under both. */
-static void test_failed_heads(void **state)
+TEST(test_failed_heads, fix_test)
 {
     for (unsigned policy = 0; policy < 2; policy++) {
         Fix *f = *state;
@@ -240,7 +240,7 @@ static void put_fqe(FakeEp *ep, const struct unetmm_fqe *fqe)
     fake_ring_bell(ep);
 }
 
-static void test_malformed_buffers(void **state)
+TEST(test_malformed_buffers, fix_test)
 {
     Fix *f = *state;
     const struct unetmm_fqe good = { .addr = FIX_VA, .len = 4096,
@@ -280,7 +280,7 @@ static void test_malformed_buffers(void **state)
 }
 
 /* The largest buffer that the TLB can hold really becomes ready. */
-static void test_largest_buffer(void **state)
+TEST(test_largest_buffer, fix_test)
 {
     Fix *f = *state;
 
@@ -294,7 +294,7 @@ static void test_largest_buffer(void **state)
 }
 
 /* Heads are ordinary entries: evicted, they are asked for again. */
-static void test_evicted_head_is_asked_again(void **state)
+TEST(test_evicted_head_is_asked_again, fix_test)
 {
     Fix *f = *state;
     unsigned asked;
@@ -314,7 +314,7 @@ static void test_evicted_head_is_asked_again(void **state)
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
 }
 
-static void test_invalidated_head_is_asked_again(void **state)
+TEST(test_invalidated_head_is_asked_again, fix_test)
 {
     Fix *f = *state;
 
@@ -337,7 +337,7 @@ static void tiny_tlb(UnetmmParams *p)
 }
 
 /* Heads that do not fit together: the driver is not kept busy for ever. */
-static void test_no_infinite_trade(void **state)
+TEST(test_no_infinite_trade, fix_test_with, tiny_tlb)
 {
     Fix *f = *state;
 
@@ -385,7 +385,7 @@ static void take_when_published(FakeHost *host, uint64_t addr, size_t bytes)
     }
 }
 
-static void test_failed_head_room_race(void **state)
+TEST(test_failed_head_room_race, fix_test)
 {
     Fix *f = *state;
 
@@ -402,7 +402,7 @@ static void test_failed_head_room_race(void **state)
 }
 
 /* Several small buffers in one page: one report. */
-static void test_one_report_for_one_page(void **state)
+TEST(test_one_report_for_one_page, fix_test)
 {
     Fix *f = *state;
 
@@ -445,7 +445,7 @@ static struct unetmm_fault expect_head_miss(Fix *f, unsigned page,
 }
 
 /* The poster's word reaches the driver, each time that the page is asked for. */
-static void test_zero_is_passed_on(void **state)
+TEST(test_zero_is_passed_on, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault fault;
@@ -468,7 +468,7 @@ static void test_zero_is_passed_on(void **state)
  * A buffer that was deferred may be its owner's again before the answer comes:
  * a repeated miss for it does not say that it may be lost.
  */
-static void test_zero_ends_with_deferred(void **state)
+TEST(test_zero_ends_with_deferred, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault fault, again;
@@ -494,7 +494,7 @@ static void test_zero_ends_with_deferred(void **state)
 }
 
 /* In the window the retried one is asked for plainly. */
-static void test_zero_retried_after_deferred(void **state)
+TEST(test_zero_retried_after_deferred, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault fault;
@@ -514,7 +514,7 @@ static void test_zero_retried_after_deferred(void **state)
 }
 
 /* A miss that needs the contents does not join one that does not. */
-static void test_zero_joins_its_kind(void **state)
+TEST(test_zero_joins_its_kind, fix_test)
 {
     Fix *f = *state;
 
@@ -529,7 +529,7 @@ static void test_zero_joins_its_kind(void **state)
 }
 
 /* A head returned while its answer is under way makes the answer stale. */
-static void test_closing_ends_pretranslation(void **state)
+TEST(test_closing_ends_pretranslation, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault fault;
@@ -590,7 +590,7 @@ static uint64_t cost(Fix *f, unsigned n, uint32_t len)
 }
 
 /* The cost follows the message, however long the buffer. */
-static void test_cost_follows_message(void **state)
+TEST(test_cost_follows_message, fix_test_bare, large_caches)
 {
     static const uint8_t sources[] = {
         UNETMM_SOURCE_PINNED, UNETMM_SOURCE_TLB, UNETMM_SOURCE_UTLB,
@@ -625,7 +625,7 @@ static void test_cost_follows_message(void **state)
 }
 
 /* Pages ahead are looked at in the end, a few at a time. */
-static void test_long_head_is_looked_at_in_turns(void **state)
+TEST(test_long_head_is_looked_at_in_turns, fix_test_bare, large_caches)
 {
     Fix *f = *state;
     unsigned runs = 0;
@@ -659,7 +659,7 @@ static void test_long_head_is_looked_at_in_turns(void **state)
 }
 
 /* A page that goes while the others are looked at is not taken for seen. */
-static void test_lost_while_looked_at(void **state)
+TEST(test_lost_while_looked_at, fix_test_bare, large_caches)
 {
     Fix *f = *state;
     struct unetmm_fault fault;
@@ -675,7 +675,7 @@ static void test_lost_while_looked_at(void **state)
 }
 
 /* Heads that may not ask any more do not keep the main loop going. */
-static void test_given_up_heads_end(void **state)
+TEST(test_given_up_heads_end, fix_test_bare, large_caches)
 {
     struct unetmm_fault fault;
     Fix *f = *state;
@@ -706,7 +706,7 @@ static void slow_and_large(UnetmmParams *p)
 }
 
 /* Only pages that the message touches are busy while it lands. */
-static void test_only_touched_pages_are_held(void **state)
+TEST(test_only_touched_pages_are_held, fix_test_bare, slow_and_large)
 {
     Fix *f = *state;
 
@@ -725,38 +725,4 @@ static void test_only_touched_pages_are_held(void **state)
     fake_advance(&f->h, 5000);
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 7);
     fake_check(f->s1, FIX_VA, 9000, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fix_test(test_how_many_are_asked),
-        fix_test(test_all_pages_in_one_miss),
-        fix_test(test_answer_in_pieces),
-        fix_test(test_asked_head_drops),
-        fix_test(test_skip_returns_deferred),
-        fix_test(test_skip_stays_in_the_window),
-        fix_test(test_skip_stops_at_asked),
-        fix_test(test_drop_never_returns),
-        fix_test(test_failed_heads),
-        fix_test(test_malformed_buffers),
-        fix_test(test_largest_buffer),
-        fix_test(test_evicted_head_is_asked_again),
-        fix_test(test_invalidated_head_is_asked_again),
-        fix_test_with(test_no_infinite_trade, tiny_tlb),
-        fix_test(test_failed_head_room_race),
-        fix_test(test_one_report_for_one_page),
-        fix_test(test_closing_ends_pretranslation),
-        fix_test(test_zero_is_passed_on),
-        fix_test(test_zero_ends_with_deferred),
-        fix_test(test_zero_retried_after_deferred),
-        fix_test(test_zero_joins_its_kind),
-        fix_test_bare(test_cost_follows_message, large_caches),
-        fix_test_bare(test_long_head_is_looked_at_in_turns, large_caches),
-        fix_test_bare(test_lost_while_looked_at, large_caches),
-        fix_test_bare(test_given_up_heads_end, large_caches),
-        fix_test_bare(test_only_touched_pages_are_held, slow_and_large),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

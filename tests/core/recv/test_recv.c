@@ -27,7 +27,7 @@ static void deliver(Fix *f, uint32_t len, uint32_t n)
     fake_deliver(&f->h, fake_datagram(&f->a, FIX_WIRE, 11, len, n));
 }
 
-static void test_inline(void **state)
+TEST(test_inline, fix_test)
 {
     Fix *f = *state;
 
@@ -71,7 +71,7 @@ static void receive_at(Fix *f, uint64_t vaddr, uint32_t buf, uint32_t len)
     g_free(now);
 }
 
-static void test_buffer_shapes(void **state)
+TEST(test_buffer_shapes, fix_test)
 {
     Fix *f = *state;
     static const uint32_t lens[] = { 41, 100, 4095, 4096, 4097, 8192, 9000 };
@@ -89,7 +89,7 @@ static void test_buffer_shapes(void **state)
     assert_int_equal(drops(&f->h), 0);
 }
 
-static void test_random_shapes(void **state)
+TEST(test_random_shapes, fix_test)
 {
     Fix *f = *state;
     uint64_t random = fake_seed();
@@ -104,7 +104,7 @@ static void test_random_shapes(void **state)
     }
 }
 
-static void test_longer_than_buffer(void **state)
+TEST(test_longer_than_buffer, fix_test)
 {
     Fix *f = *state;
 
@@ -121,7 +121,7 @@ static void test_longer_than_buffer(void **state)
     expect_count(&f->h, drop_too_long, 1, deliver(f, 41, 3));
 }
 
-static void test_longer_than_mtu(void **state)
+TEST(test_longer_than_mtu, fix_test)
 {
     Fix *f = *state;
 
@@ -134,7 +134,7 @@ static void test_longer_than_mtu(void **state)
 }
 
 /* Free and completion queues go round many times. */
-static void test_queues_wrap(void **state)
+TEST(test_queues_wrap, fix_test)
 {
     Fix *f = *state;
 
@@ -155,7 +155,7 @@ static void test_queues_wrap(void **state)
     assert_int_equal(drops(&f->h), 0);
 }
 
-static void test_buffers_posted_without_bell(void **state)
+TEST(test_buffers_posted_without_bell, fix_test)
 {
     Fix *f = *state;
 
@@ -170,7 +170,7 @@ static void test_buffers_posted_without_bell(void **state)
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
 }
 
-static void test_completion_queue_full(void **state)
+TEST(test_completion_queue_full, fix_test)
 {
     Fix *f = *state;
 
@@ -193,7 +193,7 @@ static void test_completion_queue_full(void **state)
 }
 
 /* The last place belongs to a send in progress. */
-static void test_send_keeps_its_place(void **state)
+TEST(test_send_keeps_its_place, fix_test)
 {
     Fix *f = *state;
 
@@ -213,7 +213,7 @@ static void test_send_keeps_its_place(void **state)
 /* ---- Frames ---- */
 
 /* A good message with a buffer, cut after every length. */
-static void test_cut_everywhere(void **state)
+TEST(test_cut_everywhere, fix_test)
 {
     Fix *f = *state;
 
@@ -236,7 +236,7 @@ static void test_cut_everywhere(void **state)
 }
 
 /* Padding after the payload is ignored. */
-static void test_padding(void **state)
+TEST(test_padding, fix_test)
 {
     Fix *f = *state;
     FakeFrame *frame = fake_datagram(&f->a, FIX_WIRE, 11, 100, 1);
@@ -253,7 +253,7 @@ static void test_padding(void **state)
                      0);
 }
 
-static void test_too_large_frame(void **state)
+TEST(test_too_large_frame, fix_test)
 {
     Fix *f = *state;
     size_t bytes = UNETMM_MAX_FRAME + 1;
@@ -281,7 +281,7 @@ static void test_too_large_frame(void **state)
         fake_expect_none(&f->a); \
     } while (0)
 
-static void test_each_address_field(void **state)
+TEST(test_each_address_field, fix_test)
 {
     Fix *f = *state;
 
@@ -310,7 +310,7 @@ static void test_each_address_field(void **state)
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
 }
 
-static void test_each_header_field(void **state)
+TEST(test_each_header_field, fix_test)
 {
     Fix *f = *state;
 
@@ -349,7 +349,7 @@ static void test_each_header_field(void **state)
 }
 #undef BAD
 
-static void test_good_payload_crc(void **state)
+TEST(test_good_payload_crc, fix_test)
 {
     Fix *f = *state;
     FakeFrame *frame = fake_datagram(&f->a, FIX_WIRE, 11, 30, 1);
@@ -360,7 +360,7 @@ static void test_good_payload_crc(void **state)
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
 }
 
-static void test_own_source_is_warned_once(void **state)
+TEST(test_own_source_is_warned_once, fix_test)
 {
     Fix *f = *state;
 
@@ -385,7 +385,7 @@ static uint64_t control_endpoint(Fix *f, FakeSpace *s0, FakeEp *e)
     return in;
 }
 
-static void test_control_frames(void **state)
+TEST(test_control_frames, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s0 = fake_space(&f->d, 0, UNETMM_SOURCE_DIRECT, 0);
@@ -414,7 +414,7 @@ static void test_control_frames(void **state)
 }
 
 /* For all stations: the control message PEERS, nothing else. */
-static void test_broadcast(void **state)
+TEST(test_broadcast, fix_test)
 {
     static const uint8_t all[6] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
     Fix *f = *state;
@@ -463,7 +463,7 @@ static void test_broadcast(void **state)
     fake_check(s0, in, 40, peers);
 }
 
-static void test_disabled(void **state)
+TEST(test_disabled, fix_test)
 {
     Fix *f = *state;
 
@@ -474,7 +474,7 @@ static void test_disabled(void **state)
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
 }
 
-static void test_buffer_memory_refused(void **state)
+TEST(test_buffer_memory_refused, fix_test)
 {
     Fix *f = *state;
     uint64_t dma;
@@ -492,7 +492,7 @@ static void test_buffer_memory_refused(void **state)
 }
 
 /* A message whose completion the bus refuses is counted too. */
-static void test_completion_memory_refused(void **state)
+TEST(test_completion_memory_refused, cmocka_unit_test_teardown, fix_teardown)
 {
     for (unsigned large = 0; large < 2; large++) {
         Fix *f;
@@ -515,7 +515,7 @@ static void test_completion_memory_refused(void **state)
 }
 
 /* An arrival finds a forged index as well. */
-static void test_forged_index_at_arrival(void **state)
+TEST(test_forged_index_at_arrival, fix_test)
 {
     Fix *f = *state;
 
@@ -525,7 +525,7 @@ static void test_forged_index_at_arrival(void **state)
 }
 
 /* Evictions of written pages are dirty, the others clean. */
-static void test_dirty(void **state)
+TEST(test_dirty, fix_test)
 {
     Fix *f = *state;
 
@@ -545,7 +545,7 @@ static void test_dirty(void **state)
  * A buffer that is skipped takes the last place: the message must not land in
  * the next one, for which no completion could be written.
  */
-static void test_skipped_takes_last_place(void **state)
+TEST(test_skipped_takes_last_place, fix_test)
 {
     Fix *f = *state;
     FakeEp e;
@@ -575,37 +575,4 @@ static void test_skipped_takes_last_place(void **state)
     fake_deliver(&f->h, fake_datagram(&e, FIX_WIRE, 13, 500, 3));
     fake_expect(&e, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 2);
     fake_check(f->s1, FIX_VA + FAKE_PAGE, 500, 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fix_test(test_inline),
-        fix_test(test_buffer_shapes),
-        fix_test(test_random_shapes),
-        fix_test(test_longer_than_buffer),
-        fix_test(test_longer_than_mtu),
-        fix_test(test_queues_wrap),
-        fix_test(test_buffers_posted_without_bell),
-        fix_test(test_completion_queue_full),
-        fix_test(test_send_keeps_its_place),
-        fix_test(test_skipped_takes_last_place),
-        fix_test(test_cut_everywhere),
-        fix_test(test_padding),
-        fix_test(test_too_large_frame),
-        fix_test(test_each_address_field),
-        fix_test(test_each_header_field),
-        fix_test(test_good_payload_crc),
-        fix_test(test_own_source_is_warned_once),
-        fix_test(test_control_frames),
-        fix_test(test_broadcast),
-        fix_test(test_disabled),
-        fix_test(test_buffer_memory_refused),
-        cmocka_unit_test_teardown(test_completion_memory_refused,
-                                  fix_teardown),
-        fix_test(test_forged_index_at_arrival),
-        fix_test(test_dirty),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,7 +102,7 @@ static uint64_t count(Fix *f, enum unetmm_counter counter)
     return fake_counter(&f->h, counter);
 }
 
-static void test_learns(void **state)
+TEST(test_learns, fix_test)
 {
     Fix *f = *state;
 
@@ -117,7 +117,7 @@ static void test_learns(void **state)
 }
 
 /* A peer that does not know them gets none. */
-static void test_peer_lacks(void **state)
+TEST(test_peer_lacks, fix_test)
 {
     Fix *f = *state;
 
@@ -128,7 +128,7 @@ static void test_peer_lacks(void **state)
 }
 
 /* Nothing that is slower than the wait is waited for. */
-static void test_slow(void **state)
+TEST(test_slow, fix_test)
 {
     Fix *f = *state;
 
@@ -144,7 +144,7 @@ static void test_slow(void **state)
     }
 }
 
-static void test_in_vain(void **state)
+TEST(test_in_vain, fix_test)
 {
     Fix *f = *state;
     uint32_t n = 0;
@@ -173,7 +173,7 @@ static void test_in_vain(void **state)
 }
 
 /* One answer waits, not two: a window may be full at the other end. */
-static void test_second(void **state)
+TEST(test_second, fix_test)
 {
     Fix *f = *state;
 
@@ -189,7 +189,7 @@ static void test_second(void **state)
 }
 
 /* The end of the channel is no reason to say nothing. */
-static void test_cleared(void **state)
+TEST(test_cleared, fix_test)
 {
     Fix *f = *state;
 
@@ -203,7 +203,7 @@ static void test_cleared(void **state)
 }
 
 /* An acknowledgement that says more is a frame of its own, and the only one. */
-static void test_more_to_say(void **state)
+TEST(test_more_to_say, fix_test)
 {
     Fix *f = *state;
     struct unetmm_frame h;
@@ -229,7 +229,7 @@ static void test_more_to_say(void **state)
 }
 
 /* The answer to a READ and a fence have it, too; not a WRITE without its flag. */
-static void test_other_packets(void **state)
+TEST(test_other_packets, fix_test)
 {
     Fix *f = *state;
     struct unetmm_sqe write = peer_sqe(UNETMM_OP_WRITE, 0, 8, 0, 3);
@@ -278,7 +278,7 @@ static void write_over(Fix *f, uint32_t n, uint64_t cookie)
 }
 
 /* The end of a WRITE has it in imm. */
-static void test_write(void **state)
+TEST(test_write, fix_test)
 {
     Fix *f = *state;
     PeerFrame p;
@@ -314,7 +314,7 @@ static void test_write(void **state)
 }
 
 /* Of a longer one the other packets say how many bytes follow. */
-static void test_long_write(void **state)
+TEST(test_long_write, fix_test)
 {
     Fix *f = *state;
     PeerFrame p;
@@ -333,7 +333,7 @@ static void test_long_write(void **state)
 }
 
 /* One whose imm is the program's has no room; the answer still waits. */
-static void test_no_room(void **state)
+TEST(test_no_room, fix_test)
 {
     static const uint32_t uses[] = { UNETMM_SQE_F_NOTIFY, UNETMM_SQE_F_COUNT,
                                      UNETMM_SQE_F_IMM };
@@ -359,7 +359,7 @@ static void test_no_room(void **state)
 }
 
 /* The flag means nothing without that of the other packets. */
-static void test_writes_only(void **state)
+TEST(test_writes_only, fix_test)
 {
     Fix *f = *state;
     PeerFrame p;
@@ -382,7 +382,7 @@ static void written(Fix *f, uint32_t n, uint32_t m)
         .flags = LAST | ASK | ALONG, .imm = PEER_MY + m }, "pong", 4);
 }
 
-static void test_write_came_along(void **state)
+TEST(test_write_came_along, fix_test)
 {
     Fix *f = *state;
 
@@ -419,7 +419,7 @@ static void test_write_came_along(void **state)
 }
 
 /* The peer's: our send is over before its message is there. */
-static void test_came_along(void **state)
+TEST(test_came_along, fix_test)
 {
     Fix *f = *state;
     struct unetmm_frame h = message(0, 4);
@@ -448,7 +448,7 @@ static void test_came_along(void **state)
     fake_expect_none(&f->a);
 }
 
-static void test_malformed(void **state)
+TEST(test_malformed, fix_test)
 {
     Fix *f = *state;
     static const struct unetmm_frame bad[] = {
@@ -479,27 +479,4 @@ static void test_malformed(void **state)
         assert_int_equal(count(f, UNETMM_C_drop_malformed), i + 1);
     }
     peer_silence(f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fix_test(test_learns),
-        fix_test(test_peer_lacks),
-        fix_test(test_slow),
-        fix_test(test_in_vain),
-        fix_test(test_second),
-        fix_test(test_cleared),
-        fix_test(test_more_to_say),
-        fix_test(test_other_packets),
-        fix_test(test_write),
-        fix_test(test_long_write),
-        fix_test(test_no_room),
-        fix_test(test_writes_only),
-        fix_test(test_write_came_along),
-        fix_test(test_came_along),
-        fix_test(test_malformed),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

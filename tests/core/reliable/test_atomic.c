@@ -41,7 +41,7 @@ static void expect_old(Fix *f, uint32_t psn, uint64_t old)
     assert_int_equal(le64_to_cpu(v), old);
 }
 
-static void test_add(void **state)
+TEST(test_add, fix_test)
 {
     Fix *f = *state;
     uint64_t start = cpu_to_le64(0xfffffffffffffff0ull);
@@ -64,7 +64,7 @@ static void test_add(void **state)
     assert_true(page->dirty);
 }
 
-static void test_swap(void **state)
+TEST(test_swap, fix_test)
 {
     Fix *f = *state;
 
@@ -81,7 +81,7 @@ static void test_swap(void **state)
 }
 
 /* Repeated in every way, executed once. */
-static void test_once(void **state)
+TEST(test_once, fix_test)
 {
     Fix *f = *state;
 
@@ -108,7 +108,7 @@ static void test_once(void **state)
 }
 
 /* Sixteen results are kept; one that is not is not made up. */
-static void test_results(void **state)
+TEST(test_results, fix_test)
 {
     Fix *f = *state;
 
@@ -136,7 +136,7 @@ static void expect_rejected(Fix *f, uint32_t psn, uint32_t why)
     peer_silence(f);
 }
 
-static void test_rejects(void **state)
+TEST(test_rejects, fix_test)
 {
     Fix *f = *state;
     uint32_t psn = PEER_YOURS;
@@ -176,7 +176,7 @@ static void test_rejects(void **state)
 }
 
 /* A rejected atomic is not executed when it comes late, in any case. */
-static void test_rejected_for_good(void **state)
+TEST(test_rejected_for_good, fix_test)
 {
     Fix *f = *state;
 
@@ -192,7 +192,7 @@ static void test_rejected_for_good(void **state)
     assert_int_equal(word(f, 0), 0);
 }
 
-static void test_malformed(void **state)
+TEST(test_malformed, fix_test)
 {
     Fix *f = *state;
     static const struct {
@@ -217,7 +217,7 @@ static void test_malformed(void **state)
     assert_int_equal(word(f, 0), 0);
 }
 
-static void test_page_missing(void **state)
+TEST(test_page_missing, fix_test)
 {
     Fix *f = *state;
 
@@ -247,7 +247,7 @@ static void disturb(FakeHost *h, uint64_t addr)
     }
 }
 
-static void test_contended(void **state)
+TEST(test_contended, fix_test)
 {
     Fix *f = *state;
 
@@ -314,7 +314,7 @@ static void expect_done(Fix *f, uint64_t cookie, uint64_t old)
     assert_int_equal(le64_to_cpu(cqe.old), old);
 }
 
-static void test_asked(void **state)
+TEST(test_asked, fix_test)
 {
     Fix *f = *state;
     PeerFrame p;
@@ -347,7 +347,7 @@ static void test_asked(void **state)
 }
 
 /* No more of them than the peer keeps results, from the oldest open one on. */
-static void test_limit(void **state)
+TEST(test_limit, fix_test)
 {
     Fix *f = *state;
 
@@ -382,7 +382,7 @@ static void test_limit(void **state)
     }
 }
 
-static void test_lost(void **state)
+TEST(test_lost, fix_test)
 {
     Fix *f = *state;
 
@@ -398,7 +398,7 @@ static void test_lost(void **state)
     expect_done(f, 1, 3);
 }
 
-static void test_peer_rejects(void **state)
+TEST(test_peer_rejects, fix_test)
 {
     Fix *f = *state;
 
@@ -413,25 +413,4 @@ static void test_peer_rejects(void **state)
     peer_expect(f, UNETMM_WIRE_VOID, PEER_MY);
     answer(f, PEER_MY + 1, 3, 8);
     expect_done(f, 2, 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fix_test(test_add),
-        fix_test(test_swap),
-        fix_test(test_once),
-        fix_test(test_results),
-        fix_test(test_rejects),
-        fix_test(test_rejected_for_good),
-        fix_test(test_malformed),
-        fix_test(test_page_missing),
-        fix_test(test_contended),
-        fix_test(test_asked),
-        fix_test(test_limit),
-        fix_test(test_lost),
-        fix_test(test_peer_rejects),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,7 +43,7 @@ static struct unetmm_sqe by_key(uint8_t op, uint32_t len, uint64_t remote)
         peer_silence(f); \
     } while (0)
 
-static void test_descriptors(void **state)
+TEST(test_descriptors, fix_test)
 {
     Fix *f = *state;
 
@@ -68,7 +68,7 @@ static void test_descriptors(void **state)
 }
 
 /* A card that does not know a packet would drop it, again and again. */
-static void test_peer_lacks(void **state)
+TEST(test_peer_lacks, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd_channel how = {
@@ -92,7 +92,7 @@ static void test_peer_lacks(void **state)
 }
 
 /* Number, key and address are in each packet; no import is needed. */
-static void test_packets(void **state)
+TEST(test_packets, fix_test)
 {
     Fix *f = *state;
 
@@ -159,7 +159,7 @@ static uint64_t bad_keys(Fix *f)
     return fake_counter(&f->h, UNETMM_C_rel_bad_keys);
 }
 
-static void test_placed(void **state)
+TEST(test_placed, fix_test)
 {
     Fix *f = *state;
     struct unetmm_frame h;
@@ -196,7 +196,7 @@ static void test_placed(void **state)
 }
 
 /* Before its turn, in place at once; of two to one place the second stays. */
-static void test_early(void **state)
+TEST(test_early, fix_test)
 {
     Fix *f = *state;
 
@@ -209,7 +209,7 @@ static void test_early(void **state)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_trimmed), 1);
 }
 
-static void test_range(void **state)
+TEST(test_range, fix_test)
 {
     Fix *f = *state;
     static const uint64_t beyond[] = {
@@ -237,7 +237,7 @@ static void count_to(Fix *f, uint32_t n)
 }
 
 /* The last of them ends the channel, for both sides. */
-static void test_guesses(void **state)
+TEST(test_guesses, fix_test)
 {
     Fix *f = *state;
     const struct unetmm_cmd_channel how = {
@@ -271,7 +271,7 @@ static void test_guesses(void **state)
 }
 
 /* Many at a time are not more tries: one before its turn counts, too. */
-static void test_guesses_early(void **state)
+TEST(test_guesses_early, fix_test)
 {
     Fix *f = *state;
 
@@ -294,7 +294,7 @@ static void test_guesses_early(void **state)
 }
 
 /* A request that has been answered may not be used to guess, either. */
-static void test_guesses_again(void **state)
+TEST(test_guesses_again, fix_test)
 {
     Fix *f = *state;
     uint32_t i;
@@ -324,7 +324,7 @@ static void write_revoked(Fix *f, uint32_t from, uint32_t n, uint32_t key)
 }
 
 /* Operations on their way when the region is cleared are no guesses. */
-static void test_revoked(void **state)
+TEST(test_revoked, fix_test)
 {
     Fix *f = *state;
     const uint32_t many = 2 * UNETMM_REL_BAD_KEYS;
@@ -355,7 +355,7 @@ static void test_revoked(void **state)
 }
 
 /* Neither of a region that had not opted in, nor in another space. */
-static void test_never_given(void **state)
+TEST(test_never_given, fix_test)
 {
     Fix *f = *state;
 
@@ -373,7 +373,7 @@ static void test_never_given(void **state)
 }
 
 /* Its own key does not open a region whose exporter has not opted in. */
-static void test_not_opted_in(void **state)
+TEST(test_not_opted_in, fix_test)
 {
     Fix *f = *state;
     struct unetmm_frame h = packet(UNETMM_WIRE_WRITE, 0, PEER_KEY, PEER_AT);
@@ -400,7 +400,7 @@ static void test_not_opted_in(void **state)
 }
 
 /* The rights are the export's. */
-static void test_rights(void **state)
+TEST(test_rights, fix_test)
 {
     Fix *f = *state;
 
@@ -413,7 +413,7 @@ static void test_rights(void **state)
 }
 
 /* Other packets have no region. */
-static void test_malformed(void **state)
+TEST(test_malformed, fix_test)
 {
     Fix *f = *state;
     static const uint8_t others[] = {
@@ -430,26 +430,4 @@ static void test_malformed(void **state)
         assert_int_equal(fake_counter(&f->h, UNETMM_C_drop_malformed), i + 1);
     }
     peer_silence(f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fix_test(test_descriptors),
-        fix_test(test_peer_lacks),
-        fix_test(test_packets),
-        fix_test(test_placed),
-        fix_test(test_early),
-        fix_test(test_range),
-        fix_test(test_guesses),
-        fix_test(test_guesses_early),
-        fix_test(test_guesses_again),
-        fix_test(test_revoked),
-        fix_test(test_never_given),
-        fix_test(test_not_opted_in),
-        fix_test(test_rights),
-        fix_test(test_malformed),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

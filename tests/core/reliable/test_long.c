@@ -100,7 +100,7 @@ static void give_until_taken(Fix *f, uint32_t psn, uint32_t offset, uint32_t n)
 
 /* ---- From the wire ------------------------------------------------------ */
 
-static void test_several(void **state)
+TEST(test_several, fix_test)
 {
     Fix *f = *state;
     uint32_t psn = YOURS;
@@ -125,7 +125,7 @@ static void test_several(void **state)
 }
 
 /* A repeated packet makes heads ask for its pages, and no others. */
-static void test_sent_again(void **state)
+TEST(test_sent_again, fix_test)
 {
     struct unetmm_fault fault;
     Fix *f = *state;
@@ -163,7 +163,7 @@ static void test_sent_again(void **state)
 }
 
 /* The head asks no more, and is told of nothing: the packet still gets in. */
-static void test_head_has_asked_enough(void **state)
+TEST(test_head_has_asked_enough, fix_test)
 {
     Fix *f = *state;
 
@@ -187,7 +187,7 @@ static void test_head_has_asked_enough(void **state)
 }
 
 /* A part of the buffer is there, the driver owes the rest: that part will do. */
-static void test_begins_before_all_is_there(void **state)
+TEST(test_begins_before_all_is_there, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault fault, rest;
@@ -214,7 +214,7 @@ static void test_begins_before_all_is_there(void **state)
 }
 
 /* A packet's page can never be had: the buffer goes back, the next one serves. */
-static void test_bad_page(void **state)
+TEST(test_bad_page, fix_test)
 {
     Fix *f = *state;
 
@@ -231,7 +231,7 @@ static void test_bad_page(void **state)
 }
 
 /* A message may be as long as the largest one, and no longer. */
-static void test_longest(void **state)
+TEST(test_longest, fix_test)
 {
     Fix *f = *state;
 
@@ -255,7 +255,7 @@ static void test_longest(void **state)
 }
 
 /* The heads that are asked for fit into the TLB together: to the last page. */
-static void test_heads_that_fit(void **state)
+TEST(test_heads_that_fit, fix_test)
 {
     static const unsigned pages[][3] = {
         { 40, 40, 1 }, { 40, 41, 1 }, { 1, 79, 1 }, { 60, 20, 1 },
@@ -290,7 +290,7 @@ static void test_heads_that_fit(void **state)
  * A page of the message's buffer may not be written any more: the buffer comes
  * back, and no packet lands in it.
  */
-static void test_right_is_lost(void **state)
+TEST(test_right_is_lost, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s = fake_space(&f->d, 3, UNETMM_SOURCE_PINNED, 4);
@@ -314,7 +314,7 @@ static void test_right_is_lost(void **state)
 }
 
 /* A page that the driver may be dropping takes no data until it says so. */
-static void test_contents_may_go(void **state)
+TEST(test_contents_may_go, fix_test)
 {
     struct unetmm_fqe fqe = { .addr = BUF(0), .len = FAKE_PAGE, .cookie = 9,
                               .flags = UNETMM_FQE_F_ZERO };
@@ -400,12 +400,12 @@ static void local_run(Fix *f, uint64_t skew)
                 8 * (8 * PACKETS + 2 * UNETMM_HEAD_ASKS));
 }
 
-static void test_local(void **state)
+TEST(test_local, fix_test)
 {
     local_run(*state, 0);
 }
 
-static void test_local_skewed(void **state)
+TEST(test_local_skewed, fix_test)
 {
     local_run(*state, 100);
 }
@@ -415,23 +415,5 @@ static void few_victims(UnetmmParams *p)
     p->tlb_victims = 2;
 }
 
-static const struct CMUnitTest tests[] = {
-    fix_test(test_several),
-    fix_test(test_sent_again),
-    fix_test(test_head_has_asked_enough),
-    fix_test(test_begins_before_all_is_there),
-    fix_test(test_bad_page),
-    fix_test(test_longest),
-    fix_test(test_heads_that_fit),
-    fix_test(test_right_is_lost),
-    fix_test(test_contents_may_go),
-    fix_test(test_local),
-    fix_test(test_local_skewed),
-    fix_test_with(test_local, few_victims),
-    fix_test_with(test_local_skewed, few_victims),
-};
-
-int main(void)
-{
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+ALSO(test_local, fix_test_with, few_victims)
+ALSO(test_local_skewed, fix_test_with, few_victims)

@@ -567,12 +567,12 @@ static void each_wire(PairTune *tune, uint8_t source, uint32_t mtu, uint32_t n)
     each_wire_with(tune, source, mtu, 0, n);
 }
 
-static void test_each_wire(void **state)
+TEST(test_each_wire, cmocka_unit_test)
 {
     each_wire(NULL, UNETMM_SOURCE_PINNED, 1500, 80);
 }
 
-static void test_small_packets(void **state)
+TEST(test_small_packets, cmocka_unit_test)
 {
     each_wire(NULL, UNETMM_SOURCE_PINNED, 256, 30);
 }
@@ -582,7 +582,7 @@ static void slow_pages(UnetmmParams *p)
     p->dma_page_ns = 300;
 }
 
-static void test_pages_take_time(void **state)
+TEST(test_pages_take_time, cmocka_unit_test)
 {
     each_wire(slow_pages, UNETMM_SOURCE_PINNED, 4000, 50);
 }
@@ -606,39 +606,39 @@ static void cramped_cache(UnetmmParams *p)
     p->dma_page_ns = 300;
 }
 
-static void test_cramped(void **state)
+TEST(test_cramped, cmocka_unit_test)
 {
     each_wire(cramped, UNETMM_SOURCE_TLB, 1500, 40);
 }
 
 /* Pages go between their lookup and their lock. */
-static void test_shadow(void **state)
+TEST(test_shadow, cmocka_unit_test)
 {
     each_wire(NULL, UNETMM_SOURCE_SHADOW, 1500, 30);
     each_wire(slow_pages, UNETMM_SOURCE_SHADOW, 4000, 20);
 }
 
 /* The cache is too small for the pages in use; each may be absent. */
-static void test_odp(void **state)
+TEST(test_odp, cmocka_unit_test)
 {
     each_wire(cramped_cache, UNETMM_SOURCE_ODP, 1500, 30);
     each_wire(slow_pages, UNETMM_SOURCE_ODP, 4000, 20);
 }
 
 /* Packets go to the system buffer, in any order, and wait there. */
-static void test_redirect(void **state)
+TEST(test_redirect, cmocka_unit_test)
 {
     each_wire_with(NULL, UNETMM_SOURCE_SHADOW, 1500, 32, 40);
     each_wire_with(slow_pages, UNETMM_SOURCE_SHADOW, 4000, 7, 20);
 }
 
-static void test_redirect_tlb(void **state)
+TEST(test_redirect_tlb, cmocka_unit_test)
 {
     each_wire_with(cramped, UNETMM_SOURCE_TLB, 1500, 3, 30);
     each_wire_with(NULL, UNETMM_SOURCE_TLB, 256, 1, 10);
 }
 
-static void test_redirect_odp(void **state)
+TEST(test_redirect_odp, cmocka_unit_test)
 {
     each_wire_with(cramped_cache, UNETMM_SOURCE_ODP, 1500, 32, 40);
 }
@@ -681,7 +681,7 @@ static uint64_t write_in_turn(uint8_t flags)
 }
 
 /* Two that write at each other: a frame a message, and the first and last. */
-static void test_frames(void **state)
+TEST(test_frames, cmocka_unit_test)
 {
     uint64_t apart = write_in_turn(UNETMM_CHANNEL_F_ACK);
     uint64_t along = write_in_turn(UNETMM_CHANNEL_F_ACK |
@@ -691,22 +691,4 @@ static void test_frames(void **state)
                   "acknowledgements in them\n", 2 * ROUNDS, apart, along);
     assert_int_equal(apart, 4 * ROUNDS);
     assert_in_range(along, 2 * ROUNDS, 2 * ROUNDS + 6);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_frames),
-        cmocka_unit_test(test_each_wire),
-        cmocka_unit_test(test_small_packets),
-        cmocka_unit_test(test_pages_take_time),
-        cmocka_unit_test(test_cramped),
-        cmocka_unit_test(test_shadow),
-        cmocka_unit_test(test_redirect),
-        cmocka_unit_test(test_redirect_tlb),
-        cmocka_unit_test(test_odp),
-        cmocka_unit_test(test_redirect_odp),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

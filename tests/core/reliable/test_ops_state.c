@@ -194,7 +194,7 @@ static void tell_lie(unsigned number, const char **expected, bool *told)
     fix_teardown(&state);
 }
 
-static void test_lies(void **state)
+TEST(test_lies, cmocka_unit_test)
 {
     bool told = true;
 
@@ -242,7 +242,7 @@ static void tell_answer_lie(Fix *f, unsigned number, bool *told)
     g_byte_array_unref(saved);
 }
 
-static void test_answer_lies(void **state)
+TEST(test_answer_lies, fix_test_with, slow)
 {
     struct unetmm_sqe read = peer_sqe(UNETMM_OP_READ, 0, 600, 0, 1);
     uint8_t data[PEER_MTU] = { 0 };
@@ -323,7 +323,7 @@ static void use_hard(Fix *f, uint64_t *random)
     fake_migrate(&f->h);
 }
 
-static void test_flips(void **state)
+TEST(test_flips, fix_test_with, slow)
 {
     Fix *f = *state;
     GByteArray *saved;
@@ -388,7 +388,7 @@ static void guesses(Fix *f, uint32_t n)
 }
 
 /* An operation is one guess, however many packets it has. */
-static void test_guess_once(void **state)
+TEST(test_guess_once, fix_test)
 {
     Fix *f = *state;
     static const uint8_t ops[] = { UNETMM_WIRE_WRITE, UNETMM_WIRE_READ };
@@ -423,7 +423,7 @@ static void test_guess_once(void **state)
 }
 
 /* The saved state has the number of guesses, and not the operation. */
-static void test_guess_saved(void **state)
+TEST(test_guess_saved, fix_test)
 {
     Fix *f = *state;
 
@@ -434,17 +434,4 @@ static void test_guess_saved(void **state)
     fake_migrate(&f->h);
     give_guess(f, UNETMM_WIRE_WRITE, 2, 1, 2, 3);
     guesses(f, 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lies),
-        fix_test_with(test_answer_lies, slow),
-        fix_test_with(test_flips, slow),
-        fix_test(test_guess_once),
-        fix_test(test_guess_saved),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

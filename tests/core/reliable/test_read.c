@@ -46,7 +46,7 @@ static void ask(Fix *f, unsigned page, uint32_t len, uint64_t cookie)
     peer_post(f, peer_sqe(UNETMM_OP_READ, page, len, 500, cookie));
 }
 
-static void test_requests(void **state)
+TEST(test_requests, fix_test)
 {
     Fix *f = *state;
 
@@ -73,7 +73,7 @@ static void test_requests(void **state)
 }
 
 /* Into segments of all lengths. */
-static void test_segments(void **state)
+TEST(test_segments, fix_test)
 {
     Fix *f = *state;
     struct unetmm_sqe s = peer_sqe(UNETMM_OP_READ, 0, 0, 0, 1);
@@ -141,7 +141,7 @@ static void direct_mapped(UnetmmParams *p)
 }
 
 /* Pages of one set, of which the TLB has room for one, could never both be there. */
-static void test_pages_that_do_not_fit(void **state)
+TEST(test_pages_that_do_not_fit, fix_test_with, direct_mapped)
 {
     Fix *f = *state;
 
@@ -165,7 +165,7 @@ static void direct_mapped_cache(UnetmmParams *p)
 }
 
 /* The same in the entry cache: the card would wait for an entry of its own. */
-static void test_pages_that_do_not_fit_the_cache(void **state)
+TEST(test_pages_that_do_not_fit_the_cache, fix_test_bare, direct_mapped_cache)
 {
     Fix *f = *state;
     unsigned sets = f->h.core.params.cache_entries;
@@ -183,7 +183,7 @@ static void test_pages_that_do_not_fit_the_cache(void **state)
 }
 
 /* An acknowledgement does not end it; it is sent again until it is answered. */
-static void test_answer_lost(void **state)
+TEST(test_answer_lost, fix_test)
 {
     Fix *f = *state;
 
@@ -209,7 +209,7 @@ static void test_answer_lost(void **state)
 }
 
 /* Never answered: the channel gives up, acknowledged or not. */
-static void test_never_answered(void **state)
+TEST(test_never_answered, fix_test)
 {
     Fix *f = *state;
 
@@ -223,7 +223,7 @@ static void test_never_answered(void **state)
 }
 
 /* An answer says that all before it has been taken. */
-static void test_answer_acknowledges(void **state)
+TEST(test_answer_acknowledges, fix_test)
 {
     Fix *f = *state;
 
@@ -242,7 +242,7 @@ static void test_answer_acknowledges(void **state)
         fake_expect_none(&f->a); \
     } while (0)
 
-static void test_lies(void **state)
+TEST(test_lies, fix_test)
 {
     Fix *f = *state;
 
@@ -279,7 +279,7 @@ static void test_lies(void **state)
 }
 
 /* The page for it is not there: dropped, asked for, and then asked again. */
-static void test_no_place(void **state)
+TEST(test_no_place, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault miss;
@@ -307,7 +307,7 @@ static void test_no_place(void **state)
 }
 
 /* It will never be there: this one ends, the others go on. */
-static void test_never_a_place(void **state)
+TEST(test_never_a_place, fix_test)
 {
     Fix *f = *state;
 
@@ -329,7 +329,7 @@ static void test_never_a_place(void **state)
     peer_silence(f);
 }
 
-static void test_bus_refuses_place(void **state)
+TEST(test_bus_refuses_place, fix_test)
 {
     Fix *f = *state;
 
@@ -343,7 +343,7 @@ static void test_bus_refuses_place(void **state)
 }
 
 /* One of its requests is rejected, also after it was acknowledged. */
-static void test_peer_rejects(void **state)
+TEST(test_peer_rejects, fix_test)
 {
     Fix *f = *state;
 
@@ -365,7 +365,7 @@ static void test_peer_rejects(void **state)
 }
 
 /* The segments are the card's until the last page has moved. */
-static void test_lands_slowly(void **state)
+TEST(test_lands_slowly, fix_test_with, slow)
 {
     Fix *f = *state;
 
@@ -423,7 +423,7 @@ static void open_filled(Fix *f, uint32_t n)
     fake_fill(f->s1, PEER_AT, PEER_LENGTH, n);
 }
 
-static void test_answers(void **state)
+TEST(test_answers, fix_test)
 {
     Fix *f = *state;
 
@@ -443,7 +443,7 @@ static void test_answers(void **state)
 }
 
 /* Before its turn it is kept, and waits for earlier packets. */
-static void test_early(void **state)
+TEST(test_early, fix_test)
 {
     Fix *f = *state;
 
@@ -461,7 +461,7 @@ static void test_early(void **state)
     peer_expect_ack(f, PEER_YOURS + 2, 0, UNETMM_ACK_OK, 0);
 }
 
-static void test_rejects(void **state)
+TEST(test_rejects, fix_test)
 {
     Fix *f = *state;
     struct unetmm_frame h;
@@ -496,7 +496,7 @@ static void test_rejects(void **state)
 }
 
 /* Taken and answered, then the region goes: it is not answered again. */
-static void test_revoked(void **state)
+TEST(test_revoked, fix_test)
 {
     Fix *f = *state;
 
@@ -511,7 +511,7 @@ static void test_revoked(void **state)
 }
 
 /* It goes before the answer's turn: nothing of it is read any more. */
-static void test_revoked_owed(void **state)
+TEST(test_revoked_owed, fix_test)
 {
     Fix *f = *state;
 
@@ -535,7 +535,7 @@ static void test_revoked_owed(void **state)
 }
 
 /* The region goes while its pages move out. */
-static void test_revoked_moving(void **state)
+TEST(test_revoked_moving, fix_test_with, slow)
 {
     Fix *f = *state;
     struct unetmm_cmd clear = { .opcode = UNETMM_CMD_REGION_CLEAR,
@@ -561,7 +561,7 @@ static void test_revoked_moving(void **state)
 }
 
 /* A page is not there: the peer comes again, and our sends do not wait. */
-static void test_page_missing(void **state)
+TEST(test_page_missing, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault miss;
@@ -591,7 +591,7 @@ static void test_page_missing(void **state)
 }
 
 /* It goes between the look and the gathering. */
-static void test_page_goes(void **state)
+TEST(test_page_goes, fix_test_with, slow)
 {
     Fix *f = *state;
 
@@ -608,7 +608,7 @@ static void test_page_goes(void **state)
     expect_answer(f, PEER_YOURS, 3950, 1000, 5);
 }
 
-static void test_bus_refuses(void **state)
+TEST(test_bus_refuses, fix_test)
 {
     Fix *f = *state;
 
@@ -621,7 +621,7 @@ static void test_bus_refuses(void **state)
 }
 
 /* Both: answers and own packets take turns. */
-static void test_turns(void **state)
+TEST(test_turns, fix_test)
 {
     Fix *f = *state;
     unsigned answers = 0;
@@ -642,7 +642,7 @@ static void test_turns(void **state)
 }
 
 /* Numbers of a header at their limit are numbers, beyond it they are none. */
-static void test_header_limits(void **state)
+TEST(test_header_limits, fix_test)
 {
     static const struct {
         uint8_t opcode;
@@ -669,37 +669,4 @@ static void test_header_limits(void **state)
                          limits[i].opcode == UNETMM_WIRE_WRITE ? PEER_MTU :
                          0));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fix_test(test_header_limits),
-        fix_test(test_requests),
-        fix_test(test_segments),
-        fix_test_with(test_pages_that_do_not_fit, direct_mapped),
-        fix_test_bare(test_pages_that_do_not_fit_the_cache,
-                      direct_mapped_cache),
-        fix_test(test_answer_lost),
-        fix_test(test_never_answered),
-        fix_test(test_answer_acknowledges),
-        fix_test(test_lies),
-        fix_test(test_no_place),
-        fix_test(test_never_a_place),
-        fix_test(test_bus_refuses_place),
-        fix_test(test_peer_rejects),
-        fix_test_with(test_lands_slowly, slow),
-        fix_test(test_answers),
-        fix_test(test_early),
-        fix_test(test_rejects),
-        fix_test(test_revoked),
-        fix_test(test_revoked_owed),
-        fix_test_with(test_revoked_moving, slow),
-        fix_test(test_page_missing),
-        fix_test_with(test_page_goes, slow),
-        fix_test(test_bus_refuses),
-        fix_test(test_turns),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -164,7 +164,7 @@ static void post(Fix *f, unsigned page, uint32_t len, uint64_t cookie)
 
 /* ---- CHANNEL_SET ---- */
 
-static void test_set(void **state)
+TEST(test_set, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd_channel how = usual;
@@ -196,7 +196,7 @@ static void test_set(void **state)
     assert_int_equal(f->h.core.rels_used, 0);
 }
 
-static void test_set_bad_type(void **state)
+TEST(test_set_bad_type, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd cmd = {
@@ -214,7 +214,7 @@ static void none(UnetmmParams *p)
     p->reliable = 0;
 }
 
-static void test_none(void **state)
+TEST(test_none, fix_test_with, none)
 {
     Fix *f = *state;
 
@@ -225,7 +225,7 @@ static void test_none(void **state)
 }
 
 /* Each type speaks its own opcodes only. */
-static void test_types_apart(void **state)
+TEST(test_types_apart, fix_test)
 {
     Fix *f = *state;
 
@@ -240,7 +240,7 @@ static void test_types_apart(void **state)
 
 /* ---- Sending ---- */
 
-static void test_one_packet(void **state)
+TEST(test_one_packet, fix_test)
 {
     Fix *f = *state;
 
@@ -259,7 +259,7 @@ static void test_one_packet(void **state)
     assert_int_equal(f->h.timer, INT64_MAX);
 }
 
-static void test_segmented(void **state)
+TEST(test_segmented, fix_test)
 {
     Fix *f = *state;
     struct unetmm_seg segs[3] = {
@@ -292,7 +292,7 @@ static void test_segmented(void **state)
                                  1).len, 3600);
 }
 
-static void test_lengths(void **state)
+TEST(test_lengths, fix_test)
 {
     Fix *f = *state;
     struct unetmm_seg segs[16];
@@ -320,7 +320,7 @@ static void test_lengths(void **state)
 }
 
 /* Sends of a channel complete in order; a quiet one says nothing. */
-static void test_order(void **state)
+TEST(test_order, fix_test)
 {
     Fix *f = *state;
 
@@ -341,7 +341,7 @@ static void test_order(void **state)
     assert_int_equal(fake_ep_counter(&f->h, 1, UNETMM_C_sends_done), 4);
 }
 
-static void test_window(void **state)
+TEST(test_window, fix_test)
 {
     Fix *f = *state;
     uint32_t asks = 0;
@@ -369,7 +369,7 @@ static void test_window(void **state)
 }
 
 /* 64 sends are out; the queue waits, and goes on when one is complete. */
-static void test_many_sends(void **state)
+TEST(test_many_sends, fix_test)
 {
     Fix *f = *state;
 
@@ -408,7 +408,7 @@ static void test_many_sends(void **state)
 
 /* ---- Sending again ---- */
 
-static void test_selective(void **state)
+TEST(test_selective, fix_test)
 {
     Fix *f = *state;
 
@@ -429,7 +429,7 @@ static void test_selective(void **state)
 }
 
 /* Packets that overtake a little are not lost. */
-static void test_a_little_reordered(void **state)
+TEST(test_a_little_reordered, fix_test)
 {
     Fix *f = *state;
 
@@ -442,7 +442,7 @@ static void test_a_little_reordered(void **state)
     expect_packet(f, MY, 0, MTU, 10 * MTU);
 }
 
-static void test_timeout(void **state)
+TEST(test_timeout, fix_test)
 {
     Fix *f = *state;
     int64_t wait = 1000 * US;
@@ -483,7 +483,7 @@ static void test_timeout(void **state)
 }
 
 /* An answer in time, and patience begins anew; then the rest at once. */
-static void test_timeout_recovers(void **state)
+TEST(test_timeout_recovers, fix_test)
 {
     Fix *f = *state;
 
@@ -506,7 +506,7 @@ static void test_timeout_recovers(void **state)
 }
 
 /* Without a link frames are lost, nothing else. */
-static void test_no_link(void **state)
+TEST(test_no_link, fix_test)
 {
     Fix *f = *state;
 
@@ -522,7 +522,7 @@ static void test_no_link(void **state)
 }
 
 /* The net layer pushes back: no retry is counted for an unsent packet. */
-static void test_wire_blocked(void **state)
+TEST(test_wire_blocked, fix_test)
 {
     Fix *f = *state;
 
@@ -554,7 +554,7 @@ static void expect_no_belief(Fix *f, uint32_t psn, uint64_t bits,
     expect_silence(f);
 }
 
-static void test_forged_acks(void **state)
+TEST(test_forged_acks, fix_test)
 {
     Fix *f = *state;
 
@@ -587,7 +587,7 @@ static void test_forged_acks(void **state)
 }
 
 /* It says that it kept the packet that it expects: then it gets it again. */
-static void test_kept_and_expected(void **state)
+TEST(test_kept_and_expected, fix_test)
 {
     Fix *f = *state;
 
@@ -603,7 +603,7 @@ static void test_kept_and_expected(void **state)
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
 }
 
-static void test_ack_members(void **state)
+TEST(test_ack_members, fix_test)
 {
     Fix *f = *state;
     FakeFrame *frame;
@@ -633,7 +633,7 @@ static void test_ack_members(void **state)
 
 /* ---- Receiving ---- */
 
-static void test_receive(void **state)
+TEST(test_receive, fix_test)
 {
     Fix *f = *state;
 
@@ -656,7 +656,7 @@ static void test_receive(void **state)
     assert_int_equal(fake_ep_counter(&f->h, 1, UNETMM_C_rx_bytes), 2533);
 }
 
-static void test_early(void **state)
+TEST(test_early, fix_test)
 {
     Fix *f = *state;
 
@@ -683,7 +683,7 @@ static void test_early(void **state)
     expect_ack(f, YOURS + 4, 0, UNETMM_ACK_OK, 0);
 }
 
-static void test_receive_window(void **state)
+TEST(test_receive_window, fix_test)
 {
     Fix *f = *state;
 
@@ -725,7 +725,7 @@ static unsigned keep_all(Fix *f, FakeEp *ep)
 }
 
 /* A peer that never sends the packet at its turn leaves others their share. */
-static void test_shares_of_kept(void **state)
+TEST(test_shares_of_kept, fix_test_with, keep_eight)
 {
     Fix *f = *state;
 
@@ -741,7 +741,7 @@ static void test_shares_of_kept(void **state)
     assert_int_equal(f->h.core.kept, 0);
 }
 
-static void test_no_room_to_keep(void **state)
+TEST(test_no_room_to_keep, fix_test_with, keep_two)
 {
     Fix *f = *state;
 
@@ -762,7 +762,7 @@ static void test_no_room_to_keep(void **state)
         fake_expect_none(&f->a); \
     } while (0)
 
-static void test_wrong_packets(void **state)
+TEST(test_wrong_packets, fix_test)
 {
     Fix *f = *state;
     FakeFrame *frame;
@@ -795,7 +795,7 @@ static void test_wrong_packets(void **state)
 }
 
 /* Kept, then found to be wrong at its turn: asked for again. */
-static void test_wrong_and_kept(void **state)
+TEST(test_wrong_and_kept, fix_test)
 {
     Fix *f = *state;
 
@@ -811,7 +811,7 @@ static void test_wrong_and_kept(void **state)
 
 /* ---- Not ready: the receiver ---- */
 
-static void test_no_buffer(void **state)
+TEST(test_no_buffer, fix_test)
 {
     Fix *f = *state;
 
@@ -834,7 +834,7 @@ static void test_no_buffer(void **state)
 }
 
 /* A kept packet that is refused at its turn stays, and is taken later. */
-static void test_kept_and_refused(void **state)
+TEST(test_kept_and_refused, fix_test)
 {
     Fix *f = *state;
 
@@ -857,7 +857,7 @@ static void test_kept_and_refused(void **state)
 }
 
 /* The completion queue is full: nothing is lost. */
-static void test_cq_full(void **state)
+TEST(test_cq_full, fix_test)
 {
     Fix *f = *state;
 
@@ -878,7 +878,7 @@ static void test_cq_full(void **state)
 }
 
 /* Absent: `drop` makes the peer wait, `skip` takes the next buffer. */
-static void test_absent_buffer(void **state)
+TEST(test_absent_buffer, fix_test)
 {
     Fix *f = *state;
 
@@ -899,7 +899,7 @@ static void test_absent_buffer(void **state)
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 51);
 }
 
-static void test_short_buffer(void **state)
+TEST(test_short_buffer, fix_test)
 {
     Fix *f = *state;
 
@@ -915,7 +915,7 @@ static void test_short_buffer(void **state)
 }
 
 /* A page of a buffer in use goes: asked for, without the mark of a head. */
-static void test_page_gone(void **state)
+TEST(test_page_gone, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault miss;
@@ -945,7 +945,7 @@ static void test_page_gone(void **state)
     fake_check(f->s1, PAGE(0), 5500, 2);
 }
 
-static void test_page_lost_for_good(void **state)
+TEST(test_page_lost_for_good, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault miss;
@@ -965,7 +965,7 @@ static void test_page_lost_for_good(void **state)
 }
 
 /* It has come in another way, and is another message's business when the error comes. */
-static void test_page_lost_too_late(void **state)
+TEST(test_page_lost_too_late, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault miss;
@@ -995,7 +995,7 @@ static void test_page_lost_too_late(void **state)
     fake_check(f->s1, PAGE(2), 2500, 3);
 }
 
-static void test_bus_refuses_buffer(void **state)
+TEST(test_bus_refuses_buffer, fix_test)
 {
     Fix *f = *state;
 
@@ -1011,7 +1011,7 @@ static void test_bus_refuses_buffer(void **state)
 }
 
 /* A message that never ends is in nobody's way. */
-static void test_unfinished(void **state)
+TEST(test_unfinished, fix_test)
 {
     Fix *f = *state;
 
@@ -1027,7 +1027,7 @@ static void test_unfinished(void **state)
 
 /* ---- Not ready: the sender ---- */
 
-static void test_refused(void **state)
+TEST(test_refused, fix_test)
 {
     Fix *f = *state;
     int64_t wait = 100 * US;
@@ -1052,7 +1052,7 @@ static void test_refused(void **state)
     expect_ack(f, YOURS, 0, UNETMM_ACK_FAILED, UNETMM_WHY_CHANNEL);
 }
 
-static void test_refused_then_ready(void **state)
+TEST(test_refused_then_ready, fix_test)
 {
     Fix *f = *state;
 
@@ -1071,7 +1071,7 @@ static void test_refused_then_ready(void **state)
 }
 
 /* Long waits and hostile ones are bounded. */
-static void test_refused_for_long(void **state)
+TEST(test_refused_for_long, fix_test)
 {
     Fix *f = *state;
 
@@ -1085,7 +1085,7 @@ static void test_refused_for_long(void **state)
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
 }
 
-static void test_peer_fails(void **state)
+TEST(test_peer_fails, fix_test)
 {
     Fix *f = *state;
 
@@ -1111,7 +1111,7 @@ static void test_peer_fails(void **state)
 /* ---- Memory of sends ---- */
 
 /* Sent again, the page is asked for again. */
-static void test_source_goes_between(void **state)
+TEST(test_source_goes_between, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault miss;
@@ -1135,7 +1135,7 @@ static void test_source_goes_between(void **state)
 }
 
 /* Acknowledged while it waits for its page: it is not needed any more. */
-static void test_needless_while_waiting(void **state)
+TEST(test_needless_while_waiting, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault miss;
@@ -1154,7 +1154,7 @@ static void test_needless_while_waiting(void **state)
     expect_packet(f, MY + 1, 0, 20, 20);
 }
 
-static void test_source_lost(void **state)
+TEST(test_source_lost, fix_test)
 {
     Fix *f = *state;
 
@@ -1192,7 +1192,7 @@ static void slow(UnetmmParams *p)
 }
 
 /* The memory is the card's until its last page has landed. */
-static void test_acked_while_moving(void **state)
+TEST(test_acked_while_moving, fix_test_with, slow)
 {
     Fix *f = *state;
 
@@ -1215,7 +1215,7 @@ static void test_acked_while_moving(void **state)
  * The packet that was being gathered when a refusal came goes out; nothing else
  * does, but the packet that was refused.
  */
-static void test_refused_while_gathering(void **state)
+TEST(test_refused_while_gathering, fix_test_with, slow)
 {
     Fix *f = *state;
 
@@ -1244,7 +1244,7 @@ static void test_refused_while_gathering(void **state)
 }
 
 /* An acknowledgement of something else does not delay packets on their way. */
-static void test_acked_beside(void **state)
+TEST(test_acked_beside, fix_test_with, slow)
 {
     struct unetmm_cmd_channel other = usual;
     FakeFrame *frame;
@@ -1301,7 +1301,7 @@ static void expect_no_load(Fix *f, const char *reason)
 }
 
 /* A restored packet on its way ends where addresses end, or before. */
-static void test_saved_wraps(void **state)
+TEST(test_saved_wraps, fix_test_with, slow)
 {
     static const struct {
         uint64_t addr;
@@ -1324,7 +1324,7 @@ static void test_saved_wraps(void **state)
 }
 
 /* A send that has begun ends between two packets, and not before or behind. */
-static void test_saved_beyond(void **state)
+TEST(test_saved_beyond, fix_test)
 {
     static const uint32_t lies[] = { 0, 1, MTU + 1, 3 * MTU, 4 * MTU };
     Fix *f = *state;
@@ -1345,7 +1345,7 @@ static void test_saved_beyond(void **state)
     }
 }
 
-static void test_lands_slowly(void **state)
+TEST(test_lands_slowly, fix_test_with, slow)
 {
     Fix *f = *state;
 
@@ -1367,7 +1367,7 @@ static void test_lands_slowly(void **state)
 }
 
 /* Its second page is invalidated while the first one moves: once more. */
-static void test_invalidated_landing(void **state)
+TEST(test_invalidated_landing, fix_test_with, slow)
 {
     Fix *f = *state;
 
@@ -1450,7 +1450,7 @@ static void expect_ended(Fix *f, unsigned n)
 }
 
 /* One that is closed waits for its page; it has nothing to say any more. */
-static void test_saved_closed(void **state)
+TEST(test_saved_closed, fix_test_with, slow)
 {
     Fix *f = *state;
     UnetmmRel *rel;
@@ -1477,7 +1477,8 @@ static void test_saved_closed(void **state)
     unetmm_rel_no_ack(&f->h.core, rel);
 }
 
-static void test_clear(void **state)
+ALSO(test_clear, fix_test_with, slow)
+TEST(test_clear, fix_test)
 {
     Fix *f = *state;
 
@@ -1495,7 +1496,7 @@ static void test_clear(void **state)
  * Set again: the send that was taken goes back; a page is still moving, so
  * that the second one was not taken, and goes over the new channel.
  */
-static void test_replace(void **state)
+TEST(test_replace, fix_test_with, slow)
 {
     Fix *f = *state;
 
@@ -1553,7 +1554,7 @@ static void expect_chain(Fix *f, uint32_t pattern)
 }
 
 /* Each packet goes where the message goes on, to another card meanwhile. */
-static void test_into_parts(void **state)
+TEST(test_into_parts, fix_test)
 {
     Fix *f = *state;
 
@@ -1575,7 +1576,7 @@ static void test_into_parts(void **state)
 }
 
 /* The peer is told early only when no part is asked for any more. */
-static void test_waits_for_all_parts(void **state)
+TEST(test_waits_for_all_parts, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault fault[3];
@@ -1601,7 +1602,7 @@ static void test_waits_for_all_parts(void **state)
 }
 
 /* The channel ends in the middle: one completion for all parts. */
-static void test_parts_go_back_once(void **state)
+TEST(test_parts_go_back_once, fix_test)
 {
     Fix *f = *state;
 
@@ -1616,7 +1617,7 @@ static void test_parts_go_back_once(void **state)
 }
 
 /* Longer than all parts together: the channel fails, the buffer stays. */
-static void test_longer_than_parts(void **state)
+TEST(test_longer_than_parts, fix_test)
 {
     Fix *f = *state;
 
@@ -1629,7 +1630,7 @@ static void test_longer_than_parts(void **state)
 }
 
 /* A buffer that is to go back waits for a place in the completion queue. */
-static void test_buffer_behind_cq_full(void **state)
+TEST(test_buffer_behind_cq_full, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cqe cqe;
@@ -1659,7 +1660,7 @@ static void test_buffer_behind_cq_full(void **state)
 }
 
 /* No room for completions: they wait, and the channel's number does not. */
-static void test_clear_cq_full(void **state)
+TEST(test_clear_cq_full, fix_test)
 {
     Fix *f = *state;
 
@@ -1682,7 +1683,7 @@ static void test_clear_cq_full(void **state)
 }
 
 /* One behind it that is over does not wait for its room. */
-static void test_clear_behind_cq_full(void **state)
+TEST(test_clear_behind_cq_full, fix_test)
 {
     Fix *f = *state;
 
@@ -1702,7 +1703,8 @@ static void test_clear_behind_cq_full(void **state)
     assert_int_equal(f->h.core.rels_used, 1);
 }
 
-static void test_destroy(void **state)
+ALSO(test_destroy, fix_test_with, slow)
+TEST(test_destroy, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd cmd = { .opcode = UNETMM_CMD_EP_DESTROY, .ep = 1 };
@@ -1717,7 +1719,7 @@ static void test_destroy(void **state)
     expect_no_trace(f);
 }
 
-static void test_stop(void **state)
+TEST(test_stop, fix_test_with, slow)
 {
     Fix *f = *state;
 
@@ -1737,7 +1739,7 @@ static void test_stop(void **state)
     expect_no_trace(f);
 }
 
-static void test_reset(void **state)
+TEST(test_reset, fix_test_with, slow)
 {
     Fix *f = *state;
 
@@ -1760,7 +1762,7 @@ static void clear_as(Fix *f, uint8_t flags)
 }
 
 /* A channel that was cleared, and whose sends still complete, says nothing. */
-static void test_no_ack_of_a_cleared_channel(void **state)
+TEST(test_no_ack_of_a_cleared_channel, fix_test)
 {
     Fix *f = *state;
 
@@ -1800,7 +1802,7 @@ static void expect_told(Fix *f, uint8_t status)
 }
 
 /* Once, if it was asked for, and not on the side that ended it. */
-static void test_told(void **state)
+TEST(test_told, fix_test)
 {
     struct unetmm_cmd_channel how = usual;
     Fix *f = *state;
@@ -1832,7 +1834,7 @@ static void test_told(void **state)
 }
 
 /* Of the first and the last channel that there may be. */
-static void test_told_of_all(void **state)
+TEST(test_told_of_all, fix_test)
 {
     Fix *f = *state;
     uint16_t numbers[] = { 0, f->h.core.params.channels - 1 };
@@ -1857,7 +1859,7 @@ static void test_told_of_all(void **state)
 }
 
 /* Not lost for want of room; and forgotten with its channel. */
-static void test_told_later(void **state)
+TEST(test_told_later, fix_test)
 {
     struct unetmm_cmd_channel how = usual;
     struct unetmm_cqe cqe;
@@ -1888,7 +1890,7 @@ static void test_told_later(void **state)
 }
 
 /* Beyond the budget: told when that is renewed, without a doorbell. */
-static void test_told_without_budget(void **state)
+TEST(test_told_without_budget, fix_test)
 {
     struct unetmm_cmd_channel how = usual;
     struct unetmm_cqe cqe;
@@ -1967,14 +1969,14 @@ static void local_run(Fix *f, UnetmmKnobs knobs, uint8_t retries)
     assert_int_equal(f->h.wire->len, 0);
 }
 
-static void test_local(void **state)
+TEST(test_local, fix_test)
 {
     local_run(*state, (UnetmmKnobs) { 0 }, 0);
     assert_int_equal(fake_counter(&((Fix *)*state)->h,
                                   UNETMM_C_rel_resent), 0);
 }
 
-static void test_local_misbehaving(void **state)
+TEST(test_local_misbehaving, fix_test)
 {
     local_run(*state, (UnetmmKnobs) {
         .loss = 50000, .dup = 50000, .reorder = 100000, .corrupt = 50000,
@@ -1989,84 +1991,5 @@ static void short_queue(UnetmmParams *p)
     p->budget_descriptors = 2;
 }
 
-static const struct CMUnitTest tests[] = {
-    fix_test(test_set),
-    fix_test(test_set_bad_type),
-    fix_test_with(test_none, none),
-    fix_test(test_types_apart),
-    fix_test(test_one_packet),
-    fix_test(test_segmented),
-    fix_test(test_lengths),
-    fix_test(test_order),
-    fix_test(test_window),
-    fix_test(test_many_sends),
-    fix_test(test_selective),
-    fix_test(test_a_little_reordered),
-    fix_test(test_timeout),
-    fix_test(test_timeout_recovers),
-    fix_test(test_no_link),
-    fix_test(test_wire_blocked),
-    fix_test(test_forged_acks),
-    fix_test(test_kept_and_expected),
-    fix_test(test_ack_members),
-    fix_test(test_receive),
-    fix_test(test_early),
-    fix_test(test_receive_window),
-    fix_test_with(test_no_room_to_keep, keep_two),
-        fix_test_with(test_shares_of_kept, keep_eight),
-    fix_test(test_wrong_packets),
-    fix_test(test_wrong_and_kept),
-    fix_test(test_no_buffer),
-    fix_test(test_kept_and_refused),
-    fix_test(test_cq_full),
-    fix_test(test_absent_buffer),
-    fix_test(test_short_buffer),
-    fix_test(test_page_gone),
-    fix_test(test_page_lost_for_good),
-    fix_test(test_page_lost_too_late),
-    fix_test(test_bus_refuses_buffer),
-    fix_test(test_unfinished),
-    fix_test(test_refused),
-    fix_test(test_refused_then_ready),
-    fix_test(test_refused_for_long),
-    fix_test(test_peer_fails),
-    fix_test(test_source_goes_between),
-    fix_test(test_needless_while_waiting),
-    fix_test(test_source_lost),
-    fix_test_with(test_acked_while_moving, slow),
-    fix_test_with(test_refused_while_gathering, slow),
-    fix_test_with(test_acked_beside, slow),
-    fix_test_with(test_saved_closed, slow),
-    fix_test_with(test_saved_wraps, slow),
-    fix_test(test_saved_beyond),
-    fix_test_with(test_lands_slowly, slow),
-    fix_test_with(test_invalidated_landing, slow),
-    fix_test(test_clear),
-    fix_test_with(test_clear, slow),
-    fix_test_with(test_replace, slow),
-        fix_test(test_into_parts),
-        fix_test(test_waits_for_all_parts),
-        fix_test(test_parts_go_back_once),
-        fix_test(test_longer_than_parts),
-    fix_test(test_buffer_behind_cq_full),
-    fix_test(test_clear_cq_full),
-    fix_test(test_clear_behind_cq_full),
-    fix_test(test_destroy),
-    fix_test_with(test_destroy, slow),
-    fix_test_with(test_stop, slow),
-    fix_test_with(test_reset, slow),
-    fix_test(test_no_ack_of_a_cleared_channel),
-    fix_test(test_told),
-    fix_test(test_told_of_all),
-    fix_test(test_told_later),
-    fix_test(test_told_without_budget),
-    fix_test(test_local),
-    fix_test_with(test_local, short_queue),
-    fix_test(test_local_misbehaving),
-    fix_test_with(test_local_misbehaving, short_queue),
-};
-
-int main(void)
-{
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+ALSO(test_local, fix_test_with, short_queue)
+ALSO(test_local_misbehaving, fix_test_with, short_queue)

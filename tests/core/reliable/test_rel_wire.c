@@ -79,12 +79,12 @@ static void each_wire(PairTune *tune, uint8_t source,
     }
 }
 
-static void test_each_wire(void **state)
+TEST(test_each_wire, cmocka_unit_test)
 {
     each_wire(NULL, UNETMM_SOURCE_PINNED, &plain, 60);
 }
 
-static void test_small_packets(void **state)
+TEST(test_small_packets, cmocka_unit_test)
 {
     struct unetmm_cmd_channel how = plain;
 
@@ -94,7 +94,7 @@ static void test_small_packets(void **state)
 }
 
 /* Numbers pass 2^32 and 2^31 in mid-message. */
-static void test_wrap(void **state)
+TEST(test_wrap, cmocka_unit_test)
 {
     struct unetmm_cmd_channel how = plain;
 
@@ -110,7 +110,7 @@ static void slow_pages(UnetmmParams *p)
     p->dma_page_ns = 300;
 }
 
-static void test_pages_take_time(void **state)
+TEST(test_pages_take_time, cmocka_unit_test)
 {
     each_wire(slow_pages, UNETMM_SOURCE_PINNED, &plain, 30);
 }
@@ -126,7 +126,7 @@ static void cramped(UnetmmParams *p)
     p->pretranslate = 1;
 }
 
-static void test_cramped(void **state)
+TEST(test_cramped, cmocka_unit_test)
 {
     each_wire(cramped, UNETMM_SOURCE_TLB, &plain, 30);
 }
@@ -140,20 +140,20 @@ static void cramped_cache(UnetmmParams *p)
     p->dma_page_ns = 300;
 }
 
-static void test_cramped_cache(void **state)
+TEST(test_cramped_cache, cmocka_unit_test)
 {
     each_wire(cramped_cache, UNETMM_SOURCE_UTLB, &plain, 20);
 }
 
 /* Pages go between their lookup and their lock. */
-static void test_shadow(void **state)
+TEST(test_shadow, cmocka_unit_test)
 {
     each_wire(NULL, UNETMM_SOURCE_SHADOW, &plain, 20);
     each_wire(slow_pages, UNETMM_SOURCE_SHADOW, &plain, 20);
 }
 
 /* Pages go, and come again when they are asked for. */
-static void test_odp(void **state)
+TEST(test_odp, cmocka_unit_test)
 {
     each_wire(NULL, UNETMM_SOURCE_ODP, &plain, 20);
     each_wire(cramped_cache, UNETMM_SOURCE_ODP, &plain, 20);
@@ -203,7 +203,7 @@ static double goodput(uint32_t loss, uint32_t most, uint32_t n)
     return (double)SEEDS * n * most / seconds;
 }
 
-static void test_goodput(void **state)
+TEST(test_goodput, cmocka_unit_test)
 {
     static const uint32_t lengths[] = { 48u << 10, 4000, 1000 };
 
@@ -217,21 +217,4 @@ static void test_goodput(void **state)
                       100 * lossy / clean);
         assert_true(lossy >= 0.7 * clean);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_wire),
-        cmocka_unit_test(test_small_packets),
-        cmocka_unit_test(test_wrap),
-        cmocka_unit_test(test_pages_take_time),
-        cmocka_unit_test(test_cramped),
-        cmocka_unit_test(test_cramped_cache),
-        cmocka_unit_test(test_shadow),
-        cmocka_unit_test(test_odp),
-        cmocka_unit_test(test_goodput),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

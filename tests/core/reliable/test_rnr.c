@@ -131,7 +131,7 @@ static uint64_t region_page(uint64_t at)
 
 /* ---- The policy --------------------------------------------------------- */
 
-static void test_who(void **state)
+TEST(test_who, fix_test)
 {
     Fix *f = *state;
     FakeSpace *pinned = fake_space(&f->d, 5, UNETMM_SOURCE_PINNED, 4);
@@ -148,7 +148,7 @@ static void test_who(void **state)
     assert_int_equal(set_channel(f, usual), UNETMM_CS_OK);
 }
 
-static void test_time(void **state)
+TEST(test_time, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd_channel how = usual;
@@ -166,7 +166,7 @@ static void test_time(void **state)
 }
 
 /* A channel that fails while it waits for the peer waits no more. */
-static void test_fails_paused(void **state)
+TEST(test_fails_paused, fix_test)
 {
     Fix *f = *state;
     const UnetmmSendWindow *tx;
@@ -187,7 +187,7 @@ static void test_fails_paused(void **state)
 }
 
 /* The buffer stays; the peer is told the time, and when it is over early. */
-static void test_absent(void **state)
+TEST(test_absent, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd_channel how = usual;
@@ -225,7 +225,7 @@ static void test_absent(void **state)
 }
 
 /* Nobody is told that the page is there; and the wait is the same each time. */
-static void test_plain(void **state)
+TEST(test_plain, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd_channel how = usual;
@@ -287,7 +287,7 @@ static void all_kinds(Fix *f, struct unetmm_fault *miss)
 }
 
 /* Each goes on without the others; further ones are not reported. */
-static void test_four_kinds(void **state)
+TEST(test_four_kinds, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault miss[KINDS];
@@ -322,7 +322,7 @@ static void test_four_kinds(void **state)
 }
 
 /* The channel ends under them, in error or by a clear: no more waits. */
-static void test_cancelled(void **state)
+TEST(test_cancelled, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd clear = { .opcode = UNETMM_CMD_CHANNEL_CLEAR, .ep = 1,
@@ -358,7 +358,7 @@ static void test_cancelled(void **state)
 }
 
 /* A wait of one channel does not delay another of the endpoint. */
-static void test_channels_apart(void **state)
+TEST(test_channels_apart, fix_test)
 {
     Fix *f = *state;
     FakeFrame *frame;
@@ -386,7 +386,7 @@ static void test_channels_apart(void **state)
  * Two kinds want the same page, so that one has joined the other; the answer
  * ends the channel by way of the one, and with it the other.
  */
-static void test_error_for_both(void **state)
+TEST(test_error_for_both, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault miss;
@@ -444,7 +444,7 @@ static void expect_three(Fix *f)
 }
 
 /* Only data without a place is asked for again. */
-static void test_asked_again(void **state)
+TEST(test_asked_again, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault miss = three_answers(f, 0);
@@ -460,7 +460,7 @@ static void test_asked_again(void **state)
 }
 
 /* All behind it are dropped, until it comes, and asked for again with it. */
-static void test_rewound(void **state)
+TEST(test_rewound, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault miss = three_answers(f, UNETMM_CHANNEL_F_REWIND);
@@ -485,7 +485,7 @@ static void test_rewound(void **state)
 }
 
 /* It will never have a place: those behind it need not wait any more. */
-static void test_rewound_for_nothing(void **state)
+TEST(test_rewound_for_nothing, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault miss = three_answers(f, UNETMM_CHANNEL_F_REWIND);
@@ -508,7 +508,7 @@ static void test_rewound_for_nothing(void **state)
  * "Packet damming": a request that is lost while another is pending for a fault
  * waits for the long timeout.  Ours: it goes with the other, at the latest.
  */
-static void test_damming_answer(void **state)
+TEST(test_damming_answer, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd_channel how = usual;
@@ -535,7 +535,7 @@ static void test_damming_answer(void **state)
 }
 
 /* The fault takes long: lost packets have the usual timeout as well. */
-static void test_damming_long_fault(void **state)
+TEST(test_damming_long_fault, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault miss;
@@ -556,7 +556,7 @@ static void test_damming_long_fault(void **state)
 }
 
 /* The peer faults, and drops later packets: no timeout for that. */
-static void test_damming_refused(void **state)
+TEST(test_damming_refused, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd_channel how = usual;
@@ -659,7 +659,7 @@ static void flood_resolve(Fix *f)
  * one fault after the other is served.  Ours: one fault for all, a time that
  * doubles, and one packet each when the page is there.
  */
-static void test_flood_writes(void **state)
+TEST(test_flood_writes, fix_test)
 {
     Fix *f = *state;
     /* After 100, 300, 700, 1500, 3100, 6300 us, of 10000. */
@@ -679,7 +679,7 @@ static void test_flood_writes(void **state)
 }
 
 /* The same for answers: nothing but the usual timeout while the page comes. */
-static void test_flood_reads(void **state)
+TEST(test_flood_reads, fix_test)
 {
     Fix *f = *state;
     unsigned tries = FLOOD_US / UNETMM_REL_TIMEOUT_US;
@@ -693,29 +693,4 @@ static void test_flood_reads(void **state)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_nacks_sent), 0);
     expect_count(&f->h, rel_resent, FLOOD_CHANNELS, flood_resolve(f));
     assert_int_equal(fake_counter(&f->h, UNETMM_C_faults_head), 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fix_test(test_who),
-        fix_test(test_time),
-        fix_test(test_fails_paused),
-        fix_test(test_absent),
-        fix_test(test_plain),
-        fix_test(test_four_kinds),
-        fix_test(test_cancelled),
-        fix_test(test_channels_apart),
-        fix_test(test_error_for_both),
-        fix_test(test_asked_again),
-        fix_test(test_rewound),
-        fix_test(test_rewound_for_nothing),
-        fix_test(test_damming_answer),
-        fix_test(test_damming_long_fault),
-        fix_test(test_damming_refused),
-        fix_test(test_flood_writes),
-        fix_test(test_flood_reads),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,7 @@ static UnetmmSendWindow flying(uint32_t n)
     return w;
 }
 
-static void test_overtaken(void **state)
+TEST(test_overtaken, cmocka_unit_test)
 {
     UnetmmSendWindow w = flying(5);
 
@@ -38,7 +38,7 @@ static void test_overtaken(void **state)
 }
 
 /* After a silence one later packet that arrived is enough. */
-static void test_overtaken_after_silence(void **state)
+TEST(test_overtaken_after_silence, cmocka_unit_test)
 {
     UnetmmSendWindow w = flying(3);
 
@@ -51,7 +51,7 @@ static void test_overtaken_after_silence(void **state)
     assert_int_equal(w.retries, 0);
 }
 
-static void test_no_news(void **state)
+TEST(test_no_news, cmocka_unit_test)
 {
     UnetmmSendWindow w = flying(2);
 
@@ -60,7 +60,7 @@ static void test_no_news(void **state)
     assert_true(unetmm_sendwin_acked(&w, FIRST + 1, 0, true));
 }
 
-static void test_room(void **state)
+TEST(test_room, cmocka_unit_test)
 {
     UnetmmSendWindow w = flying(UNETMM_REL_WINDOW - 1);
 
@@ -70,7 +70,7 @@ static void test_room(void **state)
     assert_true(unetmm_sendwin_ok(&w, true));
 }
 
-static void test_credit(void **state)
+TEST(test_credit, cmocka_unit_test)
 {
     UnetmmSendWindow w = { 0 };
 
@@ -88,7 +88,7 @@ static void test_credit(void **state)
 }
 
 /* The peer has packet cum in a slot: it is asked, and no copy is sent. */
-static void test_probe(void **state)
+TEST(test_probe, cmocka_unit_test)
 {
     UnetmmSendWindow w = flying(1);
 
@@ -100,7 +100,7 @@ static void test_probe(void **state)
     assert_false(w.probe);
 }
 
-static void test_send_end(void **state)
+TEST(test_send_end, cmocka_unit_test)
 {
     UnetmmSendWindow w = flying(3);
 
@@ -113,7 +113,7 @@ static void test_send_end(void **state)
     assert_true(w.deadline_ns == INT64_MAX);
 }
 
-static void test_kept(void **state)
+TEST(test_kept, cmocka_unit_test)
 {
     UnetmmRecvWindow w = { 0 };
 
@@ -132,7 +132,7 @@ static void test_kept(void **state)
     assert_false(w.have);
 }
 
-static void test_taken_ends_refusal(void **state)
+TEST(test_taken_ends_refusal, cmocka_unit_test)
 {
     UnetmmRecvWindow w = { 0 };
 
@@ -144,7 +144,7 @@ static void test_taken_ends_refusal(void **state)
     assert_false(w.refused || w.refuse || w.why || w.wrong);
 }
 
-static void test_landed(void **state)
+TEST(test_landed, cmocka_unit_test)
 {
     UnetmmRecvWindow w = { 0 };
 
@@ -159,7 +159,7 @@ static void test_landed(void **state)
     assert_false(w.have || w.spoilt);
 }
 
-static void test_bad_keys(void **state)
+TEST(test_bad_keys, cmocka_unit_test)
 {
     UnetmmRecvWindow w = { 0 };
 
@@ -169,7 +169,7 @@ static void test_bad_keys(void **state)
     assert_true(unetmm_recvwin_bad_key(&w));
 }
 
-static void test_recv_end(void **state)
+TEST(test_recv_end, cmocka_unit_test)
 {
     UnetmmRecvWindow w = { 0 };
 
@@ -178,24 +178,4 @@ static void test_recv_end(void **state)
     unetmm_recvwin_refused(&w, UNETMM_REL_WANT_CQ);
     unetmm_recvwin_end(&w);
     assert_false(w.late_why || w.refused || w.why);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_overtaken),
-        cmocka_unit_test(test_overtaken_after_silence),
-        cmocka_unit_test(test_no_news),
-        cmocka_unit_test(test_room),
-        cmocka_unit_test(test_credit),
-        cmocka_unit_test(test_probe),
-        cmocka_unit_test(test_send_end),
-        cmocka_unit_test(test_kept),
-        cmocka_unit_test(test_taken_ends_refusal),
-        cmocka_unit_test(test_landed),
-        cmocka_unit_test(test_bad_keys),
-        cmocka_unit_test(test_recv_end),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@
 
 /* ---- Commands ----------------------------------------------------------- */
 
-static void test_regions(void **state)
+TEST(test_regions, fix_test)
 {
     Fix *f = *state;
     FakeSpace zero = { .driver = &f->d, .id = 0 };
@@ -40,7 +40,7 @@ static void test_regions(void **state)
 }
 
 /* A space is not destroyed under a region. */
-static void test_region_holds_space(void **state)
+TEST(test_region_holds_space, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s = fake_space(&f->d, 5, UNETMM_SOURCE_TLB, 0);
@@ -57,7 +57,7 @@ static void test_region_holds_space(void **state)
     fake_space_gone(s);
 }
 
-static void test_imports(void **state)
+TEST(test_imports, fix_test)
 {
     Fix *f = *state;
     FakeEp zero = f->a;
@@ -98,7 +98,7 @@ static void test_imports(void **state)
         peer_silence(f); \
     } while (0)
 
-static void test_descriptors(void **state)
+TEST(test_descriptors, fix_test)
 {
     Fix *f = *state;
 
@@ -132,7 +132,7 @@ static void test_descriptors(void **state)
 }
 
 /* Each right stands for its operations alone. */
-static void test_import_rights(void **state)
+TEST(test_import_rights, fix_test)
 {
     Fix *f = *state;
 
@@ -155,7 +155,7 @@ static void test_import_rights(void **state)
 }
 
 /* The channel goes, and the imports through it. */
-static void test_import_goes_with_channel(void **state)
+TEST(test_import_goes_with_channel, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd clear = { .opcode = UNETMM_CMD_CHANNEL_CLEAR, .ep = 1,
@@ -173,7 +173,7 @@ static void test_import_goes_with_channel(void **state)
 
 /* ---- Sent --------------------------------------------------------------- */
 
-static void test_packets(void **state)
+TEST(test_packets, fix_test)
 {
     Fix *f = *state;
     struct unetmm_sqe s = peer_sqe(UNETMM_OP_WRITE, 0, 2500, 333, 7);
@@ -207,7 +207,7 @@ static void test_packets(void **state)
     peer_silence(f);
 }
 
-static void test_inline_and_empty(void **state)
+TEST(test_inline_and_empty, fix_test)
 {
     Fix *f = *state;
     struct unetmm_sqe s = peer_sqe(UNETMM_OP_WRITE, 0, 0, PEER_FAR_LENGTH, 1);
@@ -281,7 +281,7 @@ static struct unetmm_cqe_notify expect_notify(Fix *f, uint32_t len)
     return cqe.notify;
 }
 
-static void test_placed(void **state)
+TEST(test_placed, fix_test)
 {
     Fix *f = *state;
 
@@ -298,7 +298,7 @@ static void test_placed(void **state)
 }
 
 /* Placed in any order; the notification waits for all before it. */
-static void test_notify_in_order(void **state)
+TEST(test_notify_in_order, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cqe_notify n;
@@ -324,7 +324,7 @@ static void test_notify_in_order(void **state)
 }
 
 /* A message that another one interrupts is not longer for it. */
-static void test_notify_length(void **state)
+TEST(test_notify_length, fix_test)
 {
     Fix *f = *state;
 
@@ -341,7 +341,7 @@ static void test_notify_length(void **state)
     assert_int_equal(expect_notify(f, 100).offset, 700);
 }
 
-static void test_notify_not_wanted(void **state)
+TEST(test_notify_not_wanted, fix_test)
 {
     Fix *f = *state;
 
@@ -354,7 +354,7 @@ static void test_notify_not_wanted(void **state)
     fake_expect_none(&f->a);
 }
 
-static void test_notify_cq_full(void **state)
+TEST(test_notify_cq_full, fix_test)
 {
     Fix *f = *state;
 
@@ -378,7 +378,7 @@ static void test_notify_cq_full(void **state)
 }
 
 /* Of two writes to one place the second one stays, whatever came first. */
-static void test_overlap(void **state)
+TEST(test_overlap, fix_test)
 {
     Fix *f = *state;
     uint8_t data[1000];
@@ -426,7 +426,7 @@ static void test_overlap(void **state)
         fake_expect_none(&f->a); \
     } while (0)
 
-static void test_rejected(void **state)
+TEST(test_rejected, fix_test)
 {
     Fix *f = *state;
     const uint8_t data[1000] = { 1 };
@@ -461,7 +461,7 @@ static void test_rejected(void **state)
 }
 
 /* The page is asked for; it will never be there. */
-static void test_rejected_memory(void **state)
+TEST(test_rejected_memory, fix_test)
 {
     Fix *f = *state;
     const uint8_t data[100] = { 1 };
@@ -484,7 +484,7 @@ static void test_rejected_memory(void **state)
                     UNETMM_WHY_MEMORY);
 }
 
-static void test_malformed(void **state)
+TEST(test_malformed, fix_test)
 {
     Fix *f = *state;
     struct unetmm_frame h = head(PEER_YOURS, 0, LAST);
@@ -510,7 +510,7 @@ static void test_malformed(void **state)
 
 /* ---- The peer rejects --------------------------------------------------- */
 
-static void test_peer_rejects(void **state)
+TEST(test_peer_rejects, fix_test)
 {
     static const uint8_t status[] = {
         [UNETMM_WHY_REGION] = UNETMM_ST_REVOKED,
@@ -555,7 +555,7 @@ static void test_peer_rejects(void **state)
 }
 
 /* Of a long one the rest is not sent. */
-static void test_peer_rejects_early(void **state)
+TEST(test_peer_rejects_early, fix_test)
 {
     Fix *f = *state;
 
@@ -583,7 +583,7 @@ static void test_peer_rejects_early(void **state)
         peer_silence(f); \
     } while (0)
 
-static void test_lies(void **state)
+TEST(test_lies, fix_test)
 {
     Fix *f = *state;
 
@@ -609,7 +609,7 @@ static void test_lies(void **state)
 }
 
 /* Its memory goes in mid-message: the message ends, the channel does not. */
-static void test_source_lost(void **state)
+TEST(test_source_lost, fix_test)
 {
     Fix *f = *state;
 
@@ -632,7 +632,7 @@ static void test_source_lost(void **state)
 
 /* ---- Pages -------------------------------------------------------------- */
 
-static void test_page_missing(void **state)
+TEST(test_page_missing, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault miss;
@@ -663,7 +663,7 @@ static void slow(UnetmmParams *p)
     p->dma_page_ns = PAGE_NS;
 }
 
-static void test_slow(void **state)
+TEST(test_slow, fix_test_with, slow)
 {
     Fix *f = *state;
 
@@ -691,7 +691,7 @@ static void issue_clear(Fix *f)
 }
 
 /* Cleared while its first page moves: the second one never does. */
-static void test_revoked(void **state)
+TEST(test_revoked, fix_test_with, slow)
 {
     Fix *f = *state;
     struct unetmm_cmd_done done;
@@ -719,7 +719,7 @@ static void test_revoked(void **state)
 }
 
 /* The same for one before its turn: it is not kept. */
-static void test_revoked_early(void **state)
+TEST(test_revoked_early, fix_test_with, slow)
 {
     Fix *f = *state;
     struct unetmm_cmd_done done;
@@ -733,7 +733,7 @@ static void test_revoked_early(void **state)
 }
 
 /* The endpoint or the channel goes at that moment. */
-static void test_revoked_and_gone(void **state)
+TEST(test_revoked_and_gone, fix_test_with, slow)
 {
     Fix *f = *state;
     struct unetmm_cmd gone[] = {
@@ -762,7 +762,7 @@ static void test_revoked_and_gone(void **state)
 }
 
 /* Kept, and at its turn the region is gone: the data was in time. */
-static void test_revoked_between(void **state)
+TEST(test_revoked_between, fix_test)
 {
     Fix *f = *state;
 
@@ -803,7 +803,7 @@ static struct unetmm_cqe expect_imm(Fix *f, uint8_t opcode, uint64_t cookie,
 }
 
 /* Each takes one buffer, in order with the messages. */
-static void test_imm_in_order(void **state)
+TEST(test_imm_in_order, fix_test)
 {
     Fix *f = *state;
     struct unetmm_frame send = imm_head(UNETMM_WIRE_SEND, PEER_YOURS + 1);
@@ -830,7 +830,7 @@ static void test_imm_in_order(void **state)
 }
 
 /* Without a buffer it is refused as not ready, and comes when there is one. */
-static void test_imm_not_ready(void **state)
+TEST(test_imm_not_ready, fix_test)
 {
     Fix *f = *state;
     uint8_t data[8] = { 7 };
@@ -863,7 +863,7 @@ static void test_imm_not_ready(void **state)
 }
 
 /* An immediate is said once, at the end, and by a flag. */
-static void test_imm_malformed(void **state)
+TEST(test_imm_malformed, fix_test)
 {
     Fix *f = *state;
     struct unetmm_frame bad;
@@ -894,7 +894,7 @@ static void test_imm_malformed(void **state)
 }
 
 /* It goes with the last packet, and with every repetition of that. */
-static void test_imm_sent(void **state)
+TEST(test_imm_sent, fix_test)
 {
     Fix *f = *state;
 
@@ -929,7 +929,7 @@ static void test_imm_sent(void **state)
 }
 
 /* Datagrams and messages, of no bytes too: each takes a buffer. */
-static void test_no_inline(void **state)
+TEST(test_no_inline, fix_test)
 {
     static const struct unetmm_cmd_channel usual = { .mtu = 1000 };
     static const uint32_t lengths[] = { 0, 8, 40, 41 };
@@ -966,44 +966,4 @@ static void test_no_inline(void **state)
         }
     }
     fake_expect_none(&c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fix_test(test_regions),
-        fix_test(test_region_holds_space),
-        fix_test(test_imports),
-        fix_test(test_descriptors),
-        fix_test(test_import_rights),
-        fix_test(test_import_goes_with_channel),
-        fix_test(test_packets),
-        fix_test(test_inline_and_empty),
-        fix_test(test_placed),
-        fix_test(test_notify_in_order),
-        fix_test(test_notify_length),
-        fix_test(test_notify_not_wanted),
-        fix_test(test_notify_cq_full),
-        fix_test(test_overlap),
-        fix_test(test_rejected),
-        fix_test(test_rejected_memory),
-        fix_test(test_malformed),
-        fix_test(test_peer_rejects),
-        fix_test(test_peer_rejects_early),
-        fix_test(test_lies),
-        fix_test(test_source_lost),
-        fix_test(test_page_missing),
-        fix_test_with(test_slow, slow),
-        fix_test_with(test_revoked, slow),
-        fix_test_with(test_revoked_early, slow),
-        fix_test_with(test_revoked_and_gone, slow),
-        fix_test(test_revoked_between),
-        fix_test(test_imm_in_order),
-        fix_test(test_imm_not_ready),
-        fix_test(test_imm_malformed),
-        fix_test(test_imm_sent),
-        fix_test(test_no_inline),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -126,7 +126,7 @@ static uint64_t open_counters(Fix *f)
 
 /* ---- Commands ----------------------------------------------------------- */
 
-static void test_page(void **state)
+TEST(test_page, fix_test)
 {
     Fix *f = *state;
     uint64_t page = fake_alloc(&f->h, FAKE_PAGE, FAKE_PAGE, FAKE_RW);
@@ -154,7 +154,7 @@ static void test_page(void **state)
     assert_int_equal(set_region(f->s2, 4, 0, 1), UNETMM_CS_BAD_ARG);
 }
 
-static void test_arm_arguments(void **state)
+TEST(test_arm_arguments, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd cmd = { .opcode = UNETMM_CMD_COUNTER_ARM, .space = 1 };
@@ -181,7 +181,7 @@ static void test_arm_arguments(void **state)
 
 /* ---- Sent --------------------------------------------------------------- */
 
-static void test_sent(void **state)
+TEST(test_sent, fix_test)
 {
     Fix *f = *state;
     struct unetmm_sqe s = peer_sqe(UNETMM_OP_WRITE, 0, 2500, 333, 7);
@@ -214,7 +214,7 @@ static void test_sent(void **state)
 /* ---- Counted ------------------------------------------------------------ */
 
 /* In its turn, whatever the order of arrival; and once. */
-static void test_in_order(void **state)
+TEST(test_in_order, fix_test)
 {
     Fix *f = *state;
     uint64_t page = open_counters(f);
@@ -242,7 +242,7 @@ static void test_in_order(void **state)
 }
 
 /* A message without data is one as well. */
-static void test_empty(void **state)
+TEST(test_empty, fix_test)
 {
     Fix *f = *state;
     uint64_t page = open_counters(f);
@@ -269,7 +269,7 @@ static void expect_rejected(Fix *f, uint32_t *psn, struct unetmm_frame h,
     peer_silence(f);
 }
 
-static void test_not_given(void **state)
+TEST(test_not_given, fix_test)
 {
     Fix *f = *state;
     uint64_t page = open_counters(f);
@@ -305,7 +305,7 @@ static void test_not_given(void **state)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_counts), 0);
 }
 
-static void test_malformed(void **state)
+TEST(test_malformed, fix_test)
 {
     Fix *f = *state;
 
@@ -325,7 +325,7 @@ static void test_malformed(void **state)
 }
 
 /* The right goes while the packet waits for its turn. */
-static void test_withdrawn(void **state)
+TEST(test_withdrawn, fix_test)
 {
     Fix *f = *state;
     uint64_t page = open_counters(f);
@@ -351,7 +351,7 @@ static void test_withdrawn(void **state)
     assert_int_equal(value_of(f, page, FIRST + 2), 0);
 }
 
-static void test_bus_refuses(void **state)
+TEST(test_bus_refuses, fix_test)
 {
     Fix *f = *state;
     uint64_t page = open_counters(f);
@@ -383,7 +383,7 @@ static void storm(FakeHost *host, uint64_t addr)
     }
 }
 
-static void test_storm(void **state)
+TEST(test_storm, fix_test)
 {
     Fix *f = *state;
     uint64_t page = open_counters(f);
@@ -398,7 +398,7 @@ static void test_storm(void **state)
 /* ---- Woken -------------------------------------------------------------- */
 
 /* Arming before, at, and behind each of the increments. */
-static void test_arming(void **state)
+TEST(test_arming, fix_test)
 {
     Fix *f = *state;
     uint64_t page = open_counters(f);
@@ -426,7 +426,7 @@ static void test_arming(void **state)
     expect_woken(f, 1, FIRST, value_of(f, page, FIRST));
 }
 
-static void test_armed_anew(void **state)
+TEST(test_armed_anew, fix_test)
 {
     Fix *f = *state;
 
@@ -447,7 +447,7 @@ static void test_armed_anew(void **state)
 }
 
 /* It goes on from 2^64 - 1 with 0, which wakes a waiting process. */
-static void test_wrap(void **state)
+TEST(test_wrap, fix_test)
 {
     Fix *f = *state;
     uint64_t page = open_counters(f);
@@ -466,7 +466,7 @@ static void test_wrap(void **state)
 }
 
 /* Full ring: each is told once there is room, the rest is not forgotten. */
-static void test_ring_full(void **state)
+TEST(test_ring_full, fix_test)
 {
     Fix *f = *state;
     unsigned ring = 1u << f->d.ring[UNETMM_RING_NOTIFY].log2;
@@ -494,7 +494,7 @@ static void test_ring_full(void **state)
 }
 
 /* A space goes that owes wake-ups; another one with its number owes none. */
-static void test_space_gone(void **state)
+TEST(test_space_gone, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd destroy = { .opcode = UNETMM_CMD_SPACE_DESTROY,
@@ -532,7 +532,7 @@ static void slow(UnetmmParams *p)
     p->dma_page_ns = PAGE_NS;
 }
 
-static void test_slow(void **state)
+TEST(test_slow, fix_test_with, slow)
 {
     Fix *f = *state;
     uint64_t page = open_counters(f);
@@ -547,7 +547,7 @@ static void test_slow(void **state)
 }
 
 /* The region goes while the page moves: it is not counted, and that is said. */
-static void test_slow_withdrawn(void **state)
+TEST(test_slow_withdrawn, fix_test_with, slow)
 {
     Fix *f = *state;
     uint64_t page = open_counters(f);
@@ -567,7 +567,7 @@ static void test_slow_withdrawn(void **state)
 }
 
 /* From one endpoint of the card to another. */
-static void test_local(void **state)
+TEST(test_local, fix_test)
 {
     const struct unetmm_cmd_channel how = { .mtu = 1000 };
     Fix *f = *state;
@@ -716,7 +716,7 @@ static void race_run(PairTune *tune, uint8_t source, uint32_t bad)
     g_free(r);
 }
 
-static void test_race(void **state)
+TEST(test_race, cmocka_unit_test)
 {
     race_run(NULL, UNETMM_SOURCE_TLB, 0);
     race_run(NULL, UNETMM_SOURCE_PINNED, 30000);
@@ -728,35 +728,7 @@ static void few_pages(UnetmmParams *p)
     p->dma_page_ns = 700;
 }
 
-static void test_race_slow(void **state)
+TEST(test_race_slow, cmocka_unit_test)
 {
     race_run(few_pages, UNETMM_SOURCE_TLB, 30000);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fix_test(test_page),
-        fix_test(test_arm_arguments),
-        fix_test(test_sent),
-        fix_test(test_in_order),
-        fix_test(test_empty),
-        fix_test(test_not_given),
-        fix_test(test_malformed),
-        fix_test(test_withdrawn),
-        fix_test(test_bus_refuses),
-        fix_test(test_storm),
-        fix_test(test_arming),
-        fix_test(test_armed_anew),
-        fix_test(test_wrap),
-        fix_test(test_ring_full),
-        fix_test(test_space_gone),
-        fix_test_with(test_slow, slow),
-        fix_test_with(test_slow_withdrawn, slow),
-        fix_test(test_local),
-        cmocka_unit_test(test_race),
-        cmocka_unit_test(test_race_slow),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

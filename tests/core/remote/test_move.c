@@ -162,7 +162,7 @@ static void expect_bytes(Fix *f, uint64_t vaddr, uint64_t at, uint32_t len,
         assert_int_equal(command(f, c).status, UNETMM_CS_##why); \
     } while (0)
 
-static void test_commands(void **state)
+TEST(test_commands, fix_test)
 {
     Fix *f = *state;
 
@@ -218,7 +218,7 @@ static void test_commands(void **state)
 }
 
 /* The list cannot be written: nothing has happened. */
-static void test_list_refused(void **state)
+TEST(test_list_refused, fix_test)
 {
     Fix *f = *state;
     Listed l;
@@ -258,7 +258,7 @@ static void test_list_refused(void **state)
 /* ---- Where it lands ----------------------------------------------------- */
 
 /* Each byte where it belongs, of packets that end and begin on both edges. */
-static void test_pieces(void **state)
+TEST(test_pieces, fix_test)
 {
     static const uint32_t edges[] = { AT - 1, AT, AT + 1, AT + LENGTH - 1,
                                       AT + LENGTH, AT + LENGTH + 1 };
@@ -291,7 +291,7 @@ static void test_pieces(void **state)
 }
 
 /* Four parts at once; one packet through all of them. */
-static void test_four_parts(void **state)
+TEST(test_four_parts, fix_test)
 {
     Fix *f = *state;
     struct unetmm_frame h;
@@ -324,7 +324,7 @@ static void test_four_parts(void **state)
 
 /* ---- Landed bytes -------------------------------------------------------- */
 
-static void test_landed(void **state)
+TEST(test_landed, fix_test)
 {
     Fix *f = *state;
     Listed l;
@@ -364,7 +364,7 @@ static void test_landed(void **state)
     assert_int_equal(l.at[1].length, 990);
 }
 
-static void test_held_elsewhere(void **state)
+TEST(test_held_elsewhere, fix_test)
 {
     Fix *f = *state;
 
@@ -385,7 +385,7 @@ static void test_held_elsewhere(void **state)
 }
 
 /* Each wait for a part, through any endpoint of the space, ends. */
-static void test_held_of_two(void **state)
+TEST(test_held_of_two, fix_test)
 {
     const struct unetmm_cmd_channel how = {
         .mtu = PEER_MTU, .send_psn = PEER_MY, .recv_psn = PEER_YOURS,
@@ -433,7 +433,7 @@ static void test_held_of_two(void **state)
 
 /* Too many intervals: too much is listed, never too little. */
 /* Of a packet across an edge each byte is noted where it has landed. */
-static void test_landed_across(void **state)
+TEST(test_landed_across, fix_test)
 {
     Fix *f = *state;
     Listed l;
@@ -512,7 +512,7 @@ static void tell_span_lie(Fix *f, unsigned number, bool *told)
 }
 
 /* Spans are in their region or part, in order, and apart. */
-static void test_landed_saved(void **state)
+TEST(test_landed_saved, fix_test)
 {
     Fix *f = *state;
     bool told = true;
@@ -529,7 +529,7 @@ static void test_landed_saved(void **state)
     }
 }
 
-static void test_landed_superset(void **state)
+TEST(test_landed_superset, fix_test)
 {
     Fix *f = *state;
     uint64_t random = fake_seed();
@@ -562,7 +562,7 @@ static void test_landed_superset(void **state)
 }
 
 /* END in place of GO: nothing has changed, and its bytes are listed again. */
-static void test_cancelled(void **state)
+TEST(test_cancelled, fix_test)
 {
     Fix *f = *state;
 
@@ -587,7 +587,7 @@ static void test_cancelled(void **state)
 }
 
 /* Bytes that have landed there come back, but for those that are kept. */
-static void test_back(void **state)
+TEST(test_back, fix_test)
 {
     Fix *f = *state;
     Listed l;
@@ -626,7 +626,7 @@ static void test_back(void **state)
 
 /* ---- Requests ----------------------------------------------------------- */
 
-static void test_read(void **state)
+TEST(test_read, fix_test)
 {
     Fix *f = *state;
     struct unetmm_frame h = head(UNETMM_WIRE_READ, PEER_YOURS, AT - 100);
@@ -666,7 +666,7 @@ static void test_read(void **state)
 }
 
 /* Only a page of where the part is now is not there: that one is asked for. */
-static void test_read_absent(void **state)
+TEST(test_read_absent, fix_test)
 {
     Fix *f = *state;
     struct unetmm_frame h = head(UNETMM_WIRE_READ, PEER_YOURS, AT - 100);
@@ -691,7 +691,7 @@ static void test_read_absent(void **state)
 }
 
 /* The part moves while an answer is gathered from it. */
-static void test_read_slow(void **state)
+TEST(test_read_slow, fix_test_with, slow)
 {
     Fix *f = *state;
     struct unetmm_frame h = head(UNETMM_WIRE_READ, PEER_YOURS, 3500);
@@ -722,7 +722,7 @@ static void atomic_at(Fix *f, uint32_t psn, uint64_t at)
     peer_give(f, h, &one, sizeof(one));
 }
 
-static void test_atomic(void **state)
+TEST(test_atomic, fix_test)
 {
     Fix *f = *state;
     const uint64_t to = PEER_PAGE(31);
@@ -761,7 +761,7 @@ static void test_atomic(void **state)
 /* ---- The end ------------------------------------------------------------ */
 
 /* Its process dies between BEGIN and GO: waiting processes are told. */
-static void test_dies_held(void **state)
+TEST(test_dies_held, fix_test)
 {
     Fix *f = *state;
 
@@ -779,7 +779,7 @@ static void test_dies_held(void **state)
 }
 
 /* Cleared while a command waits: both are answered. */
-static void test_cleared(void **state)
+TEST(test_cleared, fix_test_with, slow)
 {
     Fix *f = *state;
 
@@ -816,7 +816,7 @@ static void test_cleared(void **state)
     }
 }
 
-static void test_reset(void **state)
+TEST(test_reset, fix_test_with, slow)
 {
     Fix *f = *state;
 
@@ -833,7 +833,7 @@ static void test_reset(void **state)
  * A page of the place that was left is still asked for when the part comes back;
  * that it will never be there is nobody's concern then.
  */
-static void test_stale_miss(void **state)
+TEST(test_stale_miss, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault miss;
@@ -854,7 +854,7 @@ static void test_stale_miss(void **state)
 }
 
 /* A page of a message's buffer is asked for whatever moves in a region. */
-static void test_buffer_miss_stays(void **state)
+TEST(test_buffer_miss_stays, fix_test)
 {
     const uint8_t data[PEER_MTU] = { 0 };
     struct unetmm_frame h = { .opcode = UNETMM_WIRE_SEND, .psn = PEER_YOURS,
@@ -1065,7 +1065,8 @@ static bool sorted(unsigned places)
     return true;
 }
 
-static void test_every_order(void **state)
+ALSO(test_every_order, fix_test_with, slow)
+TEST(test_every_order, fix_test)
 {
     Orders o = { .f = *state };
     unsigned all = 0;
@@ -1092,35 +1093,4 @@ static void test_every_order(void **state)
     if (o.f->h.core.params.dma_page_ns) {
         assert_true(fake_counter(&o.f->h, UNETMM_C_drop_moved));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fix_test(test_commands),
-        fix_test(test_list_refused),
-        fix_test(test_pieces),
-        fix_test(test_four_parts),
-        fix_test(test_landed),
-        fix_test(test_held_elsewhere),
-        fix_test(test_held_of_two),
-        fix_test(test_landed_across),
-        fix_test(test_landed_saved),
-        fix_test(test_landed_superset),
-        fix_test(test_cancelled),
-        fix_test(test_back),
-        fix_test(test_read),
-        fix_test(test_read_absent),
-        fix_test_with(test_read_slow, slow),
-        fix_test(test_atomic),
-        fix_test(test_dies_held),
-        fix_test_with(test_cleared, slow),
-        fix_test_with(test_reset, slow),
-        fix_test(test_stale_miss),
-        fix_test(test_buffer_miss_stays),
-        fix_test(test_every_order),
-        fix_test_with(test_every_order, slow),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

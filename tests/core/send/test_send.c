@@ -12,7 +12,7 @@ static const FakeFrame *last_frame(Fix *f)
     return fake_wire_at(&f->h, f->h.wire->len - 1);
 }
 
-static void test_inline_all_lengths(void **state)
+TEST(test_inline_all_lengths, fix_test)
 {
     Fix *f = *state;
 
@@ -35,7 +35,7 @@ static void test_inline_all_lengths(void **state)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_faults_send), 0);
 }
 
-static void test_frame_header(void **state)
+TEST(test_frame_header, fix_test)
 {
     Fix *f = *state;
     struct unetmm_frame h;
@@ -61,7 +61,7 @@ static void test_frame_header(void **state)
 }
 
 /* 0..16 segments of odd sizes and places, some of them empty. */
-static void test_segments(void **state)
+TEST(test_segments, fix_test)
 {
     Fix *f = *state;
     uint64_t random = fake_seed();
@@ -105,7 +105,7 @@ static void test_segments(void **state)
 }
 
 /* An empty segment may lie anywhere, even where nothing is. */
-static void test_empty_segments_anywhere(void **state)
+TEST(test_empty_segments_anywhere, fix_test)
 {
     Fix *f = *state;
     struct unetmm_seg segs[3] = {
@@ -119,7 +119,7 @@ static void test_empty_segments_anywhere(void **state)
     fake_check_frame(last_frame(f), 3, 1);
 }
 
-static void test_largest_message(void **state)
+TEST(test_largest_message, fix_test)
 {
     Fix *f = *state;
     uint64_t at = FIX_VA + 4095;
@@ -131,7 +131,7 @@ static void test_largest_message(void **state)
     fake_check_frame(last_frame(f), 65536, 3);
 }
 
-static void test_mtu(void **state)
+TEST(test_mtu, fix_test)
 {
     Fix *f = *state;
 
@@ -158,7 +158,7 @@ static void test_mtu(void **state)
 }
 
 /* The channel changes while its message waits for a page. */
-static void test_channel_changes_meanwhile(void **state)
+TEST(test_channel_changes_meanwhile, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd clear = {
@@ -217,7 +217,7 @@ static const struct unetmm_sqe good_sqe = {
         try_bad(f, &s, 1, expected); \
     } while (0)
 
-static void test_reserved_bits(void **state)
+TEST(test_reserved_bits, fix_test)
 {
     Fix *f = *state;
 
@@ -246,7 +246,7 @@ static void test_reserved_bits(void **state)
     }
 }
 
-static void test_malformed(void **state)
+TEST(test_malformed, fix_test)
 {
     Fix *f = *state;
     struct unetmm_seg segs[7] = { { 0 } };
@@ -284,7 +284,7 @@ static void test_malformed(void **state)
 #undef BAD
 
 /* A descriptor whose continuation lies beyond the producer. */
-static void test_cut_at_producer(void **state)
+TEST(test_cut_at_producer, fix_test)
 {
     Fix *f = *state;
 
@@ -316,7 +316,7 @@ static void change_length(FakeHost *host, uint64_t addr, size_t bytes)
     }
 }
 
-static void test_descriptor_read_once(void **state)
+TEST(test_descriptor_read_once, fix_test)
 {
     Fix *f = *state;
 
@@ -327,7 +327,7 @@ static void test_descriptor_read_once(void **state)
     fake_check_frame(last_frame(f), 200, 4);
 }
 
-static void test_protection(void **state)
+TEST(test_protection, fix_test)
 {
     Fix *f = *state;
 
@@ -350,7 +350,7 @@ static void test_protection(void **state)
     fake_check_frame(last_frame(f), 100, 6);
 }
 
-static void test_bus_refuses_data(void **state)
+TEST(test_bus_refuses_data, fix_test)
 {
     Fix *f = *state;
     uint64_t dma = fake_vpage(f->s1, FIX_VA)->dma;
@@ -366,7 +366,7 @@ static void test_bus_refuses_data(void **state)
 
 /* ---- Completions ---- */
 
-static void test_quiet(void **state)
+TEST(test_quiet, fix_test)
 {
     Fix *f = *state;
 
@@ -392,7 +392,7 @@ static void small_queues(Fix *f, FakeEp *e)
     fake_connect_peer(e, FIX_WIRE, 13, FIX_MTU);
 }
 
-static void test_completion_queue_full(void **state)
+TEST(test_completion_queue_full, fix_test)
 {
     Fix *f = *state;
     FakeEp e;
@@ -427,7 +427,7 @@ static void test_completion_queue_full(void **state)
  * An operation that its channel did not take may be longer than a packet while
  * it waits for its completion.  One being gathered may not.
  */
-static void test_long_saved(void **state)
+TEST(test_long_saved, fix_test)
 {
     static const uint32_t lens[] = { UNETMM_MAX_PAYLOAD,
                                      UNETMM_MAX_PAYLOAD + 1 };
@@ -492,7 +492,7 @@ static void take_when_published(FakeHost *host, uint64_t addr, size_t bytes)
     }
 }
 
-static void test_completion_room_race(void **state)
+TEST(test_completion_room_race, fix_test)
 {
     Fix *f = *state;
 
@@ -510,7 +510,7 @@ static void test_completion_room_race(void **state)
     assert_int_equal(fake_card(&f->b).sq_cons, 16);
 }
 
-static void test_completion_memory_refused(void **state)
+TEST(test_completion_memory_refused, fix_test)
 {
     Fix *f = *state;
 
@@ -525,7 +525,7 @@ static void test_completion_memory_refused(void **state)
     fake_expect(&f->b, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
 }
 
-static void test_queue_memory_refused(void **state)
+TEST(test_queue_memory_refused, fix_test)
 {
     Fix *f = *state;
     struct unetmm_notify n;
@@ -545,7 +545,7 @@ static void test_queue_memory_refused(void **state)
 
 /* ---- Forged indices ---- */
 
-static void test_forged_indices(void **state)
+TEST(test_forged_indices, cmocka_unit_test_teardown, fix_teardown)
 {
     static const struct { size_t word; uint32_t value; } forged[] = {
         { WORD(sq_prod), 17 }, { WORD(sq_prod), 0x80000000 },
@@ -588,7 +588,7 @@ static void test_forged_indices(void **state)
 }
 
 /* Going back below taken slots is forged too, even in mid-transfer. */
-static void test_producer_goes_back(void **state)
+TEST(test_producer_goes_back, fix_test)
 {
     Fix *f = *state;
     struct unetmm_seg segs[16];
@@ -604,7 +604,7 @@ static void test_producer_goes_back(void **state)
 }
 
 /* CQE_FAILED is not lost because the queue was full at that moment. */
-static void test_failed_waits_for_room(void **state)
+TEST(test_failed_waits_for_room, fix_test)
 {
     Fix *f = *state;
     FakeEp e;
@@ -627,7 +627,7 @@ static void test_failed_waits_for_room(void **state)
     fake_expect_none(&e);
 }
 
-static void test_indices_wrap_32_bits(void **state)
+TEST(test_indices_wrap_32_bits, fix_test)
 {
     Fix *f = *state;
     UnetmmEp *ep = &f->h.core.eps[1];
@@ -657,7 +657,7 @@ static void test_indices_wrap_32_bits(void **state)
 }
 
 /* The process's indices cannot be read: it is stopped, and told. */
-static void test_indices_refused(void **state)
+TEST(test_indices_refused, fix_test)
 {
     Fix *f = *state;
 
@@ -689,7 +689,7 @@ static void put_control(FakeEp *e, uint64_t mac, uint16_t channel,
     fake_move_sq(e, 1);
 }
 
-static void test_control(void **state)
+TEST(test_control, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s0 = fake_space(&f->d, 0, UNETMM_SOURCE_DIRECT, 0);
@@ -732,37 +732,4 @@ static void test_control(void **state)
     fake_send_at(&e, 0, out, 10, 5);
     fake_ring_bell(&e);
     fake_expect(&e, UNETMM_CQE_SENT, UNETMM_ST_BAD_CHANNEL, 5);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fix_test(test_inline_all_lengths),
-        fix_test(test_frame_header),
-        fix_test(test_segments),
-        fix_test(test_empty_segments_anywhere),
-        fix_test(test_largest_message),
-        fix_test(test_mtu),
-        fix_test(test_channel_changes_meanwhile),
-        fix_test(test_reserved_bits),
-        fix_test(test_malformed),
-        fix_test(test_cut_at_producer),
-        fix_test(test_descriptor_read_once),
-        fix_test(test_protection),
-        fix_test(test_bus_refuses_data),
-        fix_test(test_quiet),
-        fix_test(test_completion_queue_full),
-        fix_test(test_completion_room_race),
-        fix_test(test_completion_memory_refused),
-        fix_test(test_queue_memory_refused),
-        cmocka_unit_test_teardown(test_forged_indices, fix_teardown),
-        fix_test(test_producer_goes_back),
-        fix_test(test_long_saved),
-        fix_test(test_failed_waits_for_room),
-        fix_test(test_indices_wrap_32_bits),
-        fix_test(test_indices_refused),
-        fix_test(test_control),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,7 +42,7 @@ static struct unetmm_fault expect_miss(Fix *f, uint64_t at, uint32_t npages,
 }
 
 /* With its lists filled the card asks for nothing. */
-static void test_filled(void **state)
+TEST(test_filled, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s;
@@ -63,7 +63,7 @@ static void test_filled(void **state)
 }
 
 /* The producers are the driver's; the process's words for them mean nothing. */
-static void test_posts(void **state)
+TEST(test_posts, fix_test)
 {
     Fix *f = *state;
     struct unetmm_ep_card card;
@@ -91,7 +91,7 @@ static void test_posts(void **state)
 }
 
 /* Source and posts go together, and posts is aligned. */
-static void test_create(void **state)
+TEST(test_create, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd cmd;
@@ -114,7 +114,7 @@ static void test_create(void **state)
 }
 
 /* A send meets an entry that was withdrawn: it waits, and goes on. */
-static void test_send_asks(void **state)
+TEST(test_send_asks, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault fault;
@@ -145,7 +145,7 @@ static void test_send_asks(void **state)
     assert_int_equal(fake_insert(s, LIST, 1, NULL), UNETMM_CS_BAD_ARG);
 }
 
-static void test_send_refused(void **state)
+TEST(test_send_refused, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault fault;
@@ -163,7 +163,7 @@ static void test_send_refused(void **state)
  * A posted buffer's entry is withdrawn, another page takes its place: the card
  * asks for it, and never writes where the old entry led.
  */
-static void test_withdrawn(void **state)
+TEST(test_withdrawn, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault fault;
@@ -192,7 +192,7 @@ static void test_withdrawn(void **state)
 }
 
 /* Entries without the right are no way round it, and are not asked for. */
-static void test_rights(void **state)
+TEST(test_rights, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s;
@@ -203,19 +203,4 @@ static void test_rights(void **state)
     fake_post(&e, LIST, 100, 1);
     fake_ring_bell(&e);
     fake_expect(&e, UNETMM_CQE_BUFFER, UNETMM_ST_PROTECTION, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fix_test(test_filled),
-        fix_test(test_posts),
-        fix_test(test_create),
-        fix_test(test_send_asks),
-        fix_test(test_send_refused),
-        fix_test(test_withdrawn),
-        fix_test(test_rights),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

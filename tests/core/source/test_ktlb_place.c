@@ -3,14 +3,12 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
+#include "../../one_test.h"
 
 #include "util/ktlb_place.h"
 
@@ -83,7 +81,7 @@ static void insert(Tlb *t, unsigned vpn)
 }
 
 /* A pin that falls out of a set is a victim; the oldest one is given up. */
-static void test_fifo(void **state)
+TEST(test_fifo, cmocka_unit_test_setup_teardown, setup, teardown)
 {
     Tlb *t = *state;
 
@@ -100,7 +98,7 @@ static void test_fifo(void **state)
 }
 
 /* A victim that is needed changes places with one of its set. */
-static void test_touch(void **state)
+TEST(test_touch, cmocka_unit_test_setup_teardown, setup, teardown)
 {
     Tlb *t = *state;
 
@@ -118,7 +116,7 @@ static void test_touch(void **state)
 }
 
 /* Victims in use make the list grow; it is trimmed when they are not. */
-static void test_grows(void **state)
+TEST(test_grows, cmocka_unit_test_setup_teardown, setup, teardown)
 {
     Tlb *t = *state;
 
@@ -149,7 +147,7 @@ static void test_grows(void **state)
 }
 
 /* Removed wherever it is, in use or not. */
-static void test_random(void **state)
+TEST(test_random, cmocka_unit_test_setup_teardown, setup, teardown)
 {
     Tlb *t = *state;
     struct unetmm_ktlb_entry *gone;
@@ -176,16 +174,4 @@ static void test_random(void **state)
         }
         assert_true(t->tlb.victims <= LIMIT || !t->tlb.oldest);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_fifo, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_touch, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_grows, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_random, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

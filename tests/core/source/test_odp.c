@@ -71,7 +71,7 @@ static void receive(Fix *f, FakeEp *ep, uint32_t len, uint32_t n)
 /* ---- Faults ------------------------------------------------------------- */
 
 /* Faulted in once; then it is known, like a page that is pinned. */
-static void test_first_touch(void **state)
+TEST(test_first_touch, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -94,7 +94,7 @@ static void test_first_touch(void **state)
 }
 
 /* No table reaches the address yet: the driver makes one. */
-static void test_no_table(void **state)
+TEST(test_no_table, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -111,7 +111,7 @@ static void test_no_table(void **state)
 }
 
 /* All that is left of the segment, whatever of it is there, and fault-batch. */
-static void test_whole_segment(void **state)
+TEST(test_whole_segment, fix_test_with, batch_of_two)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -131,7 +131,7 @@ static void test_whole_segment(void **state)
 }
 
 /* A driver that brings less is asked for the rest. */
-static void test_part_of_it(void **state)
+TEST(test_part_of_it, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -154,7 +154,7 @@ static void test_part_of_it(void **state)
 }
 
 /* Answers bring no pages. */
-static void test_list_refused(void **state)
+TEST(test_list_refused, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -176,7 +176,7 @@ static void test_list_refused(void **state)
 }
 
 /* A read-only page serves sends; a buffer there is asked for. */
-static void test_read_only(void **state)
+TEST(test_read_only, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -203,7 +203,7 @@ static void test_read_only(void **state)
     fix_no_fault(f);
 }
 
-static void test_bus_refuses(void **state)
+TEST(test_bus_refuses, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s;
@@ -220,7 +220,7 @@ static void test_bus_refuses(void **state)
 /* ---- Invalidation ------------------------------------------------------- */
 
 /* A page that has gone is not read, though the card had it; nor its new place. */
-static void test_invalidated(void **state)
+TEST(test_invalidated, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -244,7 +244,7 @@ static void test_invalidated(void **state)
 }
 
 /* INV waits for the page that is moving, and for no other. */
-static void test_busy_while_moving(void **state)
+TEST(test_busy_while_moving, fix_test_with, slow)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -268,7 +268,7 @@ static void test_busy_while_moving(void **state)
 }
 
 /* A transfer that waits for a fault has no page: an INV ends at once. */
-static void test_stalled_holds_nothing(void **state)
+TEST(test_stalled_holds_nothing, fix_test_with, slow)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -291,7 +291,7 @@ static void test_stalled_holds_nothing(void **state)
 }
 
 /* A buffer that was ready is asked for again, before anything arrives. */
-static void test_head_invalidated(void **state)
+TEST(test_head_invalidated, fix_test)
 {
     Fix *f = *state;
     uint8_t flags = UNETMM_FAULT_F_WRITE | UNETMM_FAULT_F_HEAD;
@@ -317,7 +317,7 @@ static void test_head_invalidated(void **state)
 /* ---- The cache ---------------------------------------------------------- */
 
 /* An entry that has fallen out is in the table still: no miss. */
-static void test_pushed_out(void **state)
+TEST(test_pushed_out, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s;
@@ -341,7 +341,7 @@ static void test_pushed_out(void **state)
 }
 
 /* Two wait for one page: one report, and both go on. */
-static void test_joined(void **state)
+TEST(test_joined, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -360,25 +360,4 @@ static void test_joined(void **state)
     assert_int_equal(fake_resolve(&f->d, &m, 6, NULL), UNETMM_CS_OK);
     fake_expect(&e, UNETMM_CQE_SENT, UNETMM_ST_OK, PAGE(0));
     fake_expect(&g, UNETMM_CQE_SENT, UNETMM_ST_OK, PAGE(0));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fix_test(test_first_touch),
-        fix_test(test_no_table),
-        fix_test_with(test_whole_segment, batch_of_two),
-        fix_test(test_part_of_it),
-        fix_test(test_list_refused),
-        fix_test(test_read_only),
-        fix_test(test_bus_refuses),
-        fix_test(test_invalidated),
-        fix_test_with(test_busy_while_moving, slow),
-        fix_test_with(test_stalled_holds_nothing, slow),
-        fix_test(test_head_invalidated),
-        fix_test(test_pushed_out),
-        fix_test(test_joined),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

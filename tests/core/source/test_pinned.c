@@ -28,7 +28,7 @@ static void receive(Fix *f, FakeEp *ep, uint32_t len, uint32_t n)
     fake_deliver(&f->h, fake_datagram(ep, FIX_WIRE, 13, len, n));
 }
 
-static void test_levels(void **state)
+TEST(test_levels, cmocka_unit_test_teardown, fix_teardown)
 {
     for (uint8_t levels = 1; levels <= UNETMM_TABLE_LEVELS; levels++) {
         uint64_t top = levels == 6 ? UINT64_MAX :
@@ -72,7 +72,7 @@ static void test_levels(void **state)
 }
 
 /* Registered memory is never absent, so nothing of it can be lost. */
-static void test_no_zero(void **state)
+TEST(test_no_zero, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fqe fqe = { .addr = 0x3000, .len = 4096, .cookie = 5,
@@ -89,7 +89,7 @@ static void test_no_zero(void **state)
     fake_expect(&e, UNETMM_CQE_BUFFER, UNETMM_ST_BAD_DESC, 5);
 }
 
-static void test_rights(void **state)
+TEST(test_rights, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s;
@@ -116,7 +116,7 @@ static void test_rights(void **state)
 
 /* A right given later is seen without an invalidation; one that is taken away
  * is not used after the invalidation. */
-static void test_cache_invalidate(void **state)
+TEST(test_cache_invalidate, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s;
@@ -146,7 +146,7 @@ static void test_cache_invalidate(void **state)
 }
 
 /* An entry that the driver has in hand: a transfer for it waits. */
-static void test_changing(void **state)
+TEST(test_changing, fix_test)
 {
     struct unetmm_cqe cqe;
     Fix *f = *state;
@@ -184,7 +184,7 @@ static void test_changing(void **state)
 }
 
 /* Another space's invalidation, or another range, leaves the cache alone. */
-static void test_cache_invalidate_elsewhere(void **state)
+TEST(test_cache_invalidate_elsewhere, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s;
@@ -199,7 +199,7 @@ static void test_cache_invalidate_elsewhere(void **state)
                  expect_send(f, &e, 0x1000, 100, UNETMM_ST_OK));
 }
 
-static void test_bad_tables(void **state)
+TEST(test_bad_tables, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s;
@@ -242,7 +242,7 @@ static void change_entry(FakeHost *host, uint64_t addr, size_t bytes)
     }
 }
 
-static void test_entry_read_once(void **state)
+TEST(test_entry_read_once, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s;
@@ -255,7 +255,7 @@ static void test_entry_read_once(void **state)
 }
 
 /* Many more pages than the cache has entries. */
-static void test_thrash(void **state)
+TEST(test_thrash, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s;
@@ -290,7 +290,7 @@ static void slow(UnetmmParams *p)
 }
 
 /* Every way of a set is in use: the next waits for one to be released. */
-static void test_cache_all_busy(void **state)
+TEST(test_cache_all_busy, fix_test_with, slow)
 {
     Fix *f = *state;
     FakeSpace *s = fake_space(&f->d, 3, UNETMM_SOURCE_PINNED, 3);
@@ -316,7 +316,7 @@ static void test_cache_all_busy(void **state)
 
 /* Each page of a buffer that lands is really held, in a cache under stress:
  * an invalidation of any of them is noticed. */
-static void test_landing_pages_are_held(void **state)
+TEST(test_landing_pages_are_held, fix_test_with, slow)
 {
     Fix *f = *state;
     FakeSpace *s;
@@ -339,23 +339,4 @@ static void test_landing_pages_are_held(void **state)
     }
     fake_expect(&e, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
     fake_check(s, 0, 65536, 5);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_levels, fix_teardown),
-        fix_test(test_rights),
-        fix_test(test_no_zero),
-        fix_test(test_cache_invalidate),
-        fix_test(test_changing),
-        fix_test(test_cache_invalidate_elsewhere),
-        fix_test(test_bad_tables),
-        fix_test(test_entry_read_once),
-        fix_test(test_thrash),
-        fix_test_with(test_cache_all_busy, slow),
-        fix_test_with(test_landing_pages_are_held, slow),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,7 +54,7 @@ static void receive(Fix *f, FakeEp *ep, uint32_t len, uint32_t n)
 /* ---- Reads of entries ---------------------------------------------------- */
 
 /* The directories are walked once, the entry is read each time. */
-static void test_walk_once(void **state)
+TEST(test_walk_once, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s;
@@ -83,7 +83,7 @@ static void test_walk_once(void **state)
 }
 
 /* A page that is taken out of the table is gone: nobody tells the card. */
-static void test_nothing_kept(void **state)
+TEST(test_nothing_kept, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -112,7 +112,7 @@ static void test_nothing_kept(void **state)
 }
 
 /* An answer that is not true: the card looks, and asks again. */
-static void test_answer_is_looked_at(void **state)
+TEST(test_answer_is_looked_at, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -134,7 +134,7 @@ static void test_answer_is_looked_at(void **state)
 }
 
 /* A right that is missing is a miss: it may be a page to be copied. */
-static void test_rights(void **state)
+TEST(test_rights, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -157,7 +157,7 @@ static void test_rights(void **state)
 }
 
 /* INV forgets where tables are: the driver may free them then. */
-static void test_directory_invalidated(void **state)
+TEST(test_directory_invalidated, fix_test)
 {
     Fix *f = *state;
     uint64_t old, new, entry, middle, directory;
@@ -184,7 +184,7 @@ static void test_directory_invalidated(void **state)
 
 /* ---- The word ----------------------------------------------------------- */
 
-static void test_dirty(void **state)
+TEST(test_dirty, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s;
@@ -211,7 +211,7 @@ static void test_dirty(void **state)
 }
 
 /* The lock lasts as long as the page moves, and is counted. */
-static void test_lock_spans_dma(void **state)
+TEST(test_lock_spans_dma, fix_test_with, slow)
 {
     Fix *f = *state;
     FakeSpace *s;
@@ -244,7 +244,7 @@ static void test_lock_spans_dma(void **state)
 }
 
 /* More than the field can count are turned away like any miss. */
-static void test_locks_used_up(void **state)
+TEST(test_locks_used_up, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -268,7 +268,7 @@ static void test_locks_used_up(void **state)
 }
 
 /* A driver that breaks the rules harms nobody but itself. */
-static void test_lock_taken_away(void **state)
+TEST(test_lock_taken_away, fix_test_with, slow)
 {
     Fix *f = *state;
     FakeSpace *s;
@@ -284,7 +284,7 @@ static void test_lock_taken_away(void **state)
 }
 
 /* A saved state may say that a page moves whose entry it does not lock. */
-static void test_moves_without_lock(void **state)
+TEST(test_moves_without_lock, fix_test_with, slow)
 {
     Fix *f = *state;
     FakeSpace *s;
@@ -316,7 +316,7 @@ static void flip(FakeHost *host, uint64_t addr)
 }
 
 /* An entry that never stands still is given up, with nothing left behind. */
-static void test_restless_word(void **state)
+TEST(test_restless_word, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -337,7 +337,7 @@ static void test_restless_word(void **state)
     fake_expect(&e, UNETMM_CQE_SENT, UNETMM_ST_OK, PAGE(0));
 }
 
-static void test_bus_refuses(void **state)
+TEST(test_bus_refuses, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s;
@@ -356,7 +356,7 @@ static void test_bus_refuses(void **state)
 /* ---- Ends --------------------------------------------------------------- */
 
 /* An endpoint's end waits for its page, and leaves no lock. */
-static void test_endpoint_ends(void **state)
+TEST(test_endpoint_ends, fix_test_with, slow)
 {
     Fix *f = *state;
     struct unetmm_cmd_done done;
@@ -376,7 +376,7 @@ static void test_endpoint_ends(void **state)
 }
 
 /* A reset leaves them: the card does not write any more. */
-static void test_reset_leaves_lock(void **state)
+TEST(test_reset_leaves_lock, fix_test_with, slow)
 {
     Fix *f = *state;
     FakeSpace *s;
@@ -684,7 +684,7 @@ static void every_order(FixTune *tune, unsigned (*scene)(Orders *o),
     fake_host_free(&o->h);
 }
 
-static void test_every_order(void **state)
+TEST(test_every_order, cmocka_unit_test)
 {
     every_order(NULL, order_send, "send");
     every_order(NULL, order_receive, "receive");
@@ -703,7 +703,7 @@ static void count_line(FakeHost *host, uint64_t addr, size_t bytes)
 }
 
 /* Entries read along with one are known, for this run alone. */
-static void test_line_read_once(void **state)
+TEST(test_line_read_once, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s;
@@ -719,28 +719,4 @@ static void test_line_read_once(void **state)
         fake_expect(&e, UNETMM_CQE_SENT, UNETMM_ST_OK, PAGE(0));
         assert_int_equal(line_reads, 1);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fix_test(test_walk_once),
-        fix_test(test_line_read_once),
-        fix_test(test_nothing_kept),
-        fix_test(test_answer_is_looked_at),
-        fix_test(test_rights),
-        fix_test(test_directory_invalidated),
-        fix_test(test_dirty),
-        fix_test_with(test_lock_spans_dma, slow),
-        fix_test(test_locks_used_up),
-        fix_test_with(test_lock_taken_away, slow),
-        fix_test_with(test_moves_without_lock, slow),
-        fix_test(test_restless_word),
-        fix_test(test_bus_refuses),
-        fix_test_with(test_endpoint_ends, slow),
-        fix_test_with(test_reset_leaves_lock, slow),
-        cmocka_unit_test(test_every_order),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,7 +83,7 @@ static void watch_start(Fix *f, FakeSpace *s, uint64_t at)
 
 /* ---- Neighbours --------------------------------------------------------- */
 
-static void test_neighbours(void **state)
+TEST(test_neighbours, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s;
@@ -123,7 +123,7 @@ static void test_neighbours(void **state)
 }
 
 /* Free buffers fill the cache like sends do, with the right to write. */
-static void test_receive(void **state)
+TEST(test_receive, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s;
@@ -188,7 +188,7 @@ static void check_edges(uint32_t group, uint8_t levels)
     fake_host_free(&f.h);
 }
 
-static void test_edges(void **state)
+TEST(test_edges, cmocka_unit_test)
 {
     for (uint32_t group = 1; group <= UNETMM_MAX_UTLB_FETCH; group *= 2) {
         for (uint8_t levels = 1; levels <= UNETMM_TABLE_LEVELS; levels++) {
@@ -235,7 +235,7 @@ static void check_ways(uint32_t ways)
     fake_host_free(&f.h);
 }
 
-static void test_ways(void **state)
+TEST(test_ways, cmocka_unit_test)
 {
     for (uint32_t ways = 1; ways <= UNETMM_MAX_CACHE_WAYS; ways *= 2) {
         check_ways(ways);
@@ -245,7 +245,7 @@ static void test_ways(void **state)
 /* ---- Values of the table ------------------------------------------------- */
 
 /* Each neighbour's value counts for that neighbour alone. */
-static void test_forged(void **state)
+TEST(test_forged, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s;
@@ -278,7 +278,7 @@ static void test_forged(void **state)
 }
 
 /* Directories that lead nowhere; a group of which the bus refuses a part. */
-static void test_bad_tables(void **state)
+TEST(test_bad_tables, fix_test)
 {
     Fix *f = *state;
     uint64_t pte = cpu_to_le64(0x10000 | UNETMM_PTE_VALID);
@@ -309,7 +309,7 @@ static void change_group(FakeHost *host, uint64_t addr, size_t bytes)
     }
 }
 
-static void test_read_once(void **state)
+TEST(test_read_once, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s;
@@ -324,7 +324,7 @@ static void test_read_once(void **state)
     expect_send(f, &e, PAGE(4), 100, UNETMM_ST_OK);
 }
 
-static void test_absent(void **state)
+TEST(test_absent, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s;
@@ -361,7 +361,7 @@ static void unpin(Fix *f, FakeSpace *s, uint64_t at)
     fake_rights(&f->h, fake_vpage(s, at)->dma, FAKE_PAGE, 0);
 }
 
-static void test_invalidate(void **state)
+TEST(test_invalidate, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s;
@@ -396,7 +396,7 @@ static void test_invalidate(void **state)
 }
 
 /* The same address in two processes: each has its own page, or none. */
-static void test_two_spaces(void **state)
+TEST(test_two_spaces, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s, *t = fake_space(&f->d, 4, UNETMM_SOURCE_UTLB, 4);
@@ -432,7 +432,7 @@ static void slow(UnetmmParams *p)
  * kept, a demand waits for one to be released, and no
  * holder of one notices.
  */
-static void test_all_in_use(void **state)
+TEST(test_all_in_use, fix_test_with, slow)
 {
     Fix *f = *state;
     FakeSpace *s = fake_space(&f->d, 3, UNETMM_SOURCE_UTLB, 4);
@@ -472,7 +472,7 @@ static void wide(UnetmmParams *p)
 }
 
 /* More pages than the cache has entries, half of it refilled by each miss. */
-static void test_thrash(void **state)
+TEST(test_thrash, fix_test_with, wide)
 {
     Fix *f = *state;
     uint8_t expected[60000];
@@ -505,7 +505,7 @@ static void slow_wide(UnetmmParams *p)
 }
 
 /* An invalidation of any page that a message is landing in is noticed. */
-static void test_landing(void **state)
+TEST(test_landing, fix_test_with, slow_wide)
 {
     Fix *f = *state;
     FakeSpace *s;
@@ -578,7 +578,8 @@ static void any_receive(Fix *f, FakeSpace *s, FakeEp *e, const bool *pinned,
     fake_check(s, PAGE(page), FAKE_PAGE, n);
 }
 
-static void test_any_order(void **state)
+ALSO(test_any_order, fix_test_with, wide)
+TEST(test_any_order, fix_test)
 {
     Fix *f = *state;
     uint64_t random = fake_seed();
@@ -643,7 +644,8 @@ static uint8_t do_op(Fix *f, FakeEp *ep, uint8_t opcode, uint64_t from,
 
 /* Regions and operations in tables: an unpinned page is an error, at the end
  * that it is missing at, and the channel goes on. */
-static void test_one_sided(void **state)
+ALSO(test_one_sided, fix_test_with, slow)
+TEST(test_one_sided, fix_test)
 {
     const struct unetmm_cmd_channel how = { .mtu = 1000, .send_psn = 1,
                                             .recv_psn = 1 };
@@ -731,7 +733,8 @@ static void expect_nothing(FakeEp *ep)
 }
 
 /* Sends wait, in their order, for as long as it takes. */
-static void test_changing_send(void **state)
+ALSO(test_changing_send, fix_test_with, slow)
+TEST(test_changing_send, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s;
@@ -770,7 +773,7 @@ static void test_changing_send(void **state)
 }
 
 /* A buffer that is touched stays where it is, and messages find none. */
-static void test_changing_buffer(void **state)
+TEST(test_changing_buffer, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s;
@@ -797,7 +800,7 @@ static void test_changing_buffer(void **state)
 }
 
 /* Requests that wait for an entry do not wake each other for ever. */
-static void test_changing_many(void **state)
+TEST(test_changing_many, fix_test)
 {
     Fix *f = *state;
     FakeEp e[4];
@@ -838,7 +841,8 @@ static void start_op(FakeEp *ep, uint8_t opcode, uint64_t from, uint32_t len)
 }
 
 /* Whichever page of the two ends it is: the operation waits, and is done. */
-static void test_changing_one_sided(void **state)
+ALSO(test_changing_one_sided, fix_test_with, slow)
+TEST(test_changing_one_sided, fix_test)
 {
     static const struct { uint8_t opcode; unsigned from, page; } cases[] = {
         { UNETMM_OP_WRITE, 0, 21 }, { UNETMM_OP_WRITE, 0, 1 },
@@ -888,35 +892,4 @@ static void test_changing_one_sided(void **state)
     fake_advance(&f->h, 100000000);
     fake_expect(&e, UNETMM_CQE_SENT, UNETMM_ST_REMOTE_MEMORY, PAGE(0));
     expect_nobody_asked(f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fix_test(test_neighbours),
-        fix_test(test_receive),
-        cmocka_unit_test(test_edges),
-        cmocka_unit_test(test_ways),
-        fix_test(test_forged),
-        fix_test(test_bad_tables),
-        fix_test(test_read_once),
-        fix_test(test_absent),
-        fix_test(test_invalidate),
-        fix_test(test_two_spaces),
-        fix_test_with(test_all_in_use, slow),
-        fix_test_with(test_thrash, wide),
-        fix_test_with(test_landing, slow_wide),
-        fix_test(test_any_order),
-        fix_test_with(test_any_order, wide),
-        fix_test(test_one_sided),
-        fix_test_with(test_one_sided, slow),
-        fix_test(test_changing_send),
-        fix_test_with(test_changing_send, slow),
-        fix_test(test_changing_buffer),
-        fix_test(test_changing_many),
-        fix_test(test_changing_one_sided),
-        fix_test_with(test_changing_one_sided, slow),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

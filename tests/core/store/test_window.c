@@ -95,7 +95,7 @@ static void window_open(Fix *f, uint16_t combine)
         assert_int_equal(window_set(&who, w), why); \
     } while (0)
 
-static void test_commands(void **state)
+TEST(test_commands, fix_test)
 {
     Fix *f = *state;
 
@@ -133,7 +133,7 @@ static void test_commands(void **state)
 }
 
 /* Bytes that one process has left there are not shown to the next. */
-static void test_zeros(void **state)
+TEST(test_zeros, fix_test)
 {
     Fix *f = *state;
 
@@ -148,7 +148,7 @@ static void test_zeros(void **state)
 
 /* ---- Stores ------------------------------------------------------------- */
 
-static void test_stores(void **state)
+TEST(test_stores, fix_test)
 {
     Fix *f = *state;
 
@@ -180,7 +180,7 @@ static void test_stores(void **state)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_window_stores), 6);
 }
 
-static void test_combined(void **state)
+TEST(test_combined, fix_test)
 {
     Fix *f = *state;
 
@@ -220,7 +220,7 @@ static void test_combined(void **state)
 }
 
 /* No packet has bytes of two pages of the window. */
-static void test_combined_in_a_page(void **state)
+TEST(test_combined_in_a_page, fix_test)
 {
     Fix *f = *state;
 
@@ -242,7 +242,7 @@ static void test_combined_in_a_page(void **state)
 }
 
 /* Windows of two channels, of which one waits longer than the other. */
-static void test_two_times(void **state)
+TEST(test_two_times, fix_test)
 {
     const struct unetmm_cmd_channel how = {
         .mtu = PEER_MTU, .send_psn = 1, .recv_psn = 1, .retries = 3,
@@ -280,7 +280,7 @@ static void test_two_times(void **state)
 }
 
 /* A posted write comes behind earlier stores, and before later ones. */
-static void test_order(void **state)
+TEST(test_order, fix_test)
 {
     Fix *f = *state;
 
@@ -304,7 +304,7 @@ static struct unetmm_sqe fence(uint64_t cookie)
                                  .channel = PEER_CH, .cookie = cookie };
 }
 
-static void test_fence(void **state)
+TEST(test_fence, fix_test)
 {
     Fix *f = *state;
     struct unetmm_sqe bad;
@@ -336,7 +336,7 @@ static void test_fence(void **state)
 
 /* ---- More than the channel takes ---------------------------------------- */
 
-static void test_queued(void **state)
+TEST(test_queued, fix_test)
 {
     Fix *f = *state;
     unsigned n = UNETMM_REL_MSGS + 20;
@@ -369,7 +369,7 @@ static void test_queued(void **state)
 }
 
 /* A packet of stores has a store, and no more than a packet may have. */
-static void test_store_lengths_saved(void **state)
+TEST(test_store_lengths_saved, fix_test)
 {
     static const uint16_t lens[] = { 1, UNETMM_MAX_INLINE, 0,
                                      UNETMM_MAX_INLINE + 1, UINT16_MAX };
@@ -417,7 +417,7 @@ static void add_waiting(Fix *f, UnetmmStores *s)
  * A stream with as many packets as there are places is true, with one more it
  * lies.  Cards without shares have let one channel have them all.
  */
-static void test_queue_saved(void **state)
+TEST(test_queue_saved, fix_test)
 {
     Fix *f = *state;
     unsigned most = f->h.core.params.window_queue + f->h.core.params.reliable;
@@ -449,7 +449,7 @@ static void test_queue_saved(void **state)
 }
 
 /* The store that finds no room ends the channel, and says so. */
-static void test_overrun(void **state)
+TEST(test_overrun, fix_test)
 {
     Fix *f = *state;
     /* Its own place, and half of the shared ones */
@@ -516,7 +516,7 @@ static unsigned store_until_end(Fix *f, const FakeEp *ep, uint16_t channel,
 }
 
 /* The stores of a wait for ever; b has half of the places that a leaves. */
-static void test_shares(void **state)
+TEST(test_shares, fix_test)
 {
     unsigned half = 32;
     Fix *f = *state;
@@ -546,7 +546,7 @@ static void one_place(UnetmmParams *p)
 }
 
 /* All shared places are taken: the next process's stores go at once. */
-static void test_idle_channel(void **state)
+TEST(test_idle_channel, fix_test_with, one_place)
 {
     Fix *f = *state;
 
@@ -572,7 +572,7 @@ static void test_idle_channel(void **state)
  * The oldest message is a store of an import that has been reported already:
  * another one reports the end.
  */
-static void test_overrun_blames_another(void **state)
+TEST(test_overrun_blames_another, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd_window w = window_cmd(0, 1, 0);
@@ -596,7 +596,7 @@ static void test_overrun_blames_another(void **state)
 }
 
 /* No message reports the end: a completion of the channel itself does. */
-static void test_overrun_blames_none(void **state)
+TEST(test_overrun_blames_none, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd_window w = window_cmd(0, 1, 0);
@@ -634,7 +634,7 @@ static void expect_in_memory(Fix *f, size_t at, uint64_t value, unsigned bytes)
     }
 }
 
-static void test_rejected(void **state)
+TEST(test_rejected, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cqe cqe;
@@ -674,7 +674,7 @@ static void test_rejected(void **state)
 }
 
 /* Stores before the end of a window, or of its import, still go. */
-static void test_cleared(void **state)
+TEST(test_cleared, fix_test)
 {
     Fix *f = *state;
 
@@ -694,7 +694,7 @@ static void test_cleared(void **state)
     peer_silence(f);
 }
 
-static void test_channel_cleared(void **state)
+TEST(test_channel_cleared, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd cmd = { .opcode = UNETMM_CMD_CHANNEL_CLEAR, .ep = 1,
@@ -709,7 +709,7 @@ static void test_channel_cleared(void **state)
     fake_expect_none(&f->a);
 }
 
-static void test_endpoint_closed(void **state)
+TEST(test_endpoint_closed, fix_test)
 {
     Fix *f = *state;
 
@@ -767,7 +767,7 @@ static void proxies_open(Fix *f)
         assert_int_equal(proxy_set(&who, p), why); \
     } while (0)
 
-static void test_proxy_commands(void **state)
+TEST(test_proxy_commands, fix_test)
 {
     Fix *f = *state;
 
@@ -792,7 +792,7 @@ static void test_proxy_commands(void **state)
 }
 
 /* The pages of one command follow each other there, as they do here. */
-static void test_proxy_pages(void **state)
+TEST(test_proxy_pages, fix_test)
 {
     struct unetmm_cmd_proxy to = TO(2);
     Fix *f = *state;
@@ -810,7 +810,7 @@ static void test_proxy_pages(void **state)
     BAD_PROXY(p.page = 3, UNETMM_CS_EXISTS);
 }
 
-static void test_start(void **state)
+TEST(test_start, fix_test)
 {
     Fix *f = *state;
     PeerFrame p;
@@ -832,7 +832,7 @@ static void test_start(void **state)
 }
 
 /* Whatever comes between the two references, there is no transfer. */
-static void test_split(void **state)
+TEST(test_split, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd_proxy theirs = FROM(2, PEER_PAGE(1));
@@ -866,7 +866,7 @@ static void test_split(void **state)
     peer_silence(f);
 }
 
-static void test_start_lengths(void **state)
+TEST(test_start_lengths, fix_test)
 {
     Fix *f = *state;
     static const struct {
@@ -893,7 +893,7 @@ static void test_start_lengths(void **state)
 }
 
 /* The end of the import may be in the page. */
-static void test_start_end(void **state)
+TEST(test_start_end, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd_proxy to = TO(2);
@@ -911,7 +911,7 @@ static void test_start_end(void **state)
     assert_int_equal(proxy_load(f, FAKE_PAGE), UNETMM_START_DONE);
 }
 
-static void test_start_busy(void **state)
+TEST(test_start_busy, fix_test)
 {
     Fix *f = *state;
 
@@ -929,7 +929,7 @@ static void test_start_busy(void **state)
 }
 
 /* Each start is an operation of its own, and says that it has failed. */
-static void test_start_rejected(void **state)
+TEST(test_start_rejected, fix_test)
 {
     Fix *f = *state;
 
@@ -943,40 +943,4 @@ static void test_start_rejected(void **state)
         fake_expect(&f->a, UNETMM_CQE_UPDATE, UNETMM_ST_REMOTE_RIGHT, 0);
     }
     fake_expect_none(&f->a);
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        fix_test(test_commands),
-        fix_test(test_zeros),
-        fix_test(test_stores),
-        fix_test(test_combined),
-        fix_test(test_combined_in_a_page),
-        fix_test(test_two_times),
-        fix_test(test_order),
-        fix_test(test_fence),
-        fix_test(test_queued),
-        fix_test(test_store_lengths_saved),
-        fix_test(test_queue_saved),
-        fix_test(test_overrun),
-        fix_test(test_shares),
-        fix_test_with(test_idle_channel, one_place),
-        fix_test(test_overrun_blames_another),
-        fix_test(test_overrun_blames_none),
-        fix_test(test_rejected),
-        fix_test(test_cleared),
-        fix_test(test_channel_cleared),
-        fix_test(test_endpoint_closed),
-        fix_test(test_proxy_commands),
-        fix_test(test_proxy_pages),
-        fix_test(test_start),
-        fix_test(test_split),
-        fix_test(test_start_lengths),
-        fix_test(test_start_end),
-        fix_test(test_start_busy),
-        fix_test(test_start_rejected),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,7 +78,7 @@ static void send_one(Timed *m)
     fake_ring_bell(&f->a);
 }
 
-static void test_send(void **state)
+TEST(test_send, timed_test)
 {
     Timed *m = timed_up(state, COSTS);
     Fix *f = m->f;
@@ -97,7 +97,7 @@ static void test_send(void **state)
 }
 
 /* The second message is taken up when the card is through with the first. */
-static void test_serial(void **state)
+TEST(test_serial, timed_test)
 {
     Timed *m = timed_up(state, COSTS);
     Fix *f = m->f;
@@ -114,7 +114,7 @@ static void test_serial(void **state)
     assert_int_equal(f->h.wire->len, 2);
 }
 
-static void test_receive(void **state)
+TEST(test_receive, timed_test)
 {
     Timed *m = timed_up(state, COSTS);
     Fix *f = m->f;
@@ -136,7 +136,7 @@ static void test_receive(void **state)
 }
 
 /* Writes wait; a load of a register overtakes none. */
-static void test_register_load(void **state)
+TEST(test_register_load, timed_test)
 {
     Timed *m = timed_up(state, COSTS);
     Fix *f = m->f;
@@ -149,7 +149,7 @@ static void test_register_load(void **state)
     assert_int_equal(f->h.wire->len, 1);
 }
 
-static void test_core_reads_its_writes(void **state)
+TEST(test_core_reads_its_writes, timed_test)
 {
     Timed *m = timed_up(state, COSTS);
     Fix *f = m->f;
@@ -174,7 +174,7 @@ static void test_core_reads_its_writes(void **state)
     assert_int_equal(fake_read32(&f->h, at + 12), 0x11223344);
 }
 
-static void test_refused_at_once(void **state)
+TEST(test_refused_at_once, timed_test)
 {
     Timed *m = timed_up(state, COSTS);
     Fix *f = m->f;
@@ -194,7 +194,7 @@ static void test_refused_at_once(void **state)
 }
 
 /* A guest that never stops cannot make the queue longer than its limit. */
-static void test_overrun(void **state)
+TEST(test_overrun, timed_test)
 {
     Timed *m = timed_up(state, "fetch=60000000000");
     Fix *f = m->f;
@@ -210,7 +210,7 @@ static void test_overrun(void **state)
     assert_int_equal(ops->now_ns(&m->t), f->h.now);
 }
 
-static void test_too_many_bytes(void **state)
+TEST(test_too_many_bytes, timed_test)
 {
     Timed *m = timed_up(state, "fetch=1000000");
     g_autofree uint8_t *frame = g_malloc0(60000);
@@ -229,7 +229,7 @@ static void test_too_many_bytes(void **state)
 }
 
 /* Effects without bytes count, too. */
-static void test_too_many_effects(void **state)
+TEST(test_too_many_effects, timed_test)
 {
     Timed *m = timed_up(state, "fetch=1000000");
     const UnetmmHostOps *ops = &m->t.ops;
@@ -247,7 +247,7 @@ static void test_too_many_effects(void **state)
 }
 
 /* A read looks at the writes to its own pages, and at no other effect. */
-static void test_read_looks_at_its_page(void **state)
+TEST(test_read_looks_at_its_page, timed_test)
 {
     Timed *m = timed_up(state, COSTS);
     Fix *f = m->f;
@@ -273,7 +273,7 @@ static void test_read_looks_at_its_page(void **state)
 }
 
 /* So many writes to one page wait that a read has them all take place. */
-static void test_read_looks_are_bounded(void **state)
+TEST(test_read_looks_are_bounded, timed_test)
 {
     Timed *m = timed_up(state, COSTS);
     Fix *f = m->f;
@@ -297,7 +297,7 @@ static void test_read_looks_are_bounded(void **state)
 }
 
 /* A write is cut at the ends of pages: a read has the pieces that it meets. */
-static void test_write_of_two_pages(void **state)
+TEST(test_write_of_two_pages, timed_test)
 {
     Timed *m = timed_up(state, COSTS);
     Fix *f = m->f;
@@ -325,7 +325,7 @@ static void test_write_of_two_pages(void **state)
  * A process posts descriptors that the card refuses, and rings as fast as it
  * can: the queue stays short, and each doorbell's work has a limit.
  */
-static void test_doorbell_storm(void **state)
+TEST(test_doorbell_storm, timed_test)
 {
     Timed *m = timed_up(state, "complete=1");
     Fix *f = m->f;
@@ -363,7 +363,7 @@ static void test_doorbell_storm(void **state)
 }
 
 /* The wire keeps a frame: the core has been told of it, the next is refused. */
-static void test_wire_keeps(void **state)
+TEST(test_wire_keeps, timed_test)
 {
     Timed *m = timed_up(state, "fetch=1000000");
     const UnetmmHostOps *ops = &m->t.ops;
@@ -381,7 +381,7 @@ static void test_wire_keeps(void **state)
     m->f->h.answer = UNETMM_SENT_DONE;
 }
 
-static void test_reset_drops(void **state)
+TEST(test_reset_drops, timed_test)
 {
     Timed *m = timed_up(state, COSTS);
 
@@ -393,7 +393,7 @@ static void test_reset_drops(void **state)
     fake_expect_none(&m->f->a);
 }
 
-static void test_costs(void **state)
+TEST(test_costs, cmocka_unit_test)
 {
     static const struct {
         const char *text, *why;
@@ -418,7 +418,7 @@ static void test_costs(void **state)
     assert_int_equal(costs.fetch, UNETMM_COST_MOST);
 }
 
-static void test_step_costs(void **state)
+TEST(test_step_costs, cmocka_unit_test)
 {
     static const UnetmmCosts c = {
         .fetch = 1, .gather_byte = 2000, .place_byte = 3000, .packet = 4,
@@ -456,29 +456,4 @@ static void test_step_costs(void **state)
     assert_int_equal(unetmm_step_cost(
         &(UnetmmCosts) { .gather_byte = 1000000000 }, &head,
         UNETMM_STEP_GATHER, UINT32_MAX), 4294967295000000);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        timed_test(test_send),
-        timed_test(test_serial),
-        timed_test(test_receive),
-        timed_test(test_register_load),
-        timed_test(test_core_reads_its_writes),
-        timed_test(test_refused_at_once),
-        timed_test(test_overrun),
-        timed_test(test_too_many_bytes),
-        timed_test(test_too_many_effects),
-        timed_test(test_read_looks_at_its_page),
-        timed_test(test_read_looks_are_bounded),
-        timed_test(test_write_of_two_pages),
-        timed_test(test_doorbell_storm),
-        timed_test(test_wire_keeps),
-        timed_test(test_reset_drops),
-        cmocka_unit_test(test_costs),
-        cmocka_unit_test(test_step_costs),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,7 +98,7 @@ static const Evicted *out_at(Bench *b, unsigned n)
 
 /* ---- Single rules ---- */
 
-static void test_conflict_goes_to_victims(void **state)
+TEST(test_conflict_goes_to_victims, cmocka_unit_test)
 {
     Bench b;
 
@@ -115,7 +115,7 @@ static void test_conflict_goes_to_victims(void **state)
     bench_free(&b);
 }
 
-static void test_victims_are_fifo(void **state)
+TEST(test_victims_are_fifo, cmocka_unit_test)
 {
     Bench b;
 
@@ -141,7 +141,7 @@ static void test_victims_are_fifo(void **state)
     bench_free(&b);
 }
 
-static void test_no_victims_at_all(void **state)
+TEST(test_no_victims_at_all, cmocka_unit_test)
 {
     Bench b;
 
@@ -155,7 +155,7 @@ static void test_no_victims_at_all(void **state)
     bench_free(&b);
 }
 
-static void test_replacement_fifo_lru(void **state)
+TEST(test_replacement_fifo_lru, cmocka_unit_test)
 {
     for (unsigned lru = 0; lru < 2; lru++) {
         Bench b;
@@ -176,7 +176,7 @@ static void test_replacement_fifo_lru(void **state)
     }
 }
 
-static void test_replacement_random(void **state)
+TEST(test_replacement_random, cmocka_unit_test)
 {
     bool gone[4] = { false };
     Bench b;
@@ -233,7 +233,7 @@ static void save_and_compare(UnetmmTlb *tlb, uint32_t replace)
 }
 
 /* Whatever a replacement picks, held entries stay and the TLB can be saved. */
-static void test_each_replacement(void **state)
+TEST(test_each_replacement, cmocka_unit_test)
 {
     uint64_t random = fake_seed();
 
@@ -264,7 +264,7 @@ static void test_each_replacement(void **state)
 }
 
 /* Which pages of a space share a set with page 0 of space 0? */
-static void test_index_functions(void **state)
+TEST(test_index_functions, cmocka_unit_test)
 {
     for (unsigned index = 0; index <= UNETMM_TLB_INDEX_XOR; index++) {
         for (unsigned space = 0; space < 40; space += 13) {
@@ -291,7 +291,7 @@ static void test_index_functions(void **state)
     }
 }
 
-static void test_spaces_are_apart(void **state)
+TEST(test_spaces_are_apart, cmocka_unit_test)
 {
     Bench b;
     uint32_t id;
@@ -314,7 +314,7 @@ static void test_spaces_are_apart(void **state)
     bench_free(&b);
 }
 
-static void test_right_is_asked(void **state)
+TEST(test_right_is_asked, cmocka_unit_test)
 {
     Bench b;
     uint32_t id = 77;
@@ -337,7 +337,7 @@ static void test_right_is_asked(void **state)
 }
 
 /* A page written through an entry is told, even if it was replaced. */
-static void test_replaced_stays_dirty(void **state)
+TEST(test_replaced_stays_dirty, cmocka_unit_test)
 {
     Bench b;
     uint32_t id;
@@ -357,7 +357,7 @@ static void test_replaced_stays_dirty(void **state)
     bench_free(&b);
 }
 
-static void test_all_held_refuses(void **state)
+TEST(test_all_held_refuses, cmocka_unit_test)
 {
     Bench b;
     uint32_t id[3];
@@ -387,7 +387,7 @@ static void test_all_held_refuses(void **state)
 }
 
 /* The set is held, a victim is not: the new page goes among the victims. */
-static void test_held_set_uses_victims(void **state)
+TEST(test_held_set_uses_victims, cmocka_unit_test)
 {
     Bench b;
     uint32_t id;
@@ -404,7 +404,7 @@ static void test_held_set_uses_victims(void **state)
     bench_free(&b);
 }
 
-static void test_batch_spares_its_own(void **state)
+TEST(test_batch_spares_its_own, cmocka_unit_test)
 {
     Bench b;
 
@@ -434,7 +434,7 @@ static void test_batch_spares_its_own(void **state)
 }
 
 /* The most pages that consecutive addresses can occupy really fit. */
-static void test_capacity_is_reached(void **state)
+TEST(test_capacity_is_reached, cmocka_unit_test)
 {
     Bench b;
 
@@ -453,7 +453,7 @@ static void test_capacity_is_reached(void **state)
     bench_free(&b);
 }
 
-static void test_owner_says_no(void **state)
+TEST(test_owner_says_no, cmocka_unit_test)
 {
     Bench b;
 
@@ -471,7 +471,7 @@ static void test_owner_says_no(void **state)
     bench_free(&b);
 }
 
-static void test_invalidated_while_held(void **state)
+TEST(test_invalidated_while_held, cmocka_unit_test)
 {
     Bench b;
     uint32_t id;
@@ -504,7 +504,7 @@ static void test_invalidated_while_held(void **state)
 }
 
 /* Both ways through unetmm_tlb_invalidate() drop the same. */
-static void test_invalidate_short_and_long(void **state)
+TEST(test_invalidate_short_and_long, cmocka_unit_test)
 {
     for (unsigned width = 1; width <= 64; width++) {
         Bench b;
@@ -533,7 +533,7 @@ static void test_invalidate_short_and_long(void **state)
 }
 
 /* The ends of the address space: no loop that never ends. */
-static void test_invalidate_extremes(void **state)
+TEST(test_invalidate_extremes, cmocka_unit_test)
 {
     uint64_t top = UINT64_MAX >> 12;
     Bench b;
@@ -833,7 +833,7 @@ static void model_compare(Model *m)
     }
 }
 
-static void test_random_against_model(void **state)
+TEST(test_random_against_model, cmocka_unit_test)
 {
     static const uint32_t shape[][3] = {
         { 8, 1, 4 }, { 1, 1, 1 }, { 16, 1, 0 }, { 4, 2, 3 }, { 2, 4, 16 },
@@ -866,7 +866,7 @@ static void test_random_against_model(void **state)
 
 /* A list fits if a batch of its pages is taken whole by an empty TLB. */
 /* Whatever the memory held before, no evict() is called and the policy is FIFO. */
-static void test_made_in_used_memory(void **state)
+TEST(test_made_in_used_memory, cmocka_unit_test)
 {
     UnetmmTlb tlb;
 
@@ -885,7 +885,7 @@ static void test_made_in_used_memory(void **state)
     unetmm_tlb_free(&tlb);
 }
 
-static void test_what_fits(void **state)
+TEST(test_what_fits, cmocka_unit_test)
 {
     unsigned fitted = 0, n_lists = 2000;
     uint64_t random = fake_seed();
@@ -912,33 +912,4 @@ static void test_what_fits(void **state)
         bench_free(&b);
     }
     assert_in_range(fitted, n_lists / 10, n_lists * 9 / 10);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_conflict_goes_to_victims),
-        cmocka_unit_test(test_victims_are_fifo),
-        cmocka_unit_test(test_no_victims_at_all),
-        cmocka_unit_test(test_replacement_fifo_lru),
-        cmocka_unit_test(test_replacement_random),
-        cmocka_unit_test(test_each_replacement),
-        cmocka_unit_test(test_index_functions),
-        cmocka_unit_test(test_spaces_are_apart),
-        cmocka_unit_test(test_right_is_asked),
-        cmocka_unit_test(test_replaced_stays_dirty),
-        cmocka_unit_test(test_all_held_refuses),
-        cmocka_unit_test(test_held_set_uses_victims),
-        cmocka_unit_test(test_batch_spares_its_own),
-        cmocka_unit_test(test_capacity_is_reached),
-        cmocka_unit_test(test_owner_says_no),
-        cmocka_unit_test(test_what_fits),
-        cmocka_unit_test(test_made_in_used_memory),
-        cmocka_unit_test(test_invalidated_while_held),
-        cmocka_unit_test(test_invalidate_short_and_long),
-        cmocka_unit_test(test_invalidate_extremes),
-        cmocka_unit_test(test_random_against_model),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,7 +117,7 @@ static void give(Fix *f, uint8_t opcode, uint64_t at, uint32_t imm,
 /* ---- Sends -------------------------------------------------------------- */
 
 /* Those before have been read; an empty one has nothing to bring. */
-static void test_segments(void **state)
+TEST(test_segments, fix_test)
 {
     Fix *f = *state;
     const struct unetmm_seg segs[] = {
@@ -148,7 +148,7 @@ static void test_segments(void **state)
 }
 
 /* The driver may leave them: each is missed when its turn comes. */
-static void test_left(void **state)
+TEST(test_left, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s = space(f);
@@ -170,7 +170,7 @@ static void test_left(void **state)
 }
 
 /* Where there is room for the miss and not for all of them, there is none. */
-static void test_no_room(void **state)
+TEST(test_no_room, fix_test)
 {
     Fix *f = *state;
     uint32_t depth = 1u << f->d.ring[UNETMM_RING_FAULT].log2;
@@ -200,7 +200,7 @@ static void test_no_room(void **state)
 }
 
 /* A card that was restored: a send that waits has whatever the stream says. */
-static void test_no_segment(void **state)
+TEST(test_no_segment, fix_test)
 {
     Fix *f = *state;
     UnetmmAhead ahead[UNETMM_MAX_SEGS];
@@ -225,7 +225,7 @@ static void test_no_segment(void **state)
 }
 
 /* Other sources ask for one segment at a time. */
-static void test_only_odp(void **state)
+TEST(test_only_odp, fix_test)
 {
     Fix *f = *state;
     const struct unetmm_seg segs[] = {
@@ -243,7 +243,7 @@ static void test_only_odp(void **state)
 
 /* ---- Where answers go --------------------------------------------------- */
 
-static void test_answer(void **state)
+TEST(test_answer, fix_test)
 {
     Fix *f = *state;
     struct unetmm_sqe sqe = peer_sqe(UNETMM_OP_READ, 0, 9000, 500, 1);
@@ -285,7 +285,7 @@ static void test_answer(void **state)
 }
 
 /* From the middle of a segment on: no page behind its end. */
-static void test_answer_middle(void **state)
+TEST(test_answer_middle, fix_test)
 {
     Fix *f = *state;
     struct unetmm_sqe sqe = peer_sqe(UNETMM_OP_READ, 0, 9000, 500, 1);
@@ -302,7 +302,7 @@ static void test_answer_middle(void **state)
 }
 
 /* In the second segment: bytes of the first are not counted. */
-static void test_answer_second(void **state)
+TEST(test_answer_second, fix_test)
 {
     Fix *f = *state;
     struct unetmm_sqe sqe = peer_sqe(UNETMM_OP_READ, 0, 3000, 500, 1);
@@ -320,7 +320,7 @@ static void test_answer_second(void **state)
 }
 
 /* Of each packet: the pages behind its own segment, and no others. */
-static void test_answer_behind(void **state)
+TEST(test_answer_behind, fix_test)
 {
     Fix *f = *state;
     struct unetmm_sqe sqe = peer_sqe(UNETMM_OP_READ, 0, 1000, 500, 1);
@@ -374,7 +374,7 @@ static void test_answer_behind(void **state)
 }
 
 /* The READ has ended before the miss could be reported. */
-static void test_answer_ended(void **state)
+TEST(test_answer_ended, fix_test)
 {
     Fix *f = *state;
     struct unetmm_sqe sqe = peer_sqe(UNETMM_OP_READ, 0, 100, 500, 1);
@@ -412,7 +412,7 @@ static void test_answer_ended(void **state)
 /* ---- A peer's reads and writes ------------------------------------------ */
 
 /* As far as it says, and the region goes. */
-static void test_write(void **state)
+TEST(test_write, fix_test)
 {
     Fix *f = *state;
     const struct {
@@ -447,7 +447,7 @@ static void test_write(void **state)
     fix_no_fault(f);
 }
 
-static void test_read(void **state)
+TEST(test_read, fix_test)
 {
     Fix *f = *state;
     const struct {
@@ -478,7 +478,7 @@ static void test_read(void **state)
 }
 
 /* The buffer of a message that goes on is named up to the message's end. */
-static void test_buffer(void **state)
+TEST(test_buffer, fix_test)
 {
     Fix *f = *state;
     uint8_t data[PEER_MTU] = { 0 };
@@ -500,7 +500,7 @@ static void test_buffer(void **state)
 }
 
 /* How many bytes of a WRITE follow is said by each packet. */
-static void test_said(void **state)
+TEST(test_said, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s = open_peer(f, 1000);
@@ -515,26 +515,4 @@ static void test_said(void **state)
 
         assert_int_equal(p.h.imm, i == 0 ? 1500 : i == 1 ? 500 : 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fix_test(test_segments),
-        fix_test(test_left),
-        fix_test(test_no_room),
-        fix_test(test_no_segment),
-        fix_test(test_only_odp),
-        fix_test(test_answer),
-        fix_test(test_answer_middle),
-        fix_test(test_answer_second),
-        fix_test(test_answer_behind),
-        fix_test(test_answer_ended),
-        fix_test(test_write),
-        fix_test(test_read),
-        fix_test(test_buffer),
-        fix_test(test_said),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

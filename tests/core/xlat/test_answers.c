@@ -66,7 +66,7 @@ static void same_pins(Fix *f)
 /* ---- Late --------------------------------------------------------------- */
 
 /* The driver is done with it at once; the waiting one is told later. */
-static void test_late(void **state)
+TEST(test_late, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -98,7 +98,7 @@ static void test_late(void **state)
 }
 
 /* Without a time it counts at once, and is counted. */
-static void test_late_without_time(void **state)
+TEST(test_late_without_time, fix_test)
 {
     Fix *f = *state;
 
@@ -109,7 +109,7 @@ static void test_late_without_time(void **state)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_inj_fault_late), 1);
 }
 
-static void test_late_error(void **state)
+TEST(test_late_error, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -126,7 +126,7 @@ static void test_late_error(void **state)
 }
 
 /* An answer behind DEFERRED can be late; DEFERRED and RETRY cannot. */
-static void test_late_after_deferred(void **state)
+TEST(test_late_after_deferred, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -147,7 +147,7 @@ static void test_late_after_deferred(void **state)
 }
 
 /* The page has gone again when the answer counts: it is asked for anew. */
-static void test_late_invalidated(void **state)
+TEST(test_late_invalidated, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -166,7 +166,7 @@ static void test_late_invalidated(void **state)
 }
 
 /* A miss that joins while the answer is on its way has it, too. */
-static void test_late_joined(void **state)
+TEST(test_late_joined, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -202,7 +202,7 @@ static void test_late_joined(void **state)
 }
 
 /* Its endpoint is closed: only the miss that joined is told. */
-static void test_late_closed(void **state)
+TEST(test_late_closed, fix_test)
 {
     Fix *f = *state;
     FakeEp c;
@@ -229,7 +229,7 @@ static void two_faults(UnetmmParams *p)
 }
 
 /* Like a slow driver: unanswered misses keep others from asking. */
-static void test_late_holds_others(void **state)
+TEST(test_late_holds_others, fix_test_with, two_faults)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -251,7 +251,7 @@ static void test_late_holds_others(void **state)
 }
 
 /* A buffer is not ready before its answer counts. */
-static void test_late_head(void **state)
+TEST(test_late_head, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -270,7 +270,7 @@ static void test_late_head(void **state)
     fake_check(f->s2, PAGE(1), 500, 4);
 }
 
-static void test_late_at_reset(void **state)
+TEST(test_late_at_reset, fix_test)
 {
     Fix *f = *state;
 
@@ -285,7 +285,7 @@ static void test_late_at_reset(void **state)
 /* ---- Failed ------------------------------------------------------------- */
 
 /* No page is taken, the driver unpins them all, and the send is told why. */
-static void test_failed_send(void **state)
+TEST(test_failed_send, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -312,7 +312,7 @@ static void test_failed_send(void **state)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_inj_fault_fail), 1);
 }
 
-static void test_failed_head(void **state)
+TEST(test_failed_head, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -328,7 +328,7 @@ static void test_failed_head(void **state)
 }
 
 /* Failed, and that late. */
-static void test_failed_late(void **state)
+TEST(test_failed_late, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -347,7 +347,7 @@ static void test_failed_late(void **state)
 /* ---- Refused ------------------------------------------------------------ */
 
 /* Of three pages fewer are taken, also none; the rest is asked for again. */
-static void test_refused(void **state)
+TEST(test_refused, fix_test)
 {
     Fix *f = *state;
     unsigned seen = 0;
@@ -380,7 +380,7 @@ static void test_refused(void **state)
 }
 
 /* A miss that joined a refused report asks, too. */
-static void test_refused_joined(void **state)
+TEST(test_refused_joined, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -424,7 +424,7 @@ static void ktlb_answer(Fix *f, FakeSpace *s, FakeEp *ep, uint8_t status)
     fake_invalidate(s, m.vaddr, FAKE_PAGE);
 }
 
-static void test_ktlb(void **state)
+TEST(test_ktlb, fix_test)
 {
     Fix *f = *state;
     FakeSpace *s = fake_space(&f->d, 3, UNETMM_SOURCE_KTLB, 4);
@@ -573,22 +573,22 @@ static void traffic(Fix *f, UnetmmKnobs knobs)
     }
 }
 
-static void test_traffic_late(void **state)
+TEST(test_traffic_late, fix_test)
 {
     traffic(*state, (UnetmmKnobs) { .fault_delay = 300000 });
 }
 
-static void test_traffic_failed(void **state)
+TEST(test_traffic_failed, fix_test)
 {
     traffic(*state, (UnetmmKnobs) { .fault_fail = 200000 });
 }
 
-static void test_traffic_refused(void **state)
+TEST(test_traffic_refused, fix_test)
 {
     traffic(*state, (UnetmmKnobs) { .fault_refuse = 300000 });
 }
 
-static void test_traffic_all(void **state)
+TEST(test_traffic_all, fix_test)
 {
     traffic(*state, (UnetmmKnobs) {
         .fault_delay = 200000, .fault_fail = 100000, .fault_refuse = 200000,
@@ -603,31 +603,4 @@ static void small_tlb(UnetmmParams *p)
     p->tlb_victims = 4;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fix_test(test_late),
-        fix_test(test_late_without_time),
-        fix_test(test_late_error),
-        fix_test(test_late_after_deferred),
-        fix_test(test_late_invalidated),
-        fix_test(test_late_joined),
-        fix_test(test_late_closed),
-        fix_test_with(test_late_holds_others, two_faults),
-        fix_test(test_late_head),
-        fix_test(test_late_at_reset),
-        fix_test(test_failed_send),
-        fix_test(test_failed_head),
-        fix_test(test_failed_late),
-        fix_test(test_refused),
-        fix_test(test_refused_joined),
-        fix_test(test_ktlb),
-        fix_test(test_traffic_late),
-        fix_test(test_traffic_failed),
-        fix_test(test_traffic_refused),
-        fix_test(test_traffic_all),
-        fix_test_with(test_traffic_all, small_tlb),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+ALSO(test_traffic_all, fix_test_with, small_tlb)

@@ -16,7 +16,7 @@ static struct unetmm_fault take(Fix *f)
     return fault;
 }
 
-static void test_send_miss(void **state)
+TEST(test_send_miss, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -43,7 +43,7 @@ static void test_send_miss(void **state)
 }
 
 /* Never more pages than fault-batch, never beyond the segment. */
-static void test_send_miss_batch(void **state)
+TEST(test_send_miss_batch, fix_test)
 {
     Fix *f = *state;
     struct unetmm_seg segs[2] = {
@@ -77,7 +77,7 @@ static void test_send_miss_batch(void **state)
     assert_int_equal(m.npages, 2);
 }
 
-static void test_three_outcomes(void **state)
+TEST(test_three_outcomes, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -130,7 +130,7 @@ static void test_three_outcomes(void **state)
 }
 
 /* RESOLVED without a page, or with the wrong one: asked again. */
-static void test_useless_answers(void **state)
+TEST(test_useless_answers, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m, other;
@@ -149,7 +149,7 @@ static void test_useless_answers(void **state)
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
 }
 
-static void test_stale_ids(void **state)
+TEST(test_stale_ids, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m, wrong;
@@ -185,7 +185,7 @@ static void test_stale_ids(void **state)
 
 /* ---- Joining ---- */
 
-static void test_joined(void **state)
+TEST(test_joined, fix_test)
 {
     Fix *f = *state;
     FakeEp c;
@@ -210,7 +210,7 @@ static void test_joined(void **state)
 }
 
 /* A deferral is about the first page, and goes to all that wait for it. */
-static void test_joined_deferred(void **state)
+TEST(test_joined_deferred, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -241,7 +241,7 @@ static void test_joined_deferred(void **state)
 }
 
 /* Two that miss in the same run of the engine join as well. */
-static void test_joined_in_one_run(void **state)
+TEST(test_joined_in_one_run, fix_test)
 {
     Fix *f = *state;
     FakeEp c;
@@ -264,7 +264,7 @@ static void test_joined_in_one_run(void **state)
 }
 
 /* An error is about the first page; a miss of another page asks again. */
-static void test_joined_error(void **state)
+TEST(test_joined_error, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -284,7 +284,7 @@ static void test_joined_error(void **state)
 }
 
 /* The one whose report it was is closed: the others are not forgotten. */
-static void test_leader_closes(void **state)
+TEST(test_leader_closes, cmocka_unit_test_teardown, fix_teardown)
 {
     for (unsigned how = 0; how < 3; how++) {
         Fix *f;
@@ -324,7 +324,7 @@ static void test_leader_closes(void **state)
 }
 
 /* Misses that are not over have different numbers: a driver has a place for each. */
-static void test_numbers(void **state)
+TEST(test_numbers, fix_test)
 {
     Fix *f = *state;
     const UnetmmParams *p = &f->h.core.params;
@@ -363,7 +363,7 @@ static void two_faults(UnetmmParams *p)
     p->max_faults = 2;
 }
 
-static void test_max_faults(void **state)
+TEST(test_max_faults, fix_test_with, two_faults)
 {
     Fix *f = *state;
     struct unetmm_fault m[4];
@@ -408,7 +408,7 @@ static void small_fault_ring(Fix *f, uint32_t log2)
 }
 
 /* A quarter is kept for evictions; misses are reported when CONS moves. */
-static void test_fault_ring_full(void **state)
+TEST(test_fault_ring_full, fix_test)
 {
     Fix *f = *state;
     FakeEp e[5];
@@ -436,7 +436,7 @@ static void test_fault_ring_full(void **state)
     }
 }
 
-static void test_fault_ring_wraps(void **state)
+TEST(test_fault_ring_wraps, fix_test)
 {
     Fix *f = *state;
 
@@ -459,7 +459,7 @@ static void one_set(UnetmmParams *p)
 
 /* No place for the eviction's record: the insert that needs it is refused,
  * and asked again as soon as there is. */
-static void test_eviction_needs_room(void **state)
+TEST(test_eviction_needs_room, fix_test_with, one_set)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -489,7 +489,7 @@ static void test_eviction_needs_room(void **state)
 }
 
 /* An eviction gives back the entry with its tag, in FIFO order. */
-static void test_eviction_record(void **state)
+TEST(test_eviction_record, fix_test_with, one_set)
 {
     Fix *f = *state;
 
@@ -517,7 +517,7 @@ static void test_eviction_record(void **state)
  * An eviction interrupts only if the driver has given back all entries before
  * it; and a driver that gives back some of the entries is told of the others.
  */
-static void test_eviction_is_quiet(void **state)
+TEST(test_eviction_is_quiet, fix_test_with, one_set)
 {
     Fix *f = *state;
     unsigned *interrupts = &f->h.interrupts[UNETMM_VEC_FAULT];
@@ -550,7 +550,7 @@ static void test_eviction_is_quiet(void **state)
 }
 
 /* More pages than the TLB holds in one reply: as many as fit, no trading. */
-static void test_reply_too_long_for_tlb(void **state)
+TEST(test_reply_too_long_for_tlb, fix_test_with, one_set)
 {
     Fix *f = *state;
     uint32_t taken;
@@ -567,7 +567,7 @@ static void test_reply_too_long_for_tlb(void **state)
 }
 
 /* A message of more pages than the TLB has still gets through. */
-static void test_send_larger_than_tlb(void **state)
+TEST(test_send_larger_than_tlb, fix_test_with, one_set)
 {
     Fix *f = *state;
 
@@ -579,7 +579,7 @@ static void test_send_larger_than_tlb(void **state)
 }
 
 /* A page with the wrong right is a miss like any other. */
-static void test_right_upgrade(void **state)
+TEST(test_right_upgrade, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -598,7 +598,7 @@ static void test_right_upgrade(void **state)
 }
 
 /* Entries without any right are never used. */
-static void test_entry_without_rights(void **state)
+TEST(test_entry_without_rights, fix_test)
 {
     Fix *f = *state;
     struct unetmm_fault m;
@@ -612,7 +612,7 @@ static void test_entry_without_rights(void **state)
 }
 
 /* The driver's answers arrive at every order; all sends end. */
-static void test_random_order_of_answers(void **state)
+TEST(test_random_order_of_answers, fix_test_with, one_set)
 {
     Fix *f = *state;
     uint64_t random = fake_seed();
@@ -665,7 +665,7 @@ static void test_random_order_of_answers(void **state)
 }
 
 /* A depth that was never enabled is a number, and any: nothing relies on it. */
-static void test_depth_of_no_ring(void **state)
+TEST(test_depth_of_no_ring, fix_test)
 {
     static const uint32_t log2[] = { 31, 32, 40, 64, UINT32_MAX };
     uint32_t reg = UNETMM_REG_RING(UNETMM_RING_FAULT);
@@ -682,35 +682,4 @@ static void test_depth_of_no_ring(void **state)
         fake_set_reg(&f->h, reg + UNETMM_RING_ENABLE, 1);
         assert_int_equal(fake_reg(&f->h, reg + UNETMM_RING_ENABLE), 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        fix_test(test_depth_of_no_ring),
-        fix_test(test_send_miss),
-        fix_test(test_send_miss_batch),
-        fix_test(test_three_outcomes),
-        fix_test(test_useless_answers),
-        fix_test(test_stale_ids),
-        fix_test(test_joined),
-        fix_test(test_joined_deferred),
-        fix_test(test_joined_in_one_run),
-        fix_test(test_joined_error),
-        cmocka_unit_test_teardown(test_leader_closes, fix_teardown),
-        fix_test(test_numbers),
-        fix_test_with(test_max_faults, two_faults),
-        fix_test(test_fault_ring_full),
-        fix_test(test_fault_ring_wraps),
-        fix_test_with(test_eviction_needs_room, one_set),
-        fix_test_with(test_eviction_record, one_set),
-        fix_test_with(test_eviction_is_quiet, one_set),
-        fix_test_with(test_reply_too_long_for_tlb, one_set),
-        fix_test_with(test_send_larger_than_tlb, one_set),
-        fix_test(test_right_upgrade),
-        fix_test(test_entry_without_rights),
-        fix_test_with(test_random_order_of_answers, one_set),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

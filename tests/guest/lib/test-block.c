@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The server of unetmm-block, on an endpoint that is the test. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -11,7 +9,7 @@
 /* Before cmocka's macro fail() */
 #include "block.h"
 
-#include <cmocka.h>
+#include "../../one_test.h"
 
 #define CHANNELS    (BLOCK_SESSIONS + 4)
 #define PENDING     8192
@@ -277,14 +275,14 @@ static void serve(void (*clients)(void), unsigned expected)
  * A caller sends nonsense and closes; the next one has the number of its channel.  The end
  * of the first is not that of the second.
  */
-static void end_of_the_caller_before(void **state)
+TEST(end_of_the_caller_before, cmocka_unit_test)
 {
     serve(go_on, 1);
     assert_int_equal(disconnects, 2);
 }
 
 /* The same, when more waits than there is room for. */
-static void end_in_a_flood(void **state)
+TEST(end_in_a_flood, cmocka_unit_test)
 {
     serve(go_on_flooding, 1);
     assert_int_equal(disconnects, 6);
@@ -315,7 +313,7 @@ static void go_on_reading(void)
 }
 
 /* Data moves by the key that the client gave away, and nobody is asked for it. */
-static void data_moves_by_key(void **state)
+TEST(data_moves_by_key, cmocka_unit_test)
 {
     serve(go_on_reading, 2);
 }
@@ -341,19 +339,7 @@ static void go_on_idly(void)
 }
 
 /* All sessions are taken, by clients that ask for nothing: the oldest makes room. */
-static void idle_sessions_make_room(void **state)
+TEST(idle_sessions_make_room, cmocka_unit_test)
 {
     serve(go_on_idly, BLOCK_SESSIONS + 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(end_of_the_caller_before),
-        cmocka_unit_test(end_in_a_flood),
-        cmocka_unit_test(data_moves_by_key),
-        cmocka_unit_test(idle_sessions_make_room),
-    };
-
-    return cmocka_run_group_tests_name("block", tests, NULL, NULL);
 }

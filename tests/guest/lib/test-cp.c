@@ -2,12 +2,10 @@
 /*
  * unetmm-cp's bytes over a slow stream: the time is that in which no byte moves.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
+#include "../../one_test.h"
 #include <errno.h>
 #include <string.h>
 
@@ -86,7 +84,7 @@ static void line_set(const int steps[8], int rest)
 }
 
 /* Each call ends after its time, with as much as went until then. */
-static void a_slow_link_is_no_silent_peer(void **state)
+TEST(a_slow_link_is_no_silent_peer, cmocka_unit_test)
 {
     static const int slow[8] = { 30, 1, 60, 9 };
     uint8_t bytes[BYTES], copy[BYTES];
@@ -104,7 +102,7 @@ static void a_slow_link_is_no_silent_peer(void **state)
     assert_memory_equal(line.bytes, copy, BYTES);
 }
 
-static void a_silent_peer_is_named_as_such(void **state)
+TEST(a_silent_peer_is_named_as_such, cmocka_unit_test)
 {
     static const int part[8] = { 30 };
     uint8_t bytes[BYTES] = { 0 };
@@ -124,7 +122,7 @@ static void a_silent_peer_is_named_as_such(void **state)
 }
 
 /* A peer that stores a file; one whose card has gone, which has the same error */
-static void patience_ends_with_the_stream(void **state)
+TEST(patience_ends_with_the_stream, cmocka_unit_test)
 {
     static const int late[8] = {
         -ETIMEDOUT, -ETIMEDOUT, 8, -ETIMEDOUT, -ETIMEDOUT, BYTES - 8,
@@ -147,15 +145,4 @@ static void patience_ends_with_the_stream(void **state)
     line_set(never, 0);
     assert_int_equal(cp_stream_take(NULL, bytes, BYTES, true, &got), 0);
     assert_int_equal(got, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_slow_link_is_no_silent_peer),
-        cmocka_unit_test(a_silent_peer_is_named_as_such),
-        cmocka_unit_test(patience_ends_with_the_stream),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,12 +3,10 @@
  * The examples of the manual's pages, run against a fake driver with a channel of an
  * endpoint to itself.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
+#include "../../one_test.h"
 
 #include "fake_driver.h"
 #include "man_scene.h"
@@ -54,7 +52,7 @@ static void run_one(const struct example *example)
     assert_int_equal(fake_driver_leaks(), 0);
 }
 
-static void examples_of_the_manual(void **state)
+TEST(examples_of_the_manual, cmocka_unit_test)
 {
     size_t i, run = 0;
 
@@ -67,13 +65,4 @@ static void examples_of_the_manual(void **state)
     }
     assert_int_equal(run + NEED_A_CARD, EXAMPLES);
     assert_true(completions >= 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(examples_of_the_manual),
-    };
-
-    return cmocka_run_group_tests_name("examples", tests, NULL, NULL);
 }

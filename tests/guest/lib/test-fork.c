@@ -4,12 +4,10 @@
  * touches the queues: the driver leaves them out of the child, so that a touch
  * would kill it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
+#include "../../one_test.h"
 #include <sys/wait.h>
 
 #include "fake_card.h"
@@ -73,7 +71,7 @@ static void make_every_call(void)
     expect_dead(unetmm_ep_destroy(ep));
 }
 
-static void child_is_told(void **state)
+TEST(child_is_told, cmocka_unit_test)
 {
     struct unetmm_completion c;
     pid_t pid;
@@ -99,13 +97,4 @@ static void child_is_told(void **state)
     assert_int_equal(unetmm_send(fake.ep, 1, &c, 8, 0, 0), 0);
     assert_int_equal(unetmm_poll(fake.ep, &c, 1), 0);
     fake_endpoint_free(&fake);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(child_is_told),
-    };
-
-    return cmocka_run_group_tests_name("fork", tests, NULL, NULL);
 }

@@ -2,16 +2,14 @@
 /*
  * The pattern that all checks of data rest on.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
+#include "../../one_test.h"
 
 #include "pattern.h"
 
-static void pieces_make_the_whole(void **state)
+TEST(pieces_make_the_whole, cmocka_unit_test)
 {
     uint8_t whole[256], part[256];
     size_t from, len;
@@ -27,7 +25,7 @@ static void pieces_make_the_whole(void **state)
     }
 }
 
-static void finds_every_wrong_bit(void **state)
+TEST(finds_every_wrong_bit, cmocka_unit_test)
 {
     uint8_t bytes[67];
     size_t i;
@@ -43,7 +41,7 @@ static void finds_every_wrong_bit(void **state)
     }
 }
 
-static void other_place_or_message_differs(void **state)
+TEST(other_place_or_message_differs, cmocka_unit_test)
 {
     uint8_t bytes[64];
     uint64_t i;
@@ -55,15 +53,4 @@ static void other_place_or_message_differs(void **state)
         assert_true(pattern_check(bytes, 64, pattern_key(1, 1 + i), 0) < 64);
         assert_true(pattern_check(bytes, 64, pattern_key(1 + i, 1), 0) < 64);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_make_the_whole),
-        cmocka_unit_test(finds_every_wrong_bit),
-        cmocka_unit_test(other_place_or_message_differs),
-    };
-
-    return cmocka_run_group_tests_name("pattern", tests, NULL, NULL);
 }

@@ -3,8 +3,6 @@
  * A peer asks unetmm-bw and unetmm-pingpong for runs, and numbers the frames of them:
  * no number of its choice makes a listener wrong or slow.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,7 +10,7 @@
 #include "seen.h"
 #include "session.h"
 
-#include <cmocka.h>
+#include "../../one_test.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -42,7 +40,7 @@ static bool taken(const uint32_t w[4], uint64_t first, struct plan *plan)
 }
 
 /* Size, count, warmup and frame */
-static void possible_plans_are_taken(void **state)
+TEST(possible_plans_are_taken, cmocka_unit_test)
 {
     static const struct {
         uint32_t w[4], nframes;
@@ -63,7 +61,7 @@ static void possible_plans_are_taken(void **state)
     assert_true(taken(runs[0].w, MAX_MESSAGES - MAX_MESSAGES / 25, &plan));
 }
 
-static void impossible_plans_are_refused(void **state)
+TEST(impossible_plans_are_refused, cmocka_unit_test)
 {
     static const uint32_t runs[][4] = {
         { 0, 1, 0, 9000 },                      /* no frames */
@@ -89,7 +87,7 @@ static void impossible_plans_are_refused(void **state)
 
 /* ---- Frames ------------------------------------------------------------ */
 
-static void each_frame_is_new_once(void **state)
+TEST(each_frame_is_new_once, cmocka_unit_test)
 {
     static struct seen seen;
 
@@ -109,7 +107,7 @@ static void each_frame_is_new_once(void **state)
 }
 
 /* In steps of one frame this would take years. */
-static void jumps_take_no_time(void **state)
+TEST(jumps_take_no_time, cmocka_unit_test)
 {
     static struct seen seen;
     uint64_t far = 9000000000000000000ull, i;
@@ -125,16 +123,4 @@ static void jumps_take_no_time(void **state)
     }
     assert_false(seen_is_new(&seen, far - SEEN_FRAMES - 1));
     assert_true(seen_is_new(&seen, UINT64_MAX - 1));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(possible_plans_are_taken),
-        cmocka_unit_test(impossible_plans_are_refused),
-        cmocka_unit_test(each_frame_is_new_once),
-        cmocka_unit_test(jumps_take_no_time),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

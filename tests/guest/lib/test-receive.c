@@ -3,8 +3,6 @@
  * The receiving side of unetmm-cp, with streams that are the test's: one that says
  * nothing keeps nobody out.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -12,7 +10,7 @@
 
 #include "cp.h"
 
-#include <cmocka.h>
+#include "../../one_test.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -225,7 +223,7 @@ static int end(void **state)
     return rmdir(*state);
 }
 
-static void the_silent_keep_nobody_out(void **state)
+TEST(the_silent_keep_nobody_out, cmocka_unit_test_setup_teardown, begin, end)
 {
     call(NULL, 1);
     call(NULL, 2);
@@ -235,7 +233,7 @@ static void the_silent_keep_nobody_out(void **state)
 }
 
 /* There are more places for others. */
-static void one_card_has_its_share(void **state)
+TEST(one_card_has_its_share, cmocka_unit_test_setup_teardown, begin, end)
 {
     unsigned i;
 
@@ -248,7 +246,7 @@ static void one_card_has_its_share(void **state)
 }
 
 /* Nobody has sent anything, and the time of all has passed. */
-static void silence_is_a_failure(void **state)
+TEST(silence_is_a_failure, cmocka_unit_test_setup_teardown, begin, end)
 {
     unsigned i;
 
@@ -259,7 +257,7 @@ static void silence_is_a_failure(void **state)
 }
 
 /* A piece may not be longer than the buffer; no part of the file stays. */
-static void long_pieces_are_refused(void **state)
+TEST(long_pieces_are_refused, cmocka_unit_test_setup_teardown, begin, end)
 {
     struct unetmm_stream *s = call("file", 1);
     const uint64_t length = unetmm_swap64(CP_PIECE + 1);
@@ -267,16 +265,4 @@ static void long_pieces_are_refused(void **state)
     memcpy(s->words + sizeof(struct header) + 4, &length, sizeof(length));
     assert_int_equal(receive(*state), EXIT_FAILURE);
     assert_false(has_come(*state, "file"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_silent_keep_nobody_out, begin, end),
-        cmocka_unit_test_setup_teardown(one_card_has_its_share, begin, end),
-        cmocka_unit_test_setup_teardown(silence_is_a_failure, begin, end),
-        cmocka_unit_test_setup_teardown(long_pieces_are_refused, begin, end),
-    };
-
-    return cmocka_run_group_tests_name("receive", tests, NULL, NULL);
 }

@@ -2,8 +2,6 @@
 /*
  * Names and numbers as the tools write them in JSON.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,7 +9,7 @@
 #include "common.h"
 #include "row.h"
 
-#include <cmocka.h>
+#include "../../one_test.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -40,7 +38,7 @@ static void expect(const char *text, const char *wanted)
     expect_row(list, wanted);
 }
 
-static void names_stay_what_they_are(void **state)
+TEST(names_stay_what_they_are, cmocka_unit_test)
 {
     (void)state;
     expect("", "[\"\"]\n");
@@ -54,7 +52,7 @@ static void names_stay_what_they_are(void **state)
 #define WRONG   "\xef\xbf\xbd"
 
 /* Each byte alone: the bytes behind it are not swallowed. */
-static void bytes_of_no_character_are_marked(void **state)
+TEST(bytes_of_no_character_are_marked, cmocka_unit_test)
 {
     static const char *const wrong[] = {
         "\x80", "\xbf", "\xc0", "\xc1", "\xf5", "\xff",
@@ -75,7 +73,7 @@ static void bytes_of_no_character_are_marked(void **state)
     expect("\xf4\x90\x80\x80", "[\"" WRONG WRONG WRONG WRONG "\"]\n");
 }
 
-static void numbers_keep_their_digits(void **state)
+TEST(numbers_keep_their_digits, cmocka_unit_test)
 {
     json_t *row = row_new();
 
@@ -89,15 +87,4 @@ static void numbers_keep_their_digits(void **state)
     expect_row(row, "{\"most\":9223372036854775807,"
                "\"more\":\"18446744073709551615\",\"third\":0.333,"
                "\"tie\":2.001,\"whole\":12345679.0,\"yes\":true}\n");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_stay_what_they_are),
-        cmocka_unit_test(bytes_of_no_character_are_marked),
-        cmocka_unit_test(numbers_keep_their_digits),
-    };
-
-    return cmocka_run_group_tests_name("row", tests, NULL, NULL);
 }

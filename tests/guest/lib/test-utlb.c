@@ -4,12 +4,10 @@
  * first, which stay because they are in use, and the effects of changes of memory.
  * The driver is an array that says which pages are pinned.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
+#include "../../one_test.h"
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -364,7 +362,7 @@ static void expect_pinned(const char *what)
 
 /* ---- Pinning ----------------------------------------------------------- */
 
-static void pins_ahead_and_once(void **state)
+TEST(pins_ahead_and_once, cmocka_unit_test)
 {
     (void)state;
     begin("lru", 20, 4);
@@ -397,7 +395,7 @@ static void pins_ahead_and_once(void **state)
 }
 
 /* Only a page that a descriptor names is waited for. */
-static void nothing_ahead_is_waited_for(void **state)
+TEST(nothing_ahead_is_waited_for, cmocka_unit_test)
 {
     (void)state;
     begin("lru", 30, 8);
@@ -416,7 +414,7 @@ static void nothing_ahead_is_waited_for(void **state)
 }
 
 /* Copied messages use no page. */
-static void inline_pins_nothing(void **state)
+TEST(inline_pins_nothing, cmocka_unit_test)
 {
     (void)state;
     begin("lru", 20, 4);
@@ -428,7 +426,7 @@ static void inline_pins_nothing(void **state)
 }
 
 /* A right that is missing is asked for where it is needed. */
-static void rights_are_added(void **state)
+TEST(rights_are_added, cmocka_unit_test)
 {
     (void)state;
     begin("lru", 20, 2);
@@ -443,7 +441,7 @@ static void rights_are_added(void **state)
     end();
 }
 
-static void refused_memory_is_the_cards_to_refuse(void **state)
+TEST(refused_memory_is_the_cards_to_refuse, cmocka_unit_test)
 {
     (void)state;
     begin("lru", 20, 2);
@@ -473,7 +471,7 @@ static void refused_memory_is_the_cards_to_refuse(void **state)
 }
 
 /* A driver that says it has pinned more than it was asked to is not believed. */
-static void driver_that_lies(void **state)
+TEST(driver_that_lies, cmocka_unit_test)
 {
     (void)state;
     begin("lru", 20, 2);
@@ -488,7 +486,7 @@ static void driver_that_lies(void **state)
 }
 
 /* There is no memory to remember that a page far from all others is pinned. */
-static void memory_without_a_record(void **state)
+TEST(memory_without_a_record, cmocka_unit_test)
 {
     unsigned i, pins;
 
@@ -511,7 +509,7 @@ static void memory_without_a_record(void **state)
 
 /* ---- The quota --------------------------------------------------------- */
 
-static void each_policy_has_its_victim(void **state)
+TEST(each_policy_has_its_victim, cmocka_unit_test)
 {
     static const struct {
         const char *policy, *left;
@@ -545,7 +543,7 @@ static void each_policy_has_its_victim(void **state)
 }
 
 /* Pages 0 and 1 have been used more often than the others. */
-static void lfu_keeps_what_is_used_often(void **state)
+TEST(lfu_keeps_what_is_used_often, cmocka_unit_test)
 {
     unsigned i;
 
@@ -579,7 +577,7 @@ static void lfu_keeps_what_is_used_often(void **state)
     end();
 }
 
-static void what_is_used_stays(void **state)
+TEST(what_is_used_stays, cmocka_unit_test)
 {
     struct unetmm_completion c;
     unsigned i;
@@ -606,7 +604,7 @@ static void what_is_used_stays(void **state)
 }
 
 /* All that could be unpinned is in use: by messages, or by buffers alone. */
-static void no_room(void **state)
+TEST(no_room, cmocka_unit_test)
 {
     unsigned i;
 
@@ -639,7 +637,7 @@ static void no_room(void **state)
 }
 
 /* The first piece of a message that cannot be sent is not in use any more. */
-static void no_room_for_all(void **state)
+TEST(no_room_for_all, cmocka_unit_test)
 {
     struct iovec iov[2];
 
@@ -660,7 +658,7 @@ static void no_room_for_all(void **state)
 }
 
 /* No more goes than has to. */
-static void only_what_is_needed_goes(void **state)
+TEST(only_what_is_needed_goes, cmocka_unit_test)
 {
     (void)state;
     begin("lru", 4, 1);
@@ -676,7 +674,7 @@ static void only_what_is_needed_goes(void **state)
 }
 
 /* The driver has a lower limit, and all that is pinned is in use. */
-static void others_limit_is_reached(void **state)
+TEST(others_limit_is_reached, cmocka_unit_test)
 {
     (void)state;
     begin("lru", 20, 1);
@@ -737,7 +735,7 @@ static void interrupt_each_us(suseconds_t period)
 }
 
 /* Each use of a page is counted, in any order, and the last one ends it. */
-static void two_use_a_page(void **state)
+TEST(two_use_a_page, cmocka_unit_test)
 {
     const struct sigaction action = { .sa_handler = use_between };
     const uint64_t end_by = sys_now_ns() + 20000000000ull;
@@ -771,7 +769,7 @@ static void two_use_a_page(void **state)
 }
 
 /* The same of a context; nothing of it stays, which the sanitizer sees. */
-static void out_of_memory_at_first(void **state)
+TEST(out_of_memory_at_first, cmocka_unit_test)
 {
     struct unetmm_space space = {
         .quota_pages = 1000, .log_bytes = sizeof(drivers_log),
@@ -797,7 +795,7 @@ static void out_of_memory_at_first(void **state)
 }
 
 /* Whatever allocation fails: an error, nothing that stays, and then it works. */
-static void out_of_memory(void **state)
+TEST(out_of_memory, cmocka_unit_test)
 {
     const struct iovec iov = { at(3), 300 };
     struct unetmm_request_ frame = { .user_data = 5, .opcode = UNETMM_OP_FRAME };
@@ -843,7 +841,7 @@ static void out_of_memory(void **state)
     end();
 }
 
-static void others_limits(void **state)
+TEST(others_limits, cmocka_unit_test)
 {
     unsigned i;
 
@@ -967,7 +965,7 @@ static void refused_configurations(struct unetmm_utlb_config *config,
     expect(UNETMM_CQE_SENT, 9, 0);
 }
 
-static void users_policy(void **state)
+TEST(users_policy, cmocka_unit_test)
 {
     static const struct unetmm_utlb_policy policy = {
         .size = sizeof(policy), .name = "mine", .create = my_create,
@@ -1028,7 +1026,7 @@ static void users_policy(void **state)
 
 /* ---- Memory changes ---------------------------------------------------- */
 
-static void the_log_is_read(void **state)
+TEST(the_log_is_read, cmocka_unit_test)
 {
     unsigned i;
 
@@ -1061,7 +1059,7 @@ static void the_log_is_read(void **state)
 }
 
 /* Those at the ends of a range are lost, and those beside it are not. */
-static void lost_at_the_ends(void **state)
+TEST(lost_at_the_ends, cmocka_unit_test)
 {
     static const unsigned lengths[] = { 3, 30 };
     unsigned i, n;
@@ -1083,7 +1081,7 @@ static void lost_at_the_ends(void **state)
 }
 
 /* The log of something from before PIN is read after it. */
-static void lost_meanwhile(void **state)
+TEST(lost_meanwhile, cmocka_unit_test)
 {
     (void)state;
     begin("lru", 20, 4);
@@ -1104,7 +1102,7 @@ static void lost_meanwhile(void **state)
 }
 
 /* The card found no entry although there had been one: it is sent again. */
-static void sent_again(void **state)
+TEST(sent_again, cmocka_unit_test)
 {
     (void)state;
     begin("lru", 20, 4);
@@ -1134,7 +1132,7 @@ static void sent_again(void **state)
     end();
 }
 
-static void not_again_for_ever(void **state)
+TEST(not_again_for_ever, cmocka_unit_test)
 {
     unsigned n;
 
@@ -1154,7 +1152,7 @@ static void not_again_for_ever(void **state)
     end();
 }
 
-static void offered_again(void **state)
+TEST(offered_again, cmocka_unit_test)
 {
     (void)state;
     begin("lru", 20, 4);
@@ -1177,7 +1175,7 @@ static void offered_again(void **state)
 }
 
 /* There is no room just then: it waits, and is not forgotten. */
-static void again_when_there_is_room(void **state)
+TEST(again_when_there_is_room, cmocka_unit_test)
 {
     unsigned i;
 
@@ -1216,7 +1214,7 @@ static void again_when_there_is_room(void **state)
 /* ---- Quiet messages ---------------------------------------------------- */
 
 /* Their pages are let go when they are done, and nobody sees that. */
-static void quiet_ones_are_not_seen(void **state)
+TEST(quiet_ones_are_not_seen, cmocka_unit_test)
 {
     (void)state;
     begin("lru", 2, 1);
@@ -1243,7 +1241,7 @@ static void quiet_ones_are_not_seen(void **state)
 }
 
 /* A card that waits for room is told when they have been taken. */
-static void quiet_ones_give_room(void **state)
+TEST(quiet_ones_give_room, cmocka_unit_test)
 {
     unsigned blocked;
 
@@ -1264,7 +1262,7 @@ static void quiet_ones_give_room(void **state)
 }
 
 /* A process can send unsignaled and never take a completion. */
-static void quiet_ones_alone(void **state)
+TEST(quiet_ones_alone, cmocka_unit_test)
 {
     unsigned i;
 
@@ -1282,7 +1280,7 @@ static void quiet_ones_alone(void **state)
  * The place of the next completion has held that of a record which is in use again:
  * it does not say that the new message is done.
  */
-static void old_completions_say_nothing(void **state)
+TEST(old_completions_say_nothing, cmocka_unit_test)
 {
     unsigned i;
 
@@ -1307,7 +1305,7 @@ static void old_completions_say_nothing(void **state)
 }
 
 /* More descriptors than there were records at first. */
-static void many_at_a_time(void **state)
+TEST(many_at_a_time, cmocka_unit_test)
 {
     unsigned i;
 
@@ -1344,7 +1342,7 @@ static void expect_op(uint8_t opcode, uint64_t offset, bool notify,
     assert_int_equal(t.message.imm, imm);
 }
 
-static void operations_hold_their_pages(void **state)
+TEST(operations_hold_their_pages, cmocka_unit_test)
 {
     (void)state;
     begin("lru", 20, 1);
@@ -1374,7 +1372,7 @@ static void operations_hold_their_pages(void **state)
 }
 
 /* An operation that met a change of memory is posted again unchanged. */
-static void operations_again(void **state)
+TEST(operations_again, cmocka_unit_test)
 {
     (void)state;
     begin("lru", 20, 1);
@@ -1404,7 +1402,7 @@ static void operations_again(void **state)
 }
 
 /* Not behind an operation that has to come after it. */
-static void operations_in_order(void **state)
+TEST(operations_in_order, cmocka_unit_test)
 {
     (void)state;
     begin_deep("lru", 20, 1, 5);
@@ -1452,7 +1450,7 @@ static void operations_in_order(void **state)
 }
 
 /* A message that is posted again promises nothing to the writes behind it. */
-static void writes_behind_a_message_again(void **state)
+TEST(writes_behind_a_message_again, cmocka_unit_test)
 {
     unsigned i;
 
@@ -1491,7 +1489,7 @@ static void writes_behind_a_message_again(void **state)
 }
 
 /* An operation that waits to be posted again never uses another import. */
-static void import_given_up(void **state)
+TEST(import_given_up, cmocka_unit_test)
 {
     unsigned i;
 
@@ -1533,7 +1531,7 @@ static void import_given_up(void **state)
 
 /* ---- Exports ----------------------------------------------------------- */
 
-static void exports_stay(void **state)
+TEST(exports_stay, cmocka_unit_test)
 {
     struct unetmm_utlb_config config = { .size = sizeof(config) };
 
@@ -1585,7 +1583,7 @@ static void exports_stay(void **state)
 }
 
 /* The driver does not export it, or does not know how it stands. */
-static void exports_refused(void **state)
+TEST(exports_refused, cmocka_unit_test)
 {
     (void)state;
     begin("lru", 3, 1);
@@ -1625,7 +1623,7 @@ static int move_part(unsigned from, unsigned page, unsigned n)
 }
 
 /* Where parts of an export have moved is in use as the export is. */
-static void parts_stay(void **state)
+TEST(parts_stay, cmocka_unit_test)
 {
     (void)state;
     begin("lru", 6, 1);
@@ -1695,7 +1693,7 @@ static void *move_first_page(void *result)
  * While the pages of a part are pinned by one thread, another ends its export and makes
  * one of the same number: the part is not the new one's, and its pages are let go.
  */
-static void part_of_an_ended_export(void **state)
+TEST(part_of_an_ended_export, cmocka_unit_test)
 {
     int moved = -1;
 
@@ -1744,7 +1742,7 @@ static void end_early(void)
     sem_timedwait(&ends, &soon);
 }
 
-static void export_that_ends_at_once(void **state)
+TEST(export_that_ends_at_once, cmocka_unit_test)
 {
     (void)state;
     begin("lru", 3, 1);
@@ -1764,7 +1762,7 @@ static void export_that_ends_at_once(void **state)
 /* ---- The end ----------------------------------------------------------- */
 
 /* Pages of an ended endpoint's queues are not in use any more. */
-static void endpoint_goes(void **state)
+TEST(endpoint_goes, cmocka_unit_test)
 {
     struct fake_endpoint other = t.fake;
 
@@ -1786,7 +1784,7 @@ static void endpoint_goes(void **state)
     end();
 }
 
-static void other_sources(void **state)
+TEST(other_sources, cmocka_unit_test)
 {
     struct unetmm_utlb_config config = { .size = sizeof(config) };
     struct unetmm_utlb_stats s = { .size = sizeof(s) };
@@ -1805,55 +1803,4 @@ static void other_sources(void **state)
     /* A child has no log to unmap. */
     unetmm_utlb_close(&t.ctx, true);
     assert_true(driver.log_mapped);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pins_ahead_and_once),
-        cmocka_unit_test(nothing_ahead_is_waited_for),
-        cmocka_unit_test(inline_pins_nothing),
-        cmocka_unit_test(rights_are_added),
-        cmocka_unit_test(refused_memory_is_the_cards_to_refuse),
-        cmocka_unit_test(driver_that_lies),
-        cmocka_unit_test(memory_without_a_record),
-        cmocka_unit_test(each_policy_has_its_victim),
-        cmocka_unit_test(what_is_used_stays),
-        cmocka_unit_test(no_room),
-        cmocka_unit_test(no_room_for_all),
-        cmocka_unit_test(only_what_is_needed_goes),
-        cmocka_unit_test(others_limit_is_reached),
-        cmocka_unit_test(out_of_memory),
-        cmocka_unit_test(out_of_memory_at_first),
-        cmocka_unit_test(lost_at_the_ends),
-        cmocka_unit_test(others_limits),
-        cmocka_unit_test(lfu_keeps_what_is_used_often),
-        cmocka_unit_test(users_policy),
-        cmocka_unit_test(the_log_is_read),
-        cmocka_unit_test(lost_meanwhile),
-        cmocka_unit_test(sent_again),
-        cmocka_unit_test(not_again_for_ever),
-        cmocka_unit_test(offered_again),
-        cmocka_unit_test(again_when_there_is_room),
-        cmocka_unit_test(quiet_ones_are_not_seen),
-        cmocka_unit_test(quiet_ones_give_room),
-        cmocka_unit_test(quiet_ones_alone),
-        cmocka_unit_test(old_completions_say_nothing),
-        cmocka_unit_test(two_use_a_page),
-        cmocka_unit_test(writes_behind_a_message_again),
-        cmocka_unit_test(many_at_a_time),
-        cmocka_unit_test(operations_hold_their_pages),
-        cmocka_unit_test(operations_again),
-        cmocka_unit_test(operations_in_order),
-        cmocka_unit_test(import_given_up),
-        cmocka_unit_test(exports_stay),
-        cmocka_unit_test(exports_refused),
-        cmocka_unit_test(parts_stay),
-        cmocka_unit_test(export_that_ends_at_once),
-        cmocka_unit_test(part_of_an_ended_export),
-        cmocka_unit_test(endpoint_goes),
-        cmocka_unit_test(other_sources),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

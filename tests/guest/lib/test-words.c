@@ -2,18 +2,16 @@
 /*
  * Names, sentences and addresses.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
+#include "../../one_test.h"
 
 #include <libunetmm.h>
 #include <netinet/ether.h>
 #include <string.h>
 
-static void reads_addresses(void **state)
+TEST(reads_addresses, cmocka_unit_test)
 {
     static const char *const wrong[] = {
         "", "5", "52:54:00:12:34", "52:54:00:12:34:5", "52:54:00:12:34:56:",
@@ -37,7 +35,7 @@ static void reads_addresses(void **state)
     assert_memory_equal(mac, expected, 6);
 }
 
-static void every_status_has_a_sentence(void **state)
+TEST(every_status_has_a_sentence, cmocka_unit_test)
 {
     unsigned i;
 
@@ -55,7 +53,7 @@ static void every_status_has_a_sentence(void **state)
     assert_int_equal(unetmm_status_errno(~0u), -EIO);
 }
 
-static void every_error_has_a_sentence(void **state)
+TEST(every_error_has_a_sentence, cmocka_unit_test)
 {
     int error, call;
 
@@ -90,7 +88,7 @@ int ether_hostton(const char *name, struct ether_addr *address)
     return hostton_result;
 }
 
-static void resolves_names(void **state)
+TEST(resolves_names, cmocka_unit_test)
 {
     static const uint8_t good[6] = { 2, 0, 0, 0, 0, 7 };
     uint8_t mac[6] = { 0 };
@@ -113,7 +111,7 @@ static void resolves_names(void **state)
     assert_int_equal(errno, 12345);
 }
 
-static void counters_have_names(void **state)
+TEST(counters_have_names, cmocka_unit_test)
 {
     const char *help = NULL;
     unsigned i;
@@ -134,17 +132,4 @@ static void counters_have_names(void **state)
                         "tlb_hits");
     assert_null(unetmm_stats_name(UNETMM_SCOPE_ENDPOINT, UNETMM_C_turns,
                                   NULL));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_addresses),
-        cmocka_unit_test(resolves_names),
-        cmocka_unit_test(every_status_has_a_sentence),
-        cmocka_unit_test(every_error_has_a_sentence),
-        cmocka_unit_test(counters_have_names),
-    };
-
-    return cmocka_run_group_tests_name("words", tests, NULL, NULL);
 }
