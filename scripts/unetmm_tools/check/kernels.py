@@ -15,7 +15,6 @@ import subprocess
 import sys
 import time
 
-sys.dont_write_bytecode = True
 from unetmm_tools import REPO, SCRIPTS
 from unetmm_tools.guest import vm
 

@@ -32,16 +32,9 @@ SETTINGS = ("set confirm off", "set pagination off", "set style enabled off",
             "handle SIGUSR1 SIGUSR2 SIGPIPE SIGALRM nostop noprint pass")
 
 
-class Parser(argparse.ArgumentParser):
-    """Reports a mistake in one sentence, without the usage before it."""
-
-    def error(self, message):
-        sys.exit(f"error: {message} (scripts/debug --help lists the options)")
-
-
 def parse():
     """The options of scripts/debug; scripts/vm gets those behind `--`."""
-    parser = Parser(
+    parser = vm.Parser(
         prog="scripts/debug", allow_abbrev=False,
         usage="scripts/debug [options] [-- ARGUMENTS OF scripts/vm]",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -147,11 +140,11 @@ def run_gdb(command, descriptors):
 
 def main():
     """scripts/debug."""
-    options = parse()
-    if not shutil.which("gdb"):
-        sys.exit("error: gdb is missing: install the Debian package gdb")
     directory = tempfile.mkdtemp(prefix="unetmm-debug-")
     try:
+        options = parse()
+        if not shutil.which("gdb"):
+            sys.exit("error: gdb is missing: install the Debian package gdb")
         command, descriptors = gdb_command(options), []
         if options.attach:
             command += ["-p", str(options.attach)]

@@ -153,13 +153,6 @@ class ClusterError(Exception):
     """A mistake of the user or the machine, in one sentence."""
 
 
-class Parser(argparse.ArgumentParser):
-    """Reports a mistake in one sentence, without the usage before it."""
-
-    def error(self, message):
-        raise ClusterError(f"{message} (scripts/cluster --help lists the options)")
-
-
 class Progress:
     """A line on a terminal, and else a line a step."""
 
@@ -238,7 +231,7 @@ def shell_arguments(path):
             "-device", "isa-serial,index=3,irq=10,chardev=shell"]
 
 
-class Cluster:
+class Cluster(lab.Guests):
     """Guests node1, node2, ... on one wire.
 
     nodes    2 to 8
@@ -295,23 +288,6 @@ class Cluster:
     def shell_path(self, name):
         """The socket of a node's terminal, /dev/ttyS3."""
         return os.path.join(self.directory, f"{name}.shell")
-
-    def __enter__(self):
-        try:
-            self.boot()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *exc):
-        self.close()
-
-    def __iter__(self):
-        return iter(self.guests)
-
-    def __getitem__(self, index):
-        return self.guests[index]
 
     def boot(self, say=lambda text: None):
         """Starts all; returns when each node can start programs on each.
@@ -441,7 +417,7 @@ def run_virtual(options, command):
 
 def build_parser():
     """The options."""
-    parser = Parser(
+    parser = vm.Parser(
         prog="scripts/cluster", description=DESCRIPTION, epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
         usage="scripts/cluster --nodes N [options] [-- COMMAND]")

@@ -447,7 +447,28 @@ class Guest(pair.Guest):
         self.qmp("set_link", name=pair.CARD, up=up)
 
 
-class Lab:
+class Guests:
+    """A list of guests that `with` boots and closes."""
+
+    def __enter__(self):
+        try:
+            self.boot()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
+
+    def __iter__(self):
+        return iter(self.guests)
+
+    def __getitem__(self, index):
+        return self.guests[index]
+
+
+class Lab(Guests):
     """Guests a and, of two, b, whose cards are joined by a wire.
 
     number     1 or 2
@@ -472,23 +493,6 @@ class Lab:
             self.guests.append(Guest(
                 "ab"[index], self.directory,
                 options=["--id", str(index + 1), *wire, *common, *options]))
-
-    def __enter__(self):
-        try:
-            self.boot()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *exc):
-        self.close()
-
-    def __iter__(self):
-        return iter(self.guests)
-
-    def __getitem__(self, index):
-        return self.guests[index]
 
     def boot(self, timeout=120):
         """Starts all guests; returns when they can run commands."""

@@ -6,11 +6,9 @@
         print(pair.a.results(), pair.b.results())
 
 Scripts are texts; each becomes /run in its guest.  A guest runs its script,
-writes the script's output to a file on the host, and powers off.  Called as
-a program, it runs two script files and prints their output.
+writes the script's output to a file on the host, and powers off.
 """
 
-import argparse
 import contextlib
 import copy
 import json
@@ -18,12 +16,10 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 
-sys.dont_write_bytecode = True
 from unetmm_tools.guest import vm
 from unetmm_tools.guest.child import die_with_parent
 
@@ -476,30 +472,3 @@ def read_text(path):
             return file.read()
     except FileNotFoundError:
         return ""
-
-
-def main():
-    """Runs two script files in two guests and prints their output."""
-    parser = argparse.ArgumentParser(
-        description="Runs A in one guest and B in another, joined by a wire.",
-        epilog="Further arguments go to scripts/vm.")
-    parser.add_argument("a", metavar="A")
-    parser.add_argument("b", metavar="B")
-    parser.add_argument("--kernel", default="6.1")
-    parser.add_argument("--e1000e", action="store_true")
-    parser.add_argument("--limit", type=float, default=120, metavar="SECONDS")
-    arguments, options = parser.parse_known_args()
-    try:
-        with Pair(read_text(arguments.a), read_text(arguments.b),
-                  arguments.kernel, options, e1000e=arguments.e1000e) as pair:
-            statuses = pair.wait(arguments.limit)
-            for guest in (pair.a, pair.b):
-                for line in guest.results().splitlines():
-                    print(f"{guest.name}: {line}")
-    except (GuestError, vm.VmError, OSError) as error:
-        sys.exit(f"error: {error}")
-    sys.exit(1 if any(statuses) else 0)
-
-
-if __name__ == "__main__":
-    main()

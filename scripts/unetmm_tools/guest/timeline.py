@@ -450,17 +450,9 @@ def lines_of(path):
         return file.read().splitlines()
 
 
-class Parser(argparse.ArgumentParser):
-    """Reports a mistake in one sentence, without the usage before it."""
-
-    def error(self, message):
-        sys.exit(f"error: {message} (scripts/timeline --help lists the "
-                 "options)")
-
-
 def parse():
     """The options of scripts/timeline."""
-    parser = Parser(
+    parser = vm.Parser(
         prog="scripts/timeline", allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Turns the card's and the driver's trace of one run into "
@@ -515,8 +507,8 @@ def both_traces(options):
 
 def main():
     """scripts/timeline."""
-    options = parse()
     try:
+        options = parse()
         card, driver = both_traces(options)
         document = build(read_card(card), read_driver(driver))
         with open(options.output, "w", encoding="utf-8") as file:

@@ -70,7 +70,7 @@ class Parser(argparse.ArgumentParser):
     """Reports a mistake in one sentence, without the usage before it."""
 
     def error(self, message):
-        raise VmError(f"{message} (scripts/vm --help lists the options)")
+        raise VmError(f"{message} ({self.prog} --help lists the options)")
 
 
 def build_parser():
