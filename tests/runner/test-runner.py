@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The runners of tests, tests/e2e/run and scripts/unetmm_tools/check/suite.py, on output that
-is made up: whatever a program says or leaves out must not look like success.
+"""The runners of tests, tests/e2e/run and those of unetmm_tools/check, on output that is
+made up: whatever a program says or leaves out must not look like success.
 
 usage: test-runner.py SOURCE-ROOT
 """
@@ -188,7 +188,7 @@ def the_list_of_skips_can_be_read():
                    for boot in boots), (line, boots)
 
 
-# ---- scripts/unetmm_tools/check/suite.py ---------------------------------------------------------
+# ---- unetmm_tools/check -----------------------------------------------------------
 
 
 def tap(text, status=0):
@@ -295,7 +295,7 @@ def a_fuzzer_that_is_not_there_is_skipped():
     assert "scripts/setup qemu-fuzz" in found[0].detail, found
 
 
-# ---- scripts/unetmm_tools/guest/vm.py --------------------------------------------------------------
+# ---- unetmm_tools/guest/vm.py -----------------------------------------------------
 
 
 def a_wire_has_two_ends():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Tests of how scripts/test counts its stages' results: scripts/unetmm_tools/check/suite.py.
+"""Tests of how scripts/test counts the results of its stages: unetmm_tools/check/suite.py.
 
 The stages are made up; all else is the code of scripts/test.
 """

@@ -14,7 +14,7 @@ LIB="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 for part in cache ui packages apt python codespell qemu stock \
     kernel driver guest fuzz s390x threads initramfs bench docs \
     python_guest provider mpi_guest package roots fabtests; do
-    # shellcheck source=/dev/null # checked by itself
+    # shellcheck source=/dev/null # each file is checked alone
     . "$LIB/$part.sh"
 done
 unset part
