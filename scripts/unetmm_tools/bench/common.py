@@ -12,7 +12,7 @@ USER_MTU = 65536
 
 
 def sized(options, smoke, quick, full):
-    """Which of three, by how much is to be done."""
+    """The value for a smoke test, a quick run or a full run."""
     return smoke if options.smoke else quick if options.quick else full
 
 
@@ -29,7 +29,7 @@ def json_rows(text):
     return rows
 
 
-# The same in parts count and local, with instructions or with times.
+# Parts count and local run these programs: count for instructions, local for times.
 NETVM = """
 bench-local tlb %(count)snotify %(notify)d
 bench-local tlb %(count)ssync %(sync)d

@@ -113,7 +113,7 @@ class Stations:
         return name, address, words
 
     def need_server(self, *arguments):
-        """The same; it must start."""
+        """Starts the server; raises an error if the server does not start."""
         name, address, words = self.start_server(*arguments)
         if not isinstance(words, dict):
             raise EthernetError(f"the server did not start: {words}")
@@ -213,7 +213,7 @@ def cold(kernel="6.1", quick=False):
     each = 2 if quick else 5
     with Guest(kernel, 2 * each) as stations:
         warm_rates = measure_warm(stations, each, 5 if quick else 10)
-    # Those that drop leave much behind in libslirp.
+    # Servers that drop leave many connections behind in libslirp.
     with Guest(kernel, 3 + 3 * len(rings)) as stations:
         found = measure_cold(stations, 5 if quick else 20, rings,
                              1000 if quick else 3000, 8 if quick else 30)
@@ -322,7 +322,7 @@ def warm(loads, limit):
 
 
 def overcommit(kernel="6.1", quick=False):
-    """Both tables, of one guest."""
+    """The rows of both tables, from one guest."""
     unit = (2 if quick else 4) << 20
     seconds = 2 if quick else 5
     runs = []
@@ -379,7 +379,7 @@ def working_sets(stations, policy, memory, seconds):
 
 
 def show_overcommit(found):
-    """Both tables."""
+    """The rows of both tables."""
     mib = found["unit"] / (1 << 20)
     print(f"""
 Servers side by side, a store of {UNITS_OF_STORE * mib:.0f} MiB each, of which less than \

@@ -68,7 +68,7 @@ def goals(rows):
     return table
 
 
-# Of 8 bytes they are inline in their descriptors.
+# Messages of 8 bytes are inline in their descriptors.
 SENDS = (("reliable send", "reliable SEND"), ("send", "SEND"))
 
 
@@ -295,7 +295,7 @@ def goals_ethernet(rows, add):
 
 
 def goals_bandwidth(wire, add, ratio):
-    """The same for many bytes at a time."""
+    """Bandwidths of the reliable operations."""
     for size, name in ((65536, "64 KiB"), (1 << 20, "1 MiB")):
         band = {op: wire.get((f"{op}, spin, pinned", "bandwidth", size))
                 for op in ("reliable send", "write", "read")}

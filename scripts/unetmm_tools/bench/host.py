@@ -7,7 +7,7 @@ import subprocess
 from unetmm_tools.bench.common import NETVM, SOURCES, BenchError, json_rows, single, sized
 from unetmm_tools.guest import vm
 
-# Of each case of bench-fast-*, as tests/bench/fast.h has it
+# Calls in each case of bench-fast-*, as in tests/bench/fast.h
 FAST_CALLS = 64
 
 

@@ -284,7 +284,7 @@ class Load:
         return all(connection.parked for connection in self.connections)
 
     def report(self, seconds):
-        """All of it, as one object; intervals without an answer have a 0."""
+        """The result as one object; intervals without an answer have a 0."""
         for times in (self.times, self.hit_times):
             times.extend([0] * (int(seconds / self.interval) - len(times)))
         return {"operations": self.operations, "hits": sum(self.hit_times),
@@ -394,7 +394,7 @@ def stats(address):
 
 
 def main():
-    """As a program."""
+    """The program: loads a server and prints the result."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("server", metavar="HOST:PORT")

@@ -160,7 +160,7 @@ def unetmm_runs(options):
 
 
 def vmmc_runs(count, many, quick):
-    """The same on reliable channels: messages, and a peer's memory."""
+    """Runs on reliable channels: messages, and a peer's memory."""
     runs = []
     ops = ["--reliable", "--op write", "--op au"]
     if not quick:
@@ -401,7 +401,7 @@ def netdev_row(line, pings):
 
 
 def medians(rows):
-    """One row for those that differ in their figures alone."""
+    """One row, the median, for rows that differ in their figures alone."""
     alike = {}
     for r in rows:
         key = (r["peer"], r["mode"], r["metric"], r["bytes"], r["frame"])

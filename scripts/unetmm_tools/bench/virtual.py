@@ -209,7 +209,7 @@ done
 
 
 def host_seconds(options, latency_ns, seconds):
-    """Of the host's processors, for a pair that is busy for so long."""
+    """Seconds of the host's processors for a pair that is busy for so long."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with virtual.VirtualPair(BUSY % seconds, BUSY % seconds,
                              link=virtual.Link(latency_ns, options.link.bps),

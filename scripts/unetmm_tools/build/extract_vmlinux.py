@@ -30,7 +30,7 @@ def payload(image):
 
 
 def decompress(data):
-    """By the magic number; a length follows the compressed stream."""
+    """Finds the stream by its magic number; a length follows the stream."""
     if data.startswith(b"\xfd7zXZ\0"):
         return lzma.LZMADecompressor().decompress(data)
     if data.startswith(b"\x1f\x8b"):

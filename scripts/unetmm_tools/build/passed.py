@@ -38,7 +38,7 @@ def has(key):
 
 
 def add(key):
-    """It has passed."""
+    """Notes that the check with this key has passed."""
     os.makedirs(CACHE, exist_ok=True)
     with open(os.path.join(CACHE, key), "wb"):
         pass

@@ -54,7 +54,7 @@ def demo_results(tour, facts, words=(), limit=300):
 
 
 def message_facts(data):
-    """Whatever the machine's speed."""
+    """Facts of the tour of messages that hold at any speed."""
     return (
         ("every byte was verified", data["exchange"]["verified"] is True),
         ("messages went both ways", all(
@@ -67,7 +67,7 @@ def message_facts(data):
 
 
 def vmmc_facts(data):
-    """The same of the tour of VMMC."""
+    """Facts of the tour of VMMC."""
     stops = {row["step"]: row for row in data["stops"]}
     return (
         ("all stops were made, and all was right there", len(stops) == 9 and
@@ -84,7 +84,7 @@ def vmmc_facts(data):
 
 
 def netvm_facts(data):
-    """The same of the tour of NetVM."""
+    """Facts of the tour of NetVM."""
     stops, mix = data["stops"], data["mix"]
     out = stops["paged-out"]
     return (
@@ -111,7 +111,7 @@ def netvm_facts(data):
 
 
 def npf_facts(data):
-    """The same of the tour of NIC page faults."""
+    """Facts of the tour of NIC page faults."""
     stops, faults, store = data["stops"], data["faults"], data["storage"]
     points = store["points"]
     return (
@@ -143,7 +143,7 @@ def npf_facts(data):
 
 
 def ethernet_facts(data):
-    """The same of the tour of Ethernet."""
+    """Facts of the tour of Ethernet."""
     net, cold = data["net"], data["cold"]
     curve = {run["policy"]: run for run in cold["curve"]}
     runs = cold["curve"] + cold["first"]
@@ -170,7 +170,7 @@ def ethernet_facts(data):
 
 
 def mpi_facts(data):
-    """The same of the tour of MPI; the program has checked the bytes."""
+    """Facts of the tour of MPI; the program has checked the bytes."""
     ways = data["ways"]
     return (
         ("copying takes longer than reading pinned memory", all(

@@ -189,7 +189,7 @@ def stage_qtest(_options):
 
 
 def qos_paths(program, env):
-    """Of the thousands of tests in qos-test, the card's groups."""
+    """The card's groups among the thousands of tests in qos-test."""
     _, output = run([program, "-l"], 120, env)
     groups = {line.strip().rsplit("/", 1)[0] for line in output.splitlines()
               if line.startswith("/") and "/unetmm-tests/" in line}

@@ -72,7 +72,7 @@ def checkpatch(options, name, program, files, waivers):
         found = [line for line in output.splitlines()
                  if re.search(r"(ERROR|WARNING|CHECK):", line) and
                  not any(re.search(w, line) for w in waivers)]
-        # It ends with 1 if it has found anything; otherwise it has not come to its end.
+        # checkpatch ends with 1 if it has found anything; another status is an error of its own.
         if status not in (0, 1):
             found.append(f"{output}\nexit status {status}")
         for file in some if not found else ():

@@ -62,7 +62,7 @@ def chosen(options, named):
 
 
 def show_failure(result):
-    """All that is known of a failed test, the way to repeat it last."""
+    """Prints a failed test's output, and at its end the command that repeats the test."""
     tail = result.detail.rstrip().splitlines()[-150:]
     print("not ok: " + result.name if result.outcome == FAIL else
           f"unsteady: {result.name} failed, and passed when it was repeated")
@@ -77,7 +77,7 @@ def unsteady(count):
 
 
 def left_out(count):
-    """The same of variants that --long alone runs."""
+    """The part of that line about variants that --long alone runs."""
     return f", {count[LEFT_OUT]} left out" if count[LEFT_OUT] else ""
 
 
@@ -91,7 +91,7 @@ def run_stage(name, options):
             if result.outcome in (FAIL, UNSTEADY):
                 show_failure(result)
             elif result.name.startswith("words:"):
-                # It asks for lower ceilings.
+                # This check asks for lower ceilings.
                 print(result.detail, end="", flush=True)
     except (StageError, OSError, ValueError, KeyError) as error:
         failed = Result(f"stage {name}", FAIL, 0, str(error) or repr(error),

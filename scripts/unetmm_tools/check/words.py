@@ -78,7 +78,7 @@ def help_text():
 
 
 def blank(text):
-    """As long, and with the same lines, but empty."""
+    """Spaces in place of a text, with the text's line ends."""
     return re.sub(r"[^\n]", " ", text)
 
 
@@ -110,7 +110,7 @@ def python_spans(text):
 
 
 def prose_of_python(text):
-    """The same of Python."""
+    """Comments and strings of Python."""
     lines = text.split("\n")
     kept = [[" "] * len(line) for line in lines]
     for (row, column), (last, end) in python_spans(text):

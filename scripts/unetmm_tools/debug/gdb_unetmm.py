@@ -148,7 +148,7 @@ def endpoint(core, text):
 
 
 def live_endpoints(core):
-    """All that exist."""
+    """All endpoints that exist."""
     for i in range(int(core["params"]["endpoints"])):
         if int(core["eps"][i]["live"]):
             yield core["eps"][i]
@@ -217,7 +217,7 @@ def show_heads(ep):
 
 
 def show_endpoint(core, ep):
-    """All about one."""
+    """Prints an endpoint: state, queues, a waiting miss."""
     source = core["spaces"][int(ep["space"])]["source"]["name"].string()
     state = ("stopped by an error" if int(ep["error"]) else
              "closing" if int(ep["closing"]) else "runs")

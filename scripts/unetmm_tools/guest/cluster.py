@@ -212,7 +212,7 @@ def share_arguments(directory, diod, scratch):
     """
     library = os.path.join(diod, "usr/lib/x86_64-linux-gnu")
     command = shlex.join([
-        # It asks for core dumps; one must not lie in the folder of the caller.
+        # mpirun asks for core dumps, which must not lie in the folder of the caller.
         "env", "-C", scratch, f"LD_LIBRARY_PATH={library}:{diod}/lib/x86_64-linux-gnu",
         os.path.join(diod, "usr/sbin/diod"), "-f", "-n", "-S", "-U",
         user_name(), "-c", "/dev/null", "-L", "/dev/null", "-r0", "-w1", "-e", directory])
@@ -550,7 +550,7 @@ def follow(nodes, command, limit):
 
 
 def record(nodes, command, limit, path):
-    """As follow(), and writes the timeline, whatever the command's status."""
+    """Calls follow() and writes the timeline, also of a command that fails."""
     nodes.recorder.begin(nodes.guests)
     status = follow(nodes, command, limit)
     print("  " + nodes.recorder.end(nodes.guests, path), file=sys.stderr)

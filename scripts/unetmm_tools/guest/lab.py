@@ -170,7 +170,7 @@ class Job:
 
     @property
     def output(self):
-        """The same as text; a byte that is not UTF-8 is as os.fsdecode() has it."""
+        """The output as text; a byte that is not UTF-8 is as os.fsdecode() has it."""
         return to_text(self.data, self.status is not None)
 
     def wait(self, timeout=60, check=True):
@@ -277,7 +277,7 @@ class Guest(pair.Guest):
         self._socket.connect(self._orders[way])
 
     def move(self, seconds=60):
-        """As pair.Guest.move(); jobs and orders go on behind it."""
+        """Moves the guest like pair.Guest.move(); jobs and orders go on afterwards."""
         # No order is on its way: QEMU does not save those that it has not given to Linux.
         moves = len(self.lines("moves")) + 1
         self.order("echo moves")
@@ -351,7 +351,7 @@ class Guest(pair.Guest):
         """Writes a file in the guest; data is text or bytes."""
         word = shell_word(to_text(to_bytes(path)))
         file = self._send(f"put{next(self._numbers)}", to_bytes(data))
-        # Of a large file the last block is taken, and then copied.
+        # The guest acknowledges the last block of a large file, and then copies the file.
         self.run(f"cat {file} >{word}; status=$?; rm -f {file}; exit $status")
 
     def order(self, line):

@@ -183,7 +183,7 @@ class Guest:
             moved.results = f"{self.results_path}.{self._moves}"
             moved.extra = [*moved.extra, "-incoming", f"file:{saved}"]
             self._start_qemu(moved)
-            # It was stopped when it was saved, and so it is now.
+            # The saved guest was stopped, so the restored guest is stopped, too.
             self._await("query-status", ("paused",), "paused", seconds)
             self._await_wires(seconds)
             self.qmp("cont")
@@ -225,7 +225,7 @@ class Guest:
 
     @property
     def pid(self):
-        """Of QEMU, or None before start()."""
+        """QEMU's process id, or None before start()."""
         return self._process.pid if self._process else None
 
     def running(self):
@@ -281,7 +281,7 @@ class Guest:
         return self.wait_until(self.deadline(seconds), seconds)
 
     def wait_until(self, deadline, seconds):
-        """As wait(), for a deadline of so many seconds that began before."""
+        """Waits like wait(), up to a deadline that began earlier."""
         try:
             code = self._wait_for_last(deadline)
         except subprocess.TimeoutExpired:

@@ -71,11 +71,11 @@ class Profile:
         return self.values[key]
 
     def unit(self, key):
-        """Of the value."""
+        """The unit of a value."""
         return self.entries[key]["unit"]
 
     def cost(self, key):
-        """As the program takes it: ps, fs a byte, or a number."""
+        """The value as tests/paper takes it: ps, fs a byte, or a number."""
         value, unit = self[key], self.unit(key)
         if unit in PS:
             return round(value * PS[unit])
@@ -103,7 +103,7 @@ class Inputs:
                 if of == name}))
 
     def profiles(self):
-        """All of them."""
+        """All profiles."""
         return list(vars(self).values())
 
     def used(self):

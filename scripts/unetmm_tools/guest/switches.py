@@ -88,14 +88,14 @@ class Multicast:
         self._number = number
 
     def netdev(self, _number):
-        """The same for all."""
+        """The arguments are the same for all nodes."""
         return self._value
 
     def start(self):
         """There is nothing to start."""
 
     def running(self):
-        """It cannot end."""
+        """Without a process there is nothing that can end."""
         return True
 
     def close(self):

@@ -32,7 +32,7 @@ from unetmm_tools.guest import pair as guests, vm
 START_NS = 30_000_000_000
 # From the snapshot to the look at fw_cfg
 AFTER_NS = 1_000_000
-# Those whose guests can load fw_cfg's driver
+# Kernels whose guests can load fw_cfg's driver
 KERNELS = ("6.1", "6.12")
 # Virtual seconds in which a restored guest must have run a script
 PROOF_SECONDS = 2000
@@ -423,7 +423,7 @@ class VirtualCluster:
             # snapshots that are missing are made before.
             for guest in self.guests:
                 guest.prepare()
-            # They have to end with us, and are waited for in close().
+            # The switches end with this process; close() waits for them.
             for command in self._commands:
                 self._switches.append(subprocess.Popen(   # pylint: disable=R1732
                     command, stdout=subprocess.PIPE, text=True,

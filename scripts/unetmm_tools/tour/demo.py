@@ -121,7 +121,7 @@ def finish(tour, report, options):
 
 
 def do_own_tour(tour, options):
-    """One that has its guests itself."""
+    """Runs a tour that has its guests itself."""
     if options.virtual and not tour.VIRTUAL:
         raise DemoError(f"--virtual: the tour {options.tour} is on the network of "
                         "the host, which has a time of its own")

@@ -62,7 +62,7 @@ class File(http.server.BaseHTTPRequestHandler):
         super().__init__(*arguments)
 
     def do_GET(self):  # pylint: disable=C0103
-        """Whatever the name."""
+        """Sends the file under any name."""
         self.send_response(200)
         self.send_header("Content-Length", str(len(self._data)))
         self.end_headers()
@@ -131,7 +131,7 @@ One guest, Linux {report['kernel']}; its only NIC: -device unetmm on -netdev use
 
 
 def is_good(report):
-    """All data received was right."""
+    """True if all data received was right."""
     cold = report["cold"]
     return report["net"]["right"] and not any(
         run["wrong"] for run in cold["curve"] + cold["first"])

@@ -115,6 +115,6 @@ path, every byte checked.  Microseconds:
 
 
 def is_good(report):
-    """All times are times; mpi-collective has checked the bytes."""
+    """True if each time is a number; mpi-collective has checked the bytes."""
     return all(math.isfinite(time) and time > 0
                for way in report["ways"].values() for time in way.values())

@@ -122,6 +122,6 @@ Guest b writes into a's memory, which is pinned on neither side:
 
 
 def is_good(report):
-    """All bytes came once; no semaphore or wait-queue let a wrong member go on."""
+    """True if all bytes came once and no semaphore or wait-queue let a wrong member go on."""
     return not any(row["bad"] for rows in (report["stops"], report["syncs"])
                    for row in rows.values())

@@ -93,7 +93,7 @@ def cost_text(cost, form):
 
 
 def show_one_fault(own, one, absent):
-    """One page, beside a fault of the processor."""
+    """The time of one page's fault, beside a fault of the processor."""
     times = f", {one / own:.1f} times" if one > 0 else ";"
     print(f"  one page {cost_text(one, '{:.0f}')}{times} a fault of the "
           f"processor ({own:.0f}); absent in the process, too: "
@@ -139,5 +139,5 @@ registered or pinned.  Guest b writes to and reads from guest a's memory:
 
 
 def is_good(report):
-    """All bytes were right."""
+    """True if all bytes were right."""
     return not any(row["bad"] for row in report["stops"].values())

@@ -108,5 +108,5 @@ b writes into a's memory:
 
 
 def is_good(report):
-    """All operations did their part, and no byte changed that must not."""
+    """True if each operation did its part, and no byte changed that must not."""
     return not any(row["bad"] for row in report["stops"])

@@ -16,7 +16,7 @@ from unetmm_tools.guest.profiles import Inputs, PaperError
 
 
 def report(points, program, options):
-    """All that is printed."""
+    """Prints the tables, the summary and the sensitivities."""
     print("\n".join(table(points)))
     print()
     print("inputs: (P)ublished, (D)erived, (F)itted, (A)ssumed")

@@ -38,14 +38,14 @@ class Program:
         return (experiment, *sorted(costs.items()))
 
     def want(self, experiment, costs):
-        """To be run with the next batch; returns a function for the result."""
+        """Adds a run to the next batch; returns a function for the run's results."""
         key = self._key(experiment, costs)
         if key not in self.known:
             self.wanted[key] = (experiment, costs)
         return lambda name: self.known[key][name]
 
     def run(self):
-        """All that is wanted."""
+        """Runs the batch."""
         if not self.wanted:
             return
         text = "".join(f"run {experiment}\n" + "".join(
@@ -75,7 +75,7 @@ def log2_of(x):
 
 
 def gbps(get):
-    """Of a run that says bits and time."""
+    """The rate of a run, from its results bits and time."""
     return get("bits") / get("time") * 1000
 
 
@@ -169,7 +169,7 @@ def servers_alone(_program, inputs, x):
 
 
 def servers_started(_program, inputs, x):
-    """As many as their memory allows: all of it, or the part in use."""
+    """The servers that the memory allows: all of a server's memory, or the part in use."""
     p = inputs.servers
     number_of = p["memory"] // p["vm" if x == "pinned" else "used"]
     return lambda: number_of
@@ -208,7 +208,7 @@ def npf_fault(pages, single=False):
 
 
 def npf_faults(program, inputs, x):
-    """By the message's length."""
+    """NPF, Figure 3: faults of a message of this length."""
     return npf_fault(1 if x == "4 KB" else 1024)(program, inputs, x)
 
 
@@ -259,7 +259,7 @@ def fe_round(program, inputs, x):
 
 
 def fe_slope(program, inputs, _x):
-    """Of 100 bytes more, there and back."""
+    """The time of 100 bytes more, there and back."""
     small, large = (fe_round(program, inputs, n) for n in (100, 1400))
     return lambda: (large() - small()) / 13
 

@@ -70,7 +70,7 @@ def switches(program, inputs):
 
 
 def switches_table(program):
-    """The same as text."""
+    """The rows of switches(), as text."""
     return [("Mechanism", "Measured", "Without", "With")] + [
         (text, what, *(f"{value:.2f}" if value % 1 else f"{value:.0f}"
                        for value in values))

@@ -17,7 +17,7 @@ BEGIN, END = ".. made by scripts/bench --paper --update", ".. end of it"
 
 
 def rst_table(points, program):
-    """As the documentation has it."""
+    """The lines of docs/paper-figures.rst."""
     out = [summary(points), "", ".. list-table::", "   :header-rows: 1", ""]
     out += rst_rows([("Figure", "x", "Paper", "Here", "Error", "Class")] + [
         (f"{p['title']} ({p['id']}: {p['paper']}, {p['page']})"

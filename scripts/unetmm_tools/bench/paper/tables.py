@@ -7,18 +7,18 @@ LIMIT = 0.15                    # of a held-out point's error, unexplained
 
 
 def held_out(points):
-    """Those whose errors count."""
+    """Points whose errors count."""
     return [p for p in points if p["class"] == "held-out"]
 
 
 def unexplained(points):
-    """Held out, too far off, and no word about it."""
+    """Held-out points that are too far off and have no explanation."""
     return [p for p in held_out(points)
             if abs(p["error"]) > LIMIT and not p["explained"]]
 
 
 def needless(points):
-    """Explained, though there is nothing to be explained."""
+    """Held-out points that have an explanation and need none."""
     return [p for p in held_out(points)
             if abs(p["error"]) <= LIMIT and p["explained"]]
 
@@ -49,7 +49,7 @@ def summary(points):
 
 
 def table(points):
-    """As text."""
+    """The table of all points, as lines of text."""
     rows = [("id", "x", "expected", "got", "unit", "error", "class",
              "inputs")]
     rows += [(p["id"], p["x"], number(p["expected"]), number(p["got"]),
@@ -66,7 +66,7 @@ def columns(rows):
 
 
 def rst_rows(rows):
-    """Of a list-table."""
+    """The lines of a list-table."""
     return [(("   * -" if i == 0 else "     -") + " " + cell).rstrip()
             for row in rows for i, cell in enumerate(row)]
 
