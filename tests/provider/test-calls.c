@@ -328,7 +328,17 @@ static ssize_t e_fi_getopt(void)
 {
     size_t value, len = sizeof(value);
 
-    return fi_getopt(&o.ep->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &value, &len);
+    assert_int_equal(fi_getopt(&o.ep->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE + 1, &value,
+                               &len), -FI_ENOPROTOOPT);
+    len = sizeof(value) - 1;
+    assert_int_equal(fi_getopt(&o.ep->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &value,
+                               &len), -FI_ETOOSMALL);
+    len = sizeof(value) + 1;
+    assert_int_equal(fi_getopt(&o.ep->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &value,
+                               &len), 0);
+    assert_int_equal(value, 128);
+    assert_int_equal(len, sizeof(value));
+    return 0;
 }
 
 CALL(p, fi_pep_bind, fi_pep_bind(o.pep, &o.eq->fid, 0))
