@@ -478,7 +478,7 @@ static void check_misses(const UnetmmCore *core)
     uint32_t n[UNETMM_MISS_CHANGING + 1] = { 0 }, queued = 0, late = 0;
 
     for (uint32_t i = 0; i < unetmm_misses(core); i++) {
-        const UnetmmMiss *miss = &core->misses[i];
+        const UnetmmMiss *miss = &core->miss->all[i];
 
         n[miss->state]++;
         queued += miss->queued;
@@ -486,20 +486,20 @@ static void check_misses(const UnetmmCore *core)
         assert_true(miss->queued || miss->state != UNETMM_MISS_WANTED);
     }
     /* A miss that is taken back stays in the queue until its turn. */
-    assert_int_equal(core->wanted_used, queued);
-    assert_int_equal(core->misses_asked, n[UNETMM_MISS_ASKED]);
-    assert_int_equal(core->in_flight_used, n[UNETMM_MISS_ASKED] +
+    assert_int_equal(core->miss->wanted_used, queued);
+    assert_int_equal(core->miss->asked, n[UNETMM_MISS_ASKED]);
+    assert_int_equal(core->miss->in_flight_used, n[UNETMM_MISS_ASKED] +
                      n[UNETMM_MISS_DEFERRED]);
-    assert_int_equal(core->misses_joined, n[UNETMM_MISS_JOINED]);
-    assert_int_equal(core->misses_refused, n[UNETMM_MISS_REFUSED]);
-    assert_int_equal(core->misses_changing, n[UNETMM_MISS_CHANGING]);
-    assert_int_equal(core->misses_late, late);
+    assert_int_equal(core->miss->joined, n[UNETMM_MISS_JOINED]);
+    assert_int_equal(core->miss->refused, n[UNETMM_MISS_REFUSED]);
+    assert_int_equal(core->miss->changing, n[UNETMM_MISS_CHANGING]);
+    assert_int_equal(core->miss->late, late);
 }
 
 /* A place without a channel: its misses have no owner. */
 static void check_no_rel(const UnetmmCore *core, uint32_t number)
 {
-    const UnetmmMiss *misses = &core->misses[core->params.endpoints *
+    const UnetmmMiss *misses = &core->miss->all[core->params.endpoints *
                                              UNETMM_EP_MISSES +
                                              number * UNETMM_REL_MISSES];
 
@@ -507,7 +507,7 @@ static void check_no_rel(const UnetmmCore *core, uint32_t number)
         assert_null(misses[kind].owner);
         assert_null(misses[kind].of);
     }
-    assert_null(core->stores[number]);
+    assert_null(core->store->waiting[number]);
 }
 
 /* A channel that is over sends nothing, and waits for no packet. */
@@ -576,7 +576,7 @@ static void check_shared(const UnetmmCore *core, const uint32_t *shared)
         assert_int_equal(core->eps[i].updates_shared, shared[i]);
         all += shared[i];
     }
-    assert_int_equal(core->updates_shared, all);
+    assert_int_equal(core->store->shared, all);
 }
 
 /* Of endpoints, channels and their resources. */
@@ -596,25 +596,25 @@ static void check_endpoints(const UnetmmCore *core)
         assert_int_equal(ep->live ? ep->ends_owed : 0, owed);
     }
     for (uint32_t i = 0; i < core->params.reliable; i++) {
-        const UnetmmRel *rel = core->rels[i];
+        const UnetmmRel *rel = core->rel->all[i];
 
         rels += rel != NULL;
         check_over(rel);
         if (!rel) {
             check_no_rel(core, i);
         }
-        acks += core->acks[i / 64] >> i % 64 & 1;
-        assert_true(!rel || core->timed[i / 64] >> i % 64 & 1 ||
+        acks += core->rel->acks[i / 64] >> i % 64 & 1;
+        assert_true(!rel || core->rel->timed[i / 64] >> i % 64 & 1 ||
                     (rel->tx.deadline_ns == INT64_MAX &&
                      rel->along.question != UNETMM_REL_WAITS));
         kept += rel ? check_kept(rel) : 0;
         updates += rel ? check_updates(rel, shared) : 0;
     }
-    assert_int_equal(core->rels_used, rels);
+    assert_int_equal(core->rel->used, rels);
     assert_int_equal(listed, rels);
-    assert_int_equal(core->kept, kept);
-    assert_int_equal(core->acks_owed, acks);
-    assert_int_equal(core->updates, updates);
+    assert_int_equal(core->rel->kept, kept);
+    assert_int_equal(core->rel->acks_owed, acks);
+    assert_int_equal(core->store->updates, updates);
     check_shared(core, shared);
 }
 
@@ -693,7 +693,7 @@ static void check_sysbuf(const UnetmmCore *core)
                     !sb->slots[i].share);
     }
     for (uint32_t i = 0; i < core->params.reliable; i++) {
-        promised += core->rels[i] ? core->rels[i]->share.credits : 0;
+        promised += core->rel->all[i] ? core->rel->all[i]->share.credits : 0;
     }
     assert_int_equal(sb->nfree, nfree);
     assert_int_equal(sb->full_used, full);
@@ -711,9 +711,9 @@ void fake_check_counts(const UnetmmCore *core)
     check_spaces(core);
     check_sysbuf(core);
     for (uint32_t i = 0; i < core->params.flows; i++) {
-        flows = core->flows[i].live ? i + 1 : flows;
+        flows = core->flow->all[i].live ? i + 1 : flows;
     }
-    assert_int_equal(core->flows_end, flows);
+    assert_int_equal(core->flow->end, flows);
 }
 
 /* ---- The names of saved values ---- */

@@ -70,12 +70,14 @@ static void shape_reply(FuzzCard *c, FuzzIn *in, struct unetmm_cmd *cmd)
         pte = cpu_to_le64(dma_addr(c, in) | 7);
         fake_write(&c->h, c->d.list + i * 8, &pte, 8);
     }
-    if (core->in_flight_used && fuzz_u8(in) & 3) {
-        number = core->in_flight[fuzz_below(in, core->in_flight_used)];
-        cmd->space = core->misses[number].ep->space;
-        cmd->reply.fault_id = (uint32_t)core->misses[number].generation << 16 |
+    if (core->miss->in_flight_used && fuzz_u8(in) & 3) {
+        number = core->miss->in_flight[
+            fuzz_below(in, core->miss->in_flight_used)];
+        cmd->space = core->miss->all[number].ep->space;
+        cmd->reply.fault_id =
+            (uint32_t)core->miss->all[number].generation << 16 |
                               number;
-        cmd->reply.vaddr = core->misses[number].vpn << 12;
+        cmd->reply.vaddr = core->miss->all[number].vpn << 12;
     }
 }
 

@@ -266,17 +266,17 @@ static void answer_all(FuzzCard *c)
 {
     UnetmmCore *core = &c->h.core;
 
-    for (unsigned i = core->in_flight_used; i-- > 0; ) {
+    for (unsigned i = core->miss->in_flight_used; i-- > 0; ) {
         const UnetmmMiss *miss;
 
-        if (i >= core->in_flight_used) {
+        if (i >= core->miss->in_flight_used) {
             continue;
         }
-        miss = &core->misses[core->in_flight[i]];
+        miss = &core->miss->all[core->miss->in_flight[i]];
         fuzz_issue(c, (struct unetmm_cmd) {
             .opcode = UNETMM_CMD_FAULT_REPLY, .space = miss->ep->space,
             .reply = { .fault_id = (uint32_t)miss->generation << 16 |
-                       core->in_flight[i], .status = UNETMM_REPLY_ERROR,
+                       core->miss->in_flight[i], .status = UNETMM_REPLY_ERROR,
                        .error = UNETMM_ST_PROTECTION,
                        .vaddr = miss->vpn << UNETMM_PAGE_SHIFT } });
         fuzz_take_all(c);
@@ -292,8 +292,8 @@ static void answer_all(FuzzCard *c)
 
 static bool misses_left(const UnetmmCore *core)
 {
-    return core->misses_asked || core->misses_joined || core->wanted_used ||
-           core->misses_late;
+    return core->miss->asked || core->miss->joined || core->miss->wanted_used ||
+           core->miss->late;
 }
 
 static void misses_end(FuzzCard *c)
@@ -316,8 +316,8 @@ static void misses_end(FuzzCard *c)
         fake_run_later(&c->h);
         if (++rounds == ROUNDS) {
             fail_msg("misses are left: %u asked, %u joined, %u wanted, %u late",
-                     core->misses_asked, core->misses_joined, core->wanted_used,
-                     core->misses_late);
+                     core->miss->asked, core->miss->joined,
+                     core->miss->wanted_used, core->miss->late);
         }
     } while (misses_left(core));
 }

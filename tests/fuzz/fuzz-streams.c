@@ -83,18 +83,18 @@ static void answer(FuzzCard *c, FuzzIn *in)
     uint32_t number;
     uint64_t pte[2];
 
-    if (!core->in_flight_used) {
+    if (!core->miss->in_flight_used) {
         return;
     }
-    number = core->in_flight[which % core->in_flight_used];
-    miss = &core->misses[number];
+    number = core->miss->in_flight[which % core->miss->in_flight_used];
+    miss = &core->miss->all[number];
     for (unsigned i = 0; i < G_N_ELEMENTS(pte); i++) {
         pte[i] = cpu_to_le64((c->h.next_page + (2 + i) * FAKE_PAGE) |
                              UNETMM_PTE_VALID | UNETMM_PTE_READ |
                              UNETMM_PTE_WRITE);
     }
     fake_write(&c->h, c->d.list, pte, sizeof(pte));
-    cmd.space = core->misses[number].ep->space;
+    cmd.space = core->miss->all[number].ep->space;
     cmd.reply.fault_id = (uint32_t)miss->generation << 16 | number;
     cmd.reply.status = how & 3;
     cmd.reply.error = how >> 2 & 15;

@@ -731,7 +731,7 @@ TEST(test_granted_and_lost, fix_test)
     peer_silence(f);
     grant(f, PEER_MY, PEER_MY + 2);
     /* The next one has no page yet, and nobody answers for that. */
-    assert_int_equal(f->h.core.misses_asked, 1);
+    assert_int_equal(f->h.core.miss->asked, 1);
     fake_advance(&f->h, 1000000);
     fake_serve(&f->d);
     peer_expect(f, UNETMM_WIRE_WRITE, PEER_MY + 1);

@@ -442,7 +442,7 @@ TEST(test_faults_of_one_stop_nobody, fix_test_with, few_faults)
         fake_send_at(&greedy[i], FIX_WIRE, PAGE(30 + i), 100, 1);
         fake_ring_bell(&greedy[i]);
     }
-    assert_int_equal(f->h.core.misses_asked, 4);
+    assert_int_equal(f->h.core.miss->asked, 4);
     for (unsigned i = 0; i < 50; i++) {
         fake_fill(f->s1, PAGE(0), 5000, i);
         fake_send_at(&f->a, FIX_LOCAL, PAGE(0), 5000, 1);
@@ -691,7 +691,7 @@ static void all_under_way(Fix *f)
     assert_true(f->h.core.rx->moving);
     assert_true(f->a.sq_prod && f->h.core.eps[1].tx.moving);
     assert_true(f->h.core.port->fifo_used >= 3);
-    assert_true(f->h.core.in_flight_used > 0);
+    assert_true(f->h.core.miss->in_flight_used > 0);
     assert_true(f->h.timer != INT64_MAX);
 }
 

@@ -445,19 +445,19 @@ TEST(test_paused_miss, fix_test)
     fix_send(f, &f->a, 0, 100, 1);
     assert_true(fake_fault(&f->d, &miss));
     fake_resolve(&f->d, &miss, 1, NULL);
-    assert_int_equal(f->h.core.misses_late, 1);
+    assert_int_equal(f->h.core.miss->late, 1);
     f->h.now += 1000;
     unetmm_core_pause(&f->h.core, true);
     writes = f->h.writes;
     move_to_paused(f);
     fake_run_later(&f->h);
     unetmm_core_timer(&f->h.core);
-    assert_int_equal(f->h.core.misses_late, 1);
+    assert_int_equal(f->h.core.miss->late, 1);
     assert_int_equal(f->h.core.eps[1].tx.blocked_on, UNETMM_BLOCKED_FAULT);
     assert_int_equal(f->h.writes, writes);
     unetmm_core_pause(&f->h.core, false);
     fake_run_later(&f->h);
-    assert_int_equal(f->h.core.misses_late, 0);
+    assert_int_equal(f->h.core.miss->late, 0);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
 }
 
@@ -723,19 +723,19 @@ static void more_heads(UnetmmEp *ep)
     X(c->spaces[1].live = false, "of a space that has none") \
     X(c->spaces[2].table = 5, "could not have been created") \
     X(c->eps[1].channels[1].mtu = 1, "could not have been set") \
-    X(c->misses[UNETMM_EP_MISSES * 2 + 2].state = UNETMM_MISS_NONE, \
+    X(c->miss->all[UNETMM_EP_MISSES * 2 + 2].state = UNETMM_MISS_NONE, \
       "not in flight") \
-    X(c->misses[UNETMM_EP_MISSES * 2 + 2].npages = 0, "there cannot be") \
-    X(c->misses[UNETMM_EP_MISSES * 2 + 2].write = false, "in vain") \
-    X(c->misses[UNETMM_EP_MISSES * 3].state = UNETMM_MISS_WANTED; \
-      c->misses[UNETMM_EP_MISSES * 3].npages = 1, \
+    X(c->miss->all[UNETMM_EP_MISSES * 2 + 2].npages = 0, "there cannot be") \
+    X(c->miss->all[UNETMM_EP_MISSES * 2 + 2].write = false, "in vain") \
+    X(c->miss->all[UNETMM_EP_MISSES * 3].state = UNETMM_MISS_WANTED; \
+      c->miss->all[UNETMM_EP_MISSES * 3].npages = 1, \
       "of no endpoint") \
-    X(c->in_flight[c->in_flight_used] = c->in_flight[0]; c->in_flight_used++, \
+    X(c->miss->in_flight[c->miss->in_flight_used] = c->miss->in_flight[0]; c->miss->in_flight_used++, \
       "not in flight") \
-    X(c->in_flight_used = 0, "not those asked") \
+    X(c->miss->in_flight_used = 0, "not those asked") \
     X(c->ready[0] = c->ready[1] = 1; c->ready_used = 2, "served twice") \
-    X(c->wanted[0] = c->wanted[1] = 1; c->wanted_first = 0; \
-      c->wanted_used = 2, "reported twice") \
+    X(c->miss->wanted[0] = c->miss->wanted[1] = 1; c->miss->wanted_first = 0; \
+      c->miss->wanted_used = 2, "reported twice") \
     X(c->tlb.slot[0] = c->tlb.slot[1], "in two slots") \
     X(idle(c)->valid = false; idle_dying(c), "kept for nobody") \
     X(idle(c)->vpn += 1, "cannot be found") \
@@ -789,13 +789,13 @@ static void idle_dying(UnetmmCore *core)
 static void late_miss(UnetmmCore *core, uint8_t reply, uint8_t status,
                       int64_t ns)
 {
-    UnetmmMiss *miss = &core->misses[UNETMM_EP_MISSES * 2 + 2];
+    UnetmmMiss *miss = &core->miss->all[UNETMM_EP_MISSES * 2 + 2];
 
     miss->late = true;
     miss->late_reply = reply;
     miss->late_status = status;
     miss->due_ns = core->ops->now_ns(core->host) + ns;
-    core->misses_late++;
+    core->miss->late++;
 }
 
 static void late_frames(UnetmmCore *core, int64_t first, int64_t second)
@@ -873,7 +873,7 @@ TEST(test_joined_anew, fix_test)
     fake_connect_peer(&third, FIX_WIRE, 13, FIX_MTU);
     fix_send(f, &f->a, 20, 100, 1);
     fix_send(f, &third, 20, 100, 2);
-    assert_int_equal(f->h.core.misses_joined, 1);
+    assert_int_equal(f->h.core.miss->joined, 1);
     assert_true(fake_fault(&f->d, &miss));
     expect_count(&f->h, faults_joined, 1, {
         assert_int_equal(fake_resolve(&f->d, &miss, 0, NULL), UNETMM_CS_OK);
@@ -900,10 +900,10 @@ TEST(test_joined_lies, fix_test)
     fix_send(f, &third, 20, 100, 2);
     fake_send_at(&f->b, FIX_WIRE, PAGE(20), 100, 3);
     fake_ring_bell(&f->b);
-    assert_int_equal(c->misses_joined, 1);
+    assert_int_equal(c->miss->joined, 1);
     for (uint32_t i = 0; i < unetmm_misses(c); i++) {
-        if (c->misses[i].state == UNETMM_MISS_JOINED) {
-            joined = &c->misses[i];
+        if (c->miss->all[i].state == UNETMM_MISS_JOINED) {
+            joined = &c->miss->all[i];
         }
     }
     leader = joined->leader;
@@ -911,7 +911,7 @@ TEST(test_joined_lies, fix_test)
     for (unsigned lie = 0; lie < 5; lie++) {
         /* The truth; nobody's; its own; one of another space; no miss at all */
         const uint32_t leaders[] = {
-            leader, UNETMM_EP_MISSES * 4, joined - c->misses,
+            leader, UNETMM_EP_MISSES * 4, joined - c->miss->all,
             UNETMM_EP_MISSES * 2, 0xffff,
         };
         g_autofree char *why = NULL;
@@ -1086,19 +1086,19 @@ static void answer_backups(UnetmmCore *core)
 
 static void answer_all(UnetmmCore *core, uint64_t list)
 {
-    for (unsigned i = 0; i < 64 && core->in_flight_used; i++) {
-        uint32_t number = core->in_flight[i % core->in_flight_used];
+    for (unsigned i = 0; i < 64 && core->miss->in_flight_used; i++) {
+        uint32_t number = core->miss->in_flight[i % core->miss->in_flight_used];
         struct unetmm_cmd_reply reply = {
-            .fault_id = (uint32_t)core->misses[number].generation << 16 |
+            .fault_id = (uint32_t)core->miss->all[number].generation << 16 |
                         number,
             .status = i % 4, .error = i % UNETMM_NUM_ST, .npages = i % 3,
-            .vaddr = core->misses[number].vpn << UNETMM_PAGE_SHIFT,
+            .vaddr = core->miss->all[number].vpn << UNETMM_PAGE_SHIFT,
             .list = list,
         };
         uint32_t taken;
 
         unetmm_enter(core);
-        unetmm_fault_reply(core, core->misses[number].ep->space,
+        unetmm_fault_reply(core, core->miss->all[number].ep->space,
                            &reply, &taken);
         unetmm_leave(core);
     }

@@ -556,7 +556,7 @@ TEST(test_bad_fault_ring_is_fatal, fix_test)
     fake_ring_bell(&f->a);
     assert_true(fake_reg(&f->h, UNETMM_REG_STATUS) & UNETMM_STATUS_FATAL);
     /* A record not written has not been asked, and is not counted. */
-    assert_int_equal(f->h.core.misses_asked, 0);
+    assert_int_equal(f->h.core.miss->asked, 0);
     assert_int_equal(fake_counter(&f->h, UNETMM_C_faults_send), 0);
 }
 

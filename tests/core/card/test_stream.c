@@ -247,7 +247,7 @@ static void kept_twice(Fix *f, UnetmmCore *c, UnetmmRel *rel)
     memcpy(q->frame, other->frame, q->bytes);
     kept_head(rel, 4)->psn += 2;
     rel->rx.have |= unetmm_rel_bit(PEER_YOURS + 4);
-    c->kept++;
+    c->rel->kept++;
 }
 
 TEST(test_kept, cmocka_unit_test)
@@ -412,8 +412,8 @@ static void refused_miss(UnetmmMiss *miss)
 }
 
 /* Endpoint 3 and the last reliable channel do not exist. */
-LIE(miss_of_nobody, refused_miss(&c->misses[3 * UNETMM_EP_MISSES]))
-LIE(miss_of_no_channel, refused_miss(&c->misses[unetmm_misses(c) - 1]))
+LIE(miss_of_nobody, refused_miss(&c->miss->all[3 * UNETMM_EP_MISSES]))
+LIE(miss_of_no_channel, refused_miss(&c->miss->all[unetmm_misses(c) - 1]))
 
 TEST(test_landing, cmocka_unit_test)
 {

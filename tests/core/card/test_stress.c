@@ -555,14 +555,14 @@ static void answer_something(Stress *s, struct unetmm_cmd *cmd)
     UnetmmCore *core = &s->f->h.core;
     uint32_t number;
 
-    if (!core->in_flight_used) {
+    if (!core->miss->in_flight_used) {
         return;
     }
-    number = core->in_flight[rnd(s, core->in_flight_used)];
-    cmd->space = core->misses[number].ep->space;
-    cmd->reply.fault_id = (uint32_t)core->misses[number].generation << 16 |
+    number = core->miss->in_flight[rnd(s, core->miss->in_flight_used)];
+    cmd->space = core->miss->all[number].ep->space;
+    cmd->reply.fault_id = (uint32_t)core->miss->all[number].generation << 16 |
                           number;
-    cmd->reply.vaddr = core->misses[number].vpn << 12;
+    cmd->reply.vaddr = core->miss->all[number].vpn << 12;
     cmd->reply.status = rnd(s, 4) ? UNETMM_REPLY_RESOLVED : rnd(s, 5);
     cmd->reply.npages = 1 + rnd(s, 20);
     for (unsigned i = 0; i < cmd->reply.npages; i++) {

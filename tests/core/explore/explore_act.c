@@ -343,7 +343,7 @@ static void act_read_faults(World *w)
 bool world_stale(World *w, const XFault *fault)
 {
     uint32_t number = fault->f.fault_id & 0xffff;
-    const UnetmmMiss *miss = &w->h.core.misses[number];
+    const UnetmmMiss *miss = &w->h.core.miss->all[number];
 
     return miss->generation != fault->f.fault_id >> 16 ||
            (miss->state != UNETMM_MISS_ASKED &&

@@ -172,7 +172,7 @@ static void check_waiting(World *w, UnetmmEp *ep)
         const UnetmmHead *head = unetmm_head_at(ep, i);
         const UnetmmMiss *miss = &ep->misses[1 + (head - ep->heads)];
         const UnetmmMiss *of = miss->state == UNETMM_MISS_JOINED ?
-                               &w->h.core.misses[miss->leader] : miss;
+                               &w->h.core.miss->all[miss->leader] : miss;
 
         must(of->state != UNETMM_MISS_DEFERRED ||
              head->state == UNETMM_HEAD_DEFERRED,
@@ -290,13 +290,13 @@ void check_settled(World *w)
     const UnetmmCore *core = &w->h.core;
 
     must(!w->inv_pending, "an invalidation is never answered");
-    must(!core->in_flight_used && !core->wanted_used &&
-         !core->misses_asked && !core->misses_joined &&
-         !core->misses_refused && !core->misses_changing,
+    must(!core->miss->in_flight_used && !core->miss->wanted_used &&
+         !core->miss->asked && !core->miss->joined &&
+         !core->miss->refused && !core->miss->changing,
          "misses are left: %u in flight, %u wanted, %u joined, %u refused, "
          "%u of changing entries",
-         core->in_flight_used, core->wanted_used, core->misses_joined,
-         core->misses_refused, core->misses_changing);
+         core->miss->in_flight_used, core->miss->wanted_used,
+         core->miss->joined, core->miss->refused, core->miss->changing);
     must(!core->rx->active && !core->port->fifo_used && !core->tlb.moving,
          "something still moves");
     for (unsigned i = 0; i < X_EPS; i++) {

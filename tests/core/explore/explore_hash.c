@@ -113,7 +113,7 @@ static uint64_t hash_misses(uint64_t h, const UnetmmCore *core)
     uint32_t n = unetmm_misses(core);
 
     for (uint32_t i = UNETMM_EP_MISSES; i < n; i++) {
-        const UnetmmMiss *miss = &core->misses[i];
+        const UnetmmMiss *miss = &core->miss->all[i];
 
         if (miss->state == UNETMM_MISS_NONE && !miss->queued) {
             continue;
@@ -123,13 +123,13 @@ static uint64_t hash_misses(uint64_t h, const UnetmmCore *core)
         h = mix(h, miss->vpn);
         h = mix(h, miss->state == UNETMM_MISS_JOINED ? miss->leader : 0);
     }
-    for (uint32_t i = 0; i < core->in_flight_used; i++) {
-        h = mix(h, core->in_flight[i]);
+    for (uint32_t i = 0; i < core->miss->in_flight_used; i++) {
+        h = mix(h, core->miss->in_flight[i]);
     }
-    for (uint32_t i = 0; i < core->wanted_used; i++) {
-        h = mix(h, core->wanted[(core->wanted_first + i) % n]);
+    for (uint32_t i = 0; i < core->miss->wanted_used; i++) {
+        h = mix(h, core->miss->wanted[(core->miss->wanted_first + i) % n]);
     }
-    return mix(h, core->in_flight_used << 16 | core->wanted_used);
+    return mix(h, core->miss->in_flight_used << 16 | core->miss->wanted_used);
 }
 
 static uint64_t hash_frames(uint64_t h, World *w)

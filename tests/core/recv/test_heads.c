@@ -540,7 +540,7 @@ TEST(test_closing_ends_pretranslation, fix_test)
     assert_int_equal(fake_ep_destroy(&f->a), UNETMM_CS_OK);
     assert_int_equal(fake_resolve(&f->d, &fault, 1, NULL), UNETMM_CS_STALE);
     assert_int_equal(f->h.core.tlb.used, 0);
-    assert_int_equal(f->h.core.in_flight_used, 0);
+    assert_int_equal(f->h.core.miss->in_flight_used, 0);
 }
 
 /* ---- Buffers that are far longer than their messages ---- */

@@ -385,7 +385,7 @@ TEST(test_lands_slowly, fix_test_with, slow)
     fake_advance(&f->h, PAGE_NS);
     fake_run_later(&f->h);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_BAD_CHANNEL, 2);
-    assert_int_equal(f->h.core.rels_used, 0);
+    assert_int_equal(f->h.core.rel->used, 0);
 }
 
 /* ---- The answering card ------------------------------------------------- */
@@ -451,7 +451,7 @@ TEST(test_early, fix_test)
     give_request(f, PEER_YOURS + 1, 100, 50);
     peer_expect_ack(f, PEER_YOURS, 1, UNETMM_ACK_OK, 0);
     peer_silence(f);
-    assert_int_equal(f->h.core.kept, 0);
+    assert_int_equal(f->h.core.rel->kept, 0);
     peer_give(f, (struct unetmm_frame) {
         .opcode = UNETMM_WIRE_WRITE, .psn = PEER_YOURS, .handle = PEER_REGION,
         .offset = PEER_KEY, .remote = 100, .flags = UNETMM_WIRE_F_LAST,

@@ -191,9 +191,9 @@ TEST(test_set, fix_test)
     assert_int_equal(fake_channel_rel(&f->a, 0, mac, PEER, CH, &how),
                      UNETMM_CS_OK);
     assert_int_equal(fake_ep_destroy(&f->a), UNETMM_CS_OK);
-    assert_int_equal(f->h.core.rels_used, 8);
+    assert_int_equal(f->h.core.rel->used, 8);
     fake_set_reg(&f->h, UNETMM_REG_CTRL, UNETMM_CTRL_RESET);
-    assert_int_equal(f->h.core.rels_used, 0);
+    assert_int_equal(f->h.core.rel->used, 0);
 }
 
 TEST(test_set_bad_type, fix_test)
@@ -678,7 +678,7 @@ TEST(test_early, fix_test)
     fake_check(f->s1, PAGE(0), 2500, 2);
     assert_int_equal(fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK,
                                  0).len, 20);
-    assert_int_equal(f->h.core.kept, 0);
+    assert_int_equal(f->h.core.rel->kept, 0);
     expect_count(&f->h, drop_rel_again, 1, give_whole(f, YOURS + 3, 20, 9));
     expect_ack(f, YOURS + 4, 0, UNETMM_ACK_OK, 0);
 }
@@ -715,13 +715,13 @@ static void keep_eight(UnetmmParams *p)
 /* Early packets until the channel keeps no more; so many are kept. */
 static unsigned keep_all(Fix *f, FakeEp *ep)
 {
-    uint32_t before = f->h.core.kept;
+    uint32_t before = f->h.core.rel->kept;
 
     for (uint32_t i = 1; i < UNETMM_REL_WINDOW; i++) {
         fake_deliver(&f->h, packet_to(ep, YOURS + i, 0, 20, 20, i, 0));
     }
     fake_wire_clear(&f->h);
-    return f->h.core.kept - before;
+    return f->h.core.rel->kept - before;
 }
 
 /* A peer that never sends the packet at its turn leaves others their share. */
@@ -736,9 +736,9 @@ TEST(test_shares_of_kept, fix_test_with, keep_eight)
     assert_int_equal(keep_all(f, &f->b), 2);
     /* With the packet at its turn the channel gives its places back. */
     give_whole(f, YOURS, 20, 0);
-    assert_int_equal(f->h.core.kept, 2);
+    assert_int_equal(f->h.core.rel->kept, 2);
     fake_channel(&f->b, CH, fake_peer_mac, PEER, CH, MTU);
-    assert_int_equal(f->h.core.kept, 0);
+    assert_int_equal(f->h.core.rel->kept, 0);
 }
 
 TEST(test_no_room_to_keep, fix_test_with, keep_two)
@@ -754,7 +754,7 @@ TEST(test_no_room_to_keep, fix_test_with, keep_two)
     give_whole(f, YOURS, 20, 0);
     expect_ack(f, YOURS + 2, 0x4, UNETMM_ACK_OK, 0);
     fake_channel(&f->a, CH, fake_peer_mac, PEER, CH, MTU);
-    assert_int_equal(f->h.core.kept, 0);
+    assert_int_equal(f->h.core.rel->kept, 0);
 }
 
 #define WRONG(...) do { \
@@ -804,7 +804,7 @@ TEST(test_wrong_and_kept, fix_test)
     fake_wire_clear(&f->h);
     expect_count(&f->h, drop_rel_bad, 1, give_whole(f, YOURS, 20, 0));
     expect_ack(f, YOURS + 1, 0, UNETMM_ACK_OK, 0);
-    assert_int_equal(f->h.core.kept, 0);
+    assert_int_equal(f->h.core.rel->kept, 0);
     give_whole(f, YOURS + 1, 20, 1);
     expect_ack(f, YOURS + 2, 0, UNETMM_ACK_OK, 0);
 }
@@ -844,7 +844,7 @@ TEST(test_kept_and_refused, fix_test)
     give_whole(f, YOURS, 20, 1);
     expect_ack(f, YOURS + 1, 0, UNETMM_ACK_NOT_READY, 100);
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
-    assert_int_equal(f->h.core.kept, 1);
+    assert_int_equal(f->h.core.rel->kept, 1);
     give_whole(f, YOURS + 1, 500, 2);
     expect_ack(f, YOURS + 1, 0, UNETMM_ACK_NOT_READY, 100);
     post(f, 0, 4096, 50);
@@ -853,7 +853,7 @@ TEST(test_kept_and_refused, fix_test)
     expect_ack(f, YOURS + 2, 0, UNETMM_ACK_OK, 0);
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 50);
     fake_check(f->s1, PAGE(0), 500, 2);
-    assert_int_equal(f->h.core.kept, 0);
+    assert_int_equal(f->h.core.rel->kept, 0);
 }
 
 /* The completion queue is full: nothing is lost. */
@@ -1405,7 +1405,7 @@ static void busy_channel(Fix *f)
     fake_wire_clear(&f->h);
     fake_invalidate(f->s1, PAGE(8), FAKE_PAGE);
     give(f, YOURS + 1, MTU, MTU, 5000, 2, 0);
-    assert_int_equal(f->h.core.kept, 1);
+    assert_int_equal(f->h.core.rel->kept, 1);
     assert_int_not_equal(
         f->h.core.eps[1].rels->misses[UNETMM_REL_FAULT_ARRIVE].state,
         UNETMM_MISS_NONE);
@@ -1413,9 +1413,9 @@ static void busy_channel(Fix *f)
 
 static void expect_no_trace(Fix *f)
 {
-    assert_int_equal(f->h.core.rels_used, 0);
-    assert_int_equal(f->h.core.kept, 0);
-    assert_int_equal(f->h.core.acks_owed, 0);
+    assert_int_equal(f->h.core.rel->used, 0);
+    assert_int_equal(f->h.core.rel->kept, 0);
+    assert_int_equal(f->h.core.rel->acks_owed, 0);
     fake_wire_clear(&f->h);
     fake_advance(&f->h, 100000000 * (int64_t)US);
     expect_silence(f);
@@ -1503,12 +1503,12 @@ TEST(test_replace, fix_test_with, slow)
     busy_channel(f);
     assert_int_equal(fake_channel_rel(&f->a, CH, fake_peer_mac, PEER, CH,
                                       &usual), UNETMM_CS_OK);
-    assert_int_equal(f->h.core.rels_used, 2);
+    assert_int_equal(f->h.core.rel->used, 2);
     fake_wire_clear(&f->h);
     fake_advance(&f->h, 10 * PAGE_NS);
     expect_packet(f, MY, 0, 20, 20);
     expect_ended(f, 1);
-    assert_int_equal(f->h.core.rels_used, 1);
+    assert_int_equal(f->h.core.rel->used, 1);
     ack(f, MY + 1, 0);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
 }
@@ -1646,7 +1646,7 @@ TEST(test_buffer_behind_cq_full, fix_test)
     fake_ring_bell(&f->a);
     clear(f);
     fake_run_later(&f->h);
-    assert_int_equal(f->h.core.rels_used, 1);
+    assert_int_equal(f->h.core.rel->used, 1);
     while (fake_poll(&f->a, &cqe) && cqe.opcode == UNETMM_CQE_SENT) {
         n++;
         fake_ring_bell(&f->a);
@@ -1656,7 +1656,7 @@ TEST(test_buffer_behind_cq_full, fix_test)
     assert_int_equal(cqe.status, UNETMM_ST_BAD_CHANNEL);
     assert_int_equal(cqe.cookie, 50);
     fake_expect_none(&f->a);
-    assert_int_equal(f->h.core.rels_used, 0);
+    assert_int_equal(f->h.core.rel->used, 0);
 }
 
 /* No room for completions: they wait, and the channel's number does not. */
@@ -1673,7 +1673,7 @@ TEST(test_clear_cq_full, fix_test)
     for (unsigned i = 0; i < 30; i++) {
         if (i == 16) {
             fake_expect_none(&f->a);
-            assert_int_equal(f->h.core.rels_used, 1);
+            assert_int_equal(f->h.core.rel->used, 1);
             assert_true(fake_card(&f->a).state & UNETMM_EP_CQ_BLOCKED);
             fake_ring_bell(&f->a);
         }
@@ -1695,12 +1695,12 @@ TEST(test_clear_behind_cq_full, fix_test)
     assert_int_equal(fake_channel_rel(&f->a, CH + 1, fake_peer_mac, PEER,
                                       CH + 1, &usual), UNETMM_CS_OK);
     clear(f);
-    assert_int_equal(f->h.core.rels_used, 2);
+    assert_int_equal(f->h.core.rel->used, 2);
     fake_command(&f->d, (struct unetmm_cmd) {
         .opcode = UNETMM_CMD_CHANNEL_CLEAR, .ep = 1,
         .channel.channel = CH + 1 }, NULL);
     assert_true(fake_run_later(&f->h) < 10);
-    assert_int_equal(f->h.core.rels_used, 1);
+    assert_int_equal(f->h.core.rel->used, 1);
 }
 
 ALSO(test_destroy, fix_test_with, slow)
@@ -1733,7 +1733,7 @@ TEST(test_stop, fix_test_with, slow)
     expect_count(&f->h, drop_stopped, 1, give_whole(f, YOURS + 1, 20, 1));
     fake_advance(&f->h, 100000000 * (int64_t)US);
     expect_silence(f);
-    assert_int_equal(f->h.core.kept, 0);
+    assert_int_equal(f->h.core.rel->kept, 0);
     clear(f);
     assert_int_equal(fake_ep_destroy(&f->a), UNETMM_CS_OK);
     expect_no_trace(f);
@@ -1776,10 +1776,10 @@ TEST(test_no_ack_of_a_cleared_channel, fix_test)
     send_small(f, 20, 99);
     assert_int_equal(f->h.wire->len, 1);
     give_whole(f, YOURS, 20, 1);
-    assert_int_equal(f->h.core.acks_owed, 1);
+    assert_int_equal(f->h.core.rel->acks_owed, 1);
     clear_as(f, 0);
-    assert_int_equal(f->h.core.rels_used, 1);
-    assert_int_equal(f->h.core.acks_owed, 0);
+    assert_int_equal(f->h.core.rel->used, 1);
+    assert_int_equal(f->h.core.rel->acks_owed, 0);
     f->h.answer = UNETMM_SENT_DONE;
     fake_wire_clear(&f->h);
     unetmm_core_sent(&f->h.core, true);
@@ -1789,7 +1789,7 @@ TEST(test_no_ack_of_a_cleared_channel, fix_test)
     }
     fake_ring_bell(&f->a);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_BAD_CHANNEL, 99);
-    assert_int_equal(f->h.core.rels_used, 0);
+    assert_int_equal(f->h.core.rel->used, 0);
 }
 
 static void expect_told(Fix *f, uint8_t status)

@@ -318,7 +318,7 @@ TEST(test_four_kinds, fix_test)
     peer_expect(f, UNETMM_WIRE_ANSWER, PEER_YOURS);
     peer_ack(f, PEER_MY + 2, 0);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
-    assert_int_equal(f->h.core.in_flight_used, 0);
+    assert_int_equal(f->h.core.miss->in_flight_used, 0);
 }
 
 /* The channel ends under them, in error or by a clear: no more waits. */
@@ -338,8 +338,8 @@ TEST(test_cancelled, fix_test)
         } else {
             assert_int_equal(fake_ep_destroy(&f->a), UNETMM_CS_OK);
         }
-        assert_int_equal(f->h.core.in_flight_used, 0);
-        assert_int_equal(f->h.core.misses_asked, 0);
+        assert_int_equal(f->h.core.miss->in_flight_used, 0);
+        assert_int_equal(f->h.core.miss->asked, 0);
         for (unsigned i = 0; i < KINDS; i++) {
             assert_int_equal(fake_reply(&f->d, &miss[i], UNETMM_REPLY_ERROR,
                                         UNETMM_ST_LIMIT), UNETMM_CS_STALE);
@@ -350,7 +350,7 @@ TEST(test_cancelled, fix_test)
                         UNETMM_ST_BAD_CHANNEL, 1);
             fake_expect(&f->a, UNETMM_CQE_SENT, how ? UNETMM_ST_FLUSHED :
                         UNETMM_ST_BAD_CHANNEL, 2);
-            assert_int_equal(f->h.core.rels_used, 0);
+            assert_int_equal(f->h.core.rel->used, 0);
             fake_region_clear(&f->d, PEER_REGION);
             fake_invalidate(f->s1, PEER_PAGE(0), 40 * FAKE_PAGE);
         }
@@ -407,8 +407,8 @@ TEST(test_error_for_both, fix_test)
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_FLUSHED, 1);
     fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_LIMIT, 50);
     fake_expect_none(&f->a);
-    assert_int_equal(f->h.core.in_flight_used, 0);
-    assert_int_equal(f->h.core.misses_joined, 0);
+    assert_int_equal(f->h.core.miss->in_flight_used, 0);
+    assert_int_equal(f->h.core.miss->joined, 0);
     fix_no_fault(f);
 }
 

@@ -308,7 +308,7 @@ TEST(test_notify_in_order, fix_test)
     write_at(f, PEER_YOURS + 1, 100, 1000, 1, 0);
     write_at(f, PEER_YOURS + 2, 1100, 1000, 1, 0);
     expect_there(f, 100, 2400, 1);
-    assert_int_equal(f->h.core.kept, 0);
+    assert_int_equal(f->h.core.rel->kept, 0);
     fake_expect_none(&f->a);
     fake_wire_clear(&f->h);
     write_at(f, PEER_YOURS, 0, 0, 1, LAST | NOTIFY);

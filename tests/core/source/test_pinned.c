@@ -178,9 +178,9 @@ TEST(test_changing, fix_test)
     fake_invalidate(s, 0x3000, 4096);
     fake_send_at(&e, FIX_WIRE, 0x3000, 100, 2);
     fake_ring_bell(&e);
-    assert_int_equal(f->h.core.misses_changing, 1);
+    assert_int_equal(f->h.core.miss->changing, 1);
     assert_int_equal(fake_ep_destroy(&e), UNETMM_CS_OK);
-    assert_int_equal(f->h.core.misses_changing, 0);
+    assert_int_equal(f->h.core.miss->changing, 0);
 }
 
 /* Another space's invalidation, or another range, leaves the cache alone. */

@@ -276,7 +276,7 @@ TEST(test_two_times, fix_test)
     assert_int_equal(h.opcode, UNETMM_WIRE_WRITE);
     assert_int_equal(h.src_channel, PEER_CH + 1);
     assert_int_equal(h.handle, 5);
-    assert_int_equal(f->h.core.updates, 0);
+    assert_int_equal(f->h.core.store->updates, 0);
 }
 
 /* A posted write comes behind earlier stores, and before later ones. */
@@ -345,7 +345,7 @@ TEST(test_queued, fix_test)
     for (unsigned i = 0; i < n; i++) {
         store(f, FAKE_PAGE + 8 * i, i, 8);
     }
-    assert_int_equal(f->h.core.updates, 20);
+    assert_int_equal(f->h.core.store->updates, 20);
     peer_post(f, fence(5));
     for (unsigned i = 0; i < UNETMM_REL_MSGS; i++) {
         expect_word(f, PEER_MY + i, 8192 + 8 * i, i, 8);
@@ -365,7 +365,7 @@ TEST(test_queued, fix_test)
     fake_expect_none(&f->a);
     peer_ack(f, PEER_MY + n + 1, 0);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 5);
-    assert_int_equal(f->h.core.updates, 0);
+    assert_int_equal(f->h.core.store->updates, 0);
 }
 
 /* A packet of stores has a store, and no more than a packet may have. */
@@ -408,8 +408,8 @@ static void add_waiting(Fix *f, UnetmmStores *s)
 
     s->last->next = more;
     s->last = more;
-    f->h.core.updates++;
-    f->h.core.updates_shared++;
+    f->h.core.store->updates++;
+    f->h.core.store->shared++;
     f->h.core.eps[s->ep].updates_shared++;
 }
 
@@ -428,7 +428,7 @@ TEST(test_queue_saved, fix_test)
         store(f, FAKE_PAGE + 8 * i, i, 8);
     }
     s = &f->h.core.eps[1].channels[PEER_CH].rel->stores;
-    while (f->h.core.updates < most) {
+    while (f->h.core.store->updates < most) {
         add_waiting(f, s);
     }
     for (unsigned i = 0; i < 2; i++) {
@@ -440,7 +440,7 @@ TEST(test_queue_saved, fix_test)
         assert_int_equal(unetmm_core_load(&other.core, saved->data, saved->len,
                                           &why), !i);
         assert_true(!i || strstr(why, "stores.updates is 81"));
-        assert_int_equal(other.core.updates, i ? 0 : most);
+        assert_int_equal(other.core.store->updates, i ? 0 : most);
         fake_check_counts(&other.core);
         fake_host_free(&other);
         g_byte_array_unref(saved);
@@ -463,7 +463,7 @@ TEST(test_overrun, fix_test)
     fake_wire_clear(&f->h);
     expect_count(&f->h, drop_window, 34,
                  store(f, FAKE_PAGE + 8 * n, n, 8));
-    assert_int_equal(f->h.core.updates, 0);
+    assert_int_equal(f->h.core.store->updates, 0);
     fake_ring_bell(&f->a);
     fake_expect(&f->a, UNETMM_CQE_UPDATE, UNETMM_ST_OVERRUN, 0);
     fake_expect_none(&f->a);
@@ -528,7 +528,7 @@ TEST(test_shares, fix_test)
     for (unsigned i = 0; i < UNETMM_REL_MSGS + 1 + half; i++) {
         store(f, 8 * i, i, 8);
     }
-    assert_int_equal(f->h.core.updates, 1 + half);
+    assert_int_equal(f->h.core.store->updates, 1 + half);
     for (unsigned i = 0; i < UNETMM_REL_MSGS + 1 + half / 4; i++) {
         store(f, FAKE_PAGE + 8 * i, i, 8);
     }
@@ -537,7 +537,7 @@ TEST(test_shares, fix_test)
                      UNETMM_REL_MSGS + 1 + half / 4);
     assert_int_equal(store_until_end(f, &f->b, 6, 1), half / 4);
     assert_int_equal(store_until_end(f, &f->a, 6, 0), 0);
-    assert_int_equal(f->h.core.updates_shared, 0);
+    assert_int_equal(f->h.core.store->shared, 0);
 }
 
 static void one_place(UnetmmParams *p)
@@ -557,7 +557,7 @@ TEST(test_idle_channel, fix_test_with, one_place)
     for (unsigned i = 0; i < UNETMM_REL_MSGS + 2; i++) {
         store(f, 8 * i, i, 8);
     }
-    assert_int_equal(f->h.core.updates_shared, 1);
+    assert_int_equal(f->h.core.store->shared, 1);
     /* Those that grow: each waits in the channel's own place in its turn. */
     for (unsigned i = 0; i < 8; i++) {
         store(f, 2 * FAKE_PAGE + 16 * i, i, 8);
@@ -719,11 +719,11 @@ TEST(test_endpoint_closed, fix_test)
         .kind = UNETMM_PROXY_FROM });
     store(f, FAKE_PAGE, 1, 8);
     assert_int_equal(fake_ep_destroy(&f->a), UNETMM_CS_OK);
-    assert_int_equal(f->h.core.updates, 0);
+    assert_int_equal(f->h.core.store->updates, 0);
     expect_count(&f->h, drop_window, 1, store(f, FAKE_PAGE, 1, 8));
     for (unsigned i = 0; i < FAKE_WINDOWS; i++) {
-        assert_false(f->h.core.windows[i].live);
-        assert_int_equal(f->h.core.proxies[i].kind, 0);
+        assert_false(f->h.core.store->windows[i].live);
+        assert_int_equal(f->h.core.store->proxies[i].kind, 0);
     }
     fake_ep_create(&f->a);
     expect_count(&f->h, drop_window, 1, store(f, FAKE_PAGE, 1, 8));

@@ -79,7 +79,7 @@ TEST(test_late, fix_test)
     assert_int_equal(taken, 3);
     assert_true(in_tlb(f, f->s1, PAGE(4) >> 12));
     assert_int_equal(fake_counter(&f->h, UNETMM_C_inj_fault_late), 1);
-    assert_int_equal(f->h.core.misses_asked, 1);
+    assert_int_equal(f->h.core.miss->asked, 1);
     fake_ring_bell(&f->a);
     fake_expect_none(&f->a);
     fix_no_fault(f);
@@ -91,8 +91,8 @@ TEST(test_late, fix_test)
     fake_expect_none(&f->a);
     fake_advance(&f->h, 1);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
-    assert_int_equal(f->h.core.misses_asked, 0);
-    assert_int_equal(f->h.core.in_flight_used, 0);
+    assert_int_equal(f->h.core.miss->asked, 0);
+    assert_int_equal(f->h.core.miss->in_flight_used, 0);
     assert_int_equal(f->h.timer, INT64_MAX);
     same_pins(f);
 }
@@ -138,7 +138,7 @@ TEST(test_late_after_deferred, fix_test)
     m = take(f);
     fake_reply(&f->d, &m, UNETMM_REPLY_DEFERRED, 0);
     assert_int_equal(fake_counter(&f->h, UNETMM_C_inj_fault_late), 0);
-    assert_int_equal(f->h.core.misses_asked, 0);
+    assert_int_equal(f->h.core.miss->asked, 0);
     fake_resolve(&f->d, &m, 1, NULL);
     assert_int_equal(fake_counter(&f->h, UNETMM_C_inj_fault_late), 1);
     fake_expect_none(&f->a);
@@ -189,7 +189,7 @@ TEST(test_late_joined, fix_test)
         }
         fix_send(f, &c, 2 + error, 100, 2);
         fix_no_fault(f);
-        assert_int_equal(f->h.core.misses_joined, 1);
+        assert_int_equal(f->h.core.miss->joined, 1);
         if (!error) {
             fake_insert(f->s1, PAGE(2), 1, NULL);
         }
@@ -197,7 +197,7 @@ TEST(test_late_joined, fix_test)
         fake_advance(&f->h, LATE_NS);
         fake_expect(&f->a, UNETMM_CQE_SENT, status, 1);
         fake_expect(&c, UNETMM_CQE_SENT, status, 2);
-        assert_int_equal(f->h.core.misses_joined, 0);
+        assert_int_equal(f->h.core.miss->joined, 0);
     }
 }
 
@@ -212,9 +212,9 @@ TEST(test_late_closed, fix_test)
     send_and_resolve(f, &f->a, 2, 1);
     fake_invalidate(f->s1, PAGE(2), FAKE_PAGE);
     fix_send(f, &c, 2, 100, 2);
-    assert_int_equal(f->h.core.misses_joined, 1);
+    assert_int_equal(f->h.core.miss->joined, 1);
     assert_int_equal(fake_ep_destroy(&f->a), UNETMM_CS_OK);
-    assert_int_equal(f->h.core.misses_late, 0);
+    assert_int_equal(f->h.core.miss->late, 0);
     f->h.core.knobs.fault_delay = 0;
     fake_serve(&f->d);
     fake_expect(&c, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
@@ -277,7 +277,7 @@ TEST(test_late_at_reset, fix_test)
     late(f);
     send_and_resolve(f, &f->a, 2, 1);
     fake_set_reg(&f->h, UNETMM_REG_CTRL, UNETMM_CTRL_RESET);
-    assert_int_equal(f->h.core.misses_late, 0);
+    assert_int_equal(f->h.core.miss->late, 0);
     assert_int_equal(f->h.timer, INT64_MAX);
     fake_advance(&f->h, LATE_NS);
 }
@@ -566,7 +566,7 @@ static void traffic(Fix *f, UnetmmKnobs knobs)
     f->h.core.knobs.fault_delay = 0;
     fake_advance(&f->h, LATE_NS);
     fix_settle(f);
-    assert_int_equal(f->h.core.misses_late, 0);
+    assert_int_equal(f->h.core.miss->late, 0);
     same_pins(f);
     for (unsigned i = 0; i < G_N_ELEMENTS(mishaps); i++) {
         assert_true(mishap_is_as_asked(f, &knobs, i));

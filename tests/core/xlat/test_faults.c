@@ -661,7 +661,7 @@ TEST(test_random_order_of_answers, fix_test_with, one_set)
             done++;
         }
     }
-    assert_true(f->h.core.misses_joined <= 5);
+    assert_true(f->h.core.miss->joined <= 5);
 }
 
 /* A depth that was never enabled is a number, and any: nothing relies on it. */
@@ -678,7 +678,7 @@ TEST(test_depth_of_no_ring, fix_test)
         fake_ring_bell(&f->a);
         assert_true(fake_reg(&f->h, UNETMM_REG_EVENTS) &
                     UNETMM_EVENT_FAULT_FULL);
-        assert_int_equal(f->h.core.misses_asked, 0);
+        assert_int_equal(f->h.core.miss->asked, 0);
         fake_set_reg(&f->h, reg + UNETMM_RING_ENABLE, 1);
         assert_int_equal(fake_reg(&f->h, reg + UNETMM_RING_ENABLE), 0);
     }

@@ -21,17 +21,18 @@ typedef struct UnetmmRing UnetmmRing;
 typedef struct UnetmmSpace UnetmmSpace;
 typedef struct UnetmmShadowLine UnetmmShadowLine;
 typedef struct UnetmmMiss UnetmmMiss;
+typedef struct UnetmmMisses UnetmmMisses;
 typedef struct UnetmmPort UnetmmPort;
 typedef struct UnetmmHead UnetmmHead;
 typedef struct UnetmmPlacement UnetmmPlacement;
 typedef struct UnetmmLanding UnetmmLanding;
 typedef struct UnetmmRegion UnetmmRegion;
+typedef struct UnetmmRels UnetmmRels;
+typedef struct UnetmmStore UnetmmStore;
 typedef struct UnetmmStores UnetmmStores;
-typedef struct UnetmmWindow UnetmmWindow;
-typedef struct UnetmmProxy UnetmmProxy;
 typedef struct UnetmmStart UnetmmStart;
 typedef struct UnetmmSysbuf UnetmmSysbuf;
-typedef struct UnetmmFlow UnetmmFlow;
+typedef struct UnetmmFlows UnetmmFlows;
 
 #define UNETMM_NO_EP            UINT16_MAX
 #define UNETMM_EP_GONE          (UINT16_MAX - 1)
@@ -104,17 +105,7 @@ struct UnetmmCore {
     UnetmmSpace *spaces;
     UnetmmEp *eps;
     UnetmmHead *heads;          /* of all endpoints */
-    UnetmmMiss *misses;         /* unetmm_misses() of them */
-    uint16_t *in_flight;        /* numbers of misses ASKED or DEFERRED */
-    uint32_t in_flight_used;
-    uint32_t misses_asked;      /* of these: ASKED, at most max_faults */
-    uint16_t *wanted;           /* circular: numbers of misses to report */
-    uint32_t wanted_first, wanted_used;
-    uint32_t misses_joined;
-    uint32_t misses_refused;
-    uint32_t misses_changing;
-    uint32_t misses_late;
-    bool evict_waits;           /* an entry could not leave: ring full */
+    UnetmmMisses *miss;
     uint32_t closing;           /* commands that wait for a page to land */
     UnetmmRegion *regions;
     uint32_t regions_clearing;
@@ -138,24 +129,14 @@ struct UnetmmCore {
     bool was_closed;            /* may_receive owed to the host */
     int64_t timer_ns;
 
-    UnetmmRel **rels;           /* params.reliable of them, or NULL each */
-    uint32_t rels_used;
-    uint32_t kept;              /* packets before their turn, in all */
+    UnetmmRels *rel;
     bool rels_waiting;          /* one goes on after the landing */
-    uint64_t *acks, *timed;     /* bit n: rels[n] owes one; has a time */
-    uint32_t acks_owed;         /* acknowledgements */
     int64_t rel_due_ns;         /* no reliable channel's time ends before */
 
-    UnetmmWindow *windows;      /* params.window_pages of them */
-    UnetmmStores **stores;      /* as `rels`: the stores for each */
-    uint32_t updates, updates_shared;   /* packets of stores that wait */
+    UnetmmStore *store;
     int64_t window_due_ns;      /* no packet of stores has to go before */
-    UnetmmProxy *proxies;       /* params.proxy_pages of them */
-    UnetmmStart *start;
     UnetmmSysbuf *sysbuf;
-    UnetmmFlow *flows;          /* params.flows of them */
-    uint32_t flows_end;         /* none is live from here on */
-    uint64_t flow_turn;         /* frames that were copied */
+    UnetmmFlows *flow;
 
     UnetmmPort *port;
     UnetmmPlacement *place;     /* of the packet in hand; passed on */

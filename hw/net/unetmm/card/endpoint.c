@@ -94,7 +94,7 @@ uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
     ep->id = id;
     ep->space = space;
     ep->generation = generation + 1;
-    ep->misses = &core->misses[id * UNETMM_EP_MISSES];
+    ep->misses = &core->miss->all[id * UNETMM_EP_MISSES];
     ep->policy = unetmm_policy_by_id(core, cmd->policy);
     ep->raw = cmd->flags & UNETMM_EP_F_RAW;
     ep->vector = cmd->flags & UNETMM_EP_F_VECTOR;

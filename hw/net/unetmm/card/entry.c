@@ -55,7 +55,7 @@ static bool entry_takes(UnetmmCore *core, const uint8_t *frame, size_t bytes)
     } else if (!unetmm_eth_ours(frame)) {
         if (bytes > UNETMM_MAX_PAYLOAD) {
             why = UNETMM_C_drop_malformed;
-        } else if (core->flows_end) {
+        } else if (core->flow->end) {
             return true;
         } else {
             why = UNETMM_C_drop_ethertype;

@@ -327,7 +327,7 @@ static bool reg_write_state(UnetmmCore *core, uint32_t offset, uint32_t value)
         core->test_dma_res = unetmm_dma_test(core, value);
         return true;
     case UNETMM_REG_PROXY_ABORT:
-        core->start->live = false;
+        core->store->start.live = false;
         return true;
     case UNETMM_REG_INV_CTRL:
         if (value & 1) {
@@ -348,9 +348,9 @@ static bool reg_write_state(UnetmmCore *core, uint32_t offset, uint32_t value)
  */
 static void reg_ring_written(UnetmmCore *core, unsigned ring, uint32_t reg)
 {
-    if (ring == UNETMM_RING_FAULT && core->evict_waits &&
+    if (ring == UNETMM_RING_FAULT && core->miss->evict_waits &&
         (reg == UNETMM_RING_CONS || reg == UNETMM_RING_ENABLE)) {
-        core->evict_waits = false;
+        core->miss->evict_waits = false;
         unetmm_miss_room(core);
     }
 }
@@ -417,7 +417,7 @@ static void registers_save(UnetmmStream *st, UnetmmCore *core)
                                                  core->params.spaces,
                                                  "inv_going_space");
     unetmm_stream_bool(st, &core->inv_busy, "inv_busy");
-    unetmm_stream_bool(st, &core->evict_waits, "evict_waits");
+    unetmm_stream_bool(st, &core->miss->evict_waits, "evict_waits");
     unetmm_stream_leave(st);
 }
 

@@ -21,6 +21,12 @@ typedef struct UnetmmFlow {
     uint8_t mac[6];
 } UnetmmFlow;
 
+struct UnetmmFlows {
+    UnetmmFlow *all;            /* params.flows of them */
+    uint32_t end;               /* none is live from here on */
+    uint64_t turn;              /* frames that were copied */
+};
+
 /*
  * A frame of one of its flows, UNETMM_ETH_HEADER bytes long at least.  *sums:
  * of this frame; looked at when the first endpoint wants to know.

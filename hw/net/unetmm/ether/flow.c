@@ -16,33 +16,35 @@ static const uint8_t none[6];
 
 static void flow_create(UnetmmCore *core)
 {
-    core->flows = g_new0(UnetmmFlow, MAX(core->params.flows, 1));
+    core->flow = g_new0(UnetmmFlows, 1);
+    core->flow->all = g_new0(UnetmmFlow, MAX(core->params.flows, 1));
 }
 
 static void flow_free(UnetmmCore *core)
 {
-    g_clear_pointer(&core->flows, g_free);
+    g_free(core->flow->all);
+    g_clear_pointer(&core->flow, g_free);
 }
 
 static void flow_reset(UnetmmCore *core)
 {
-    memset(core->flows, 0, core->params.flows * sizeof(*core->flows));
-    core->flows_end = 0;
+    memset(core->flow->all, 0, core->params.flows * sizeof(*core->flow->all));
+    core->flow->end = 0;
 }
 
 static void flow_drop(UnetmmCore *core, UnetmmFlow *flow)
 {
     flow->live = false;
-    while (core->flows_end && !core->flows[core->flows_end - 1].live) {
-        core->flows_end--;
+    while (core->flow->end && !core->flow->all[core->flow->end - 1].live) {
+        core->flow->end--;
     }
 }
 
 static void flow_ep_close(UnetmmCore *core, UnetmmEp *ep)
 {
-    for (uint32_t i = core->flows_end; ep->raw && i-- > 0;) {
-        if (core->flows[i].live && core->flows[i].ep == ep->id) {
-            flow_drop(core, &core->flows[i]);
+    for (uint32_t i = core->flow->end; ep->raw && i-- > 0;) {
+        if (core->flow->all[i].live && core->flow->all[i].ep == ep->id) {
+            flow_drop(core, &core->flow->all[i]);
         }
     }
 }
@@ -96,12 +98,12 @@ uint8_t unetmm_flow_set(UnetmmCore *core, uint16_t id,
     if (!ep->raw || !flow_args_ok(cmd)) {
         return UNETMM_CS_BAD_ARG;
     }
-    flow = &core->flows[cmd->flow];
+    flow = &core->flow->all[cmd->flow];
     if (flow->live) {
         return UNETMM_CS_EXISTS;
     }
-    for (uint32_t i = 0; i < core->flows_end; i++) {
-        if (flow_equal(&core->flows[i], id, cmd)) {
+    for (uint32_t i = 0; i < core->flow->end; i++) {
+        if (flow_equal(&core->flow->all[i], id, cmd)) {
             return UNETMM_CS_EXISTS;
         }
     }
@@ -110,16 +112,16 @@ uint8_t unetmm_flow_set(UnetmmCore *core, uint16_t id,
         .value = cmd->value, .ep = id,
     };
     memcpy(flow->mac, cmd->mac, sizeof(flow->mac));
-    core->flows_end = MAX(core->flows_end, cmd->flow + 1);
+    core->flow->end = MAX(core->flow->end, cmd->flow + 1);
     return UNETMM_CS_OK;
 }
 
 uint8_t unetmm_flow_clear(UnetmmCore *core, const struct unetmm_cmd_flow *cmd)
 {
-    if (cmd->flow >= core->params.flows || !core->flows[cmd->flow].live) {
+    if (cmd->flow >= core->params.flows || !core->flow->all[cmd->flow].live) {
         return UNETMM_CS_BAD_ID;
     }
-    flow_drop(core, &core->flows[cmd->flow]);
+    flow_drop(core, &core->flow->all[cmd->flow]);
     return UNETMM_CS_OK;
 }
 
@@ -128,8 +130,8 @@ bool unetmm_flow_local(const UnetmmCore *core, const uint8_t *mac)
     if (unetmm_port_local(core, mac)) {
         return true;
     }
-    for (uint32_t i = 0; i < core->flows_end; i++) {
-        const UnetmmFlow *flow = &core->flows[i];
+    for (uint32_t i = 0; i < core->flow->end; i++) {
+        const UnetmmFlow *flow = &core->flow->all[i];
 
         if (flow->live && flow->kind == UNETMM_FLOW_MAC &&
             !memcmp(flow->mac, mac, sizeof(flow->mac))) {
@@ -145,8 +147,8 @@ bool unetmm_flow_source(const UnetmmCore *core, const UnetmmEp *ep,
     if (!ep->space) {
         return true;
     }
-    for (uint32_t i = 0; i < core->flows_end; i++) {
-        const UnetmmFlow *flow = &core->flows[i];
+    for (uint32_t i = 0; i < core->flow->end; i++) {
+        const UnetmmFlow *flow = &core->flow->all[i];
 
         if (flow->live && flow->ep == ep->id &&
             flow->flags & UNETMM_FLOW_F_SOURCE &&
@@ -186,12 +188,12 @@ static const UnetmmFlow *flow_owner(const UnetmmCore *core,
     const UnetmmFlow *owner = NULL;
     unsigned best = 0;
 
-    for (uint32_t i = 0; i < core->flows_end && best < 3; i++) {
-        unsigned rank = flow_rank(&core->flows[i], frame, eth);
+    for (uint32_t i = 0; i < core->flow->end && best < 3; i++) {
+        unsigned rank = flow_rank(&core->flow->all[i], frame, eth);
 
         if (rank > best) {
             best = rank;
-            owner = &core->flows[i];
+            owner = &core->flow->all[i];
         }
     }
     return owner;
@@ -221,15 +223,15 @@ static uint32_t flow_copies(UnetmmCore *core, const uint8_t *frame,
 {
     uint32_t copies = 0;
 
-    core->flow_turn++;
-    for (uint32_t i = 0; i < core->flows_end; i++) {
-        UnetmmEp *ep = &core->eps[core->flows[i].ep];
+    core->flow->turn++;
+    for (uint32_t i = 0; i < core->flow->end; i++) {
+        UnetmmEp *ep = &core->eps[core->flow->all[i].ep];
 
-        if (ep->id == from || !flow_wants(&core->flows[i], frame) ||
-            ep->flow_turn == core->flow_turn) {
+        if (ep->id == from || !flow_wants(&core->flow->all[i], frame) ||
+            ep->flow_turn == core->flow->turn) {
             continue;
         }
-        ep->flow_turn = core->flow_turn;
+        ep->flow_turn = core->flow->turn;
         if (copies++) {
             core->counters[UNETMM_C_eth_copies]++;
             /* The first was charged when it came. */
@@ -263,7 +265,7 @@ void unetmm_flow_receive(UnetmmCore *core, const uint8_t *frame, size_t bytes,
 /* The saved flow is checked as by FLOW_SET. */
 static void flow_save(UnetmmStream *st, UnetmmCore *core, uint32_t number)
 {
-    UnetmmFlow *flow = &core->flows[number];
+    UnetmmFlow *flow = &core->flow->all[number];
     struct unetmm_cmd_flow cmd = {
         .flow = number, .kind = flow->kind, .flags = flow->flags,
         .value = flow->value,

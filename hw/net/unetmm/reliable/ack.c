@@ -95,9 +95,9 @@ void unetmm_rel_flush_acks(UnetmmCore *core)
 {
     uint32_t n = core->params.reliable;
 
-    for (uint32_t i = unetmm_rel_next_bit(core->acks, 0, n); i < n;
-         i = unetmm_rel_next_bit(core->acks, i + 1, n)) {
-        UnetmmRel *rel = core->rels[i];
+    for (uint32_t i = unetmm_rel_next_bit(core->rel->acks, 0, n); i < n;
+         i = unetmm_rel_next_bit(core->rel->acks, i + 1, n)) {
+        UnetmmRel *rel = core->rel->all[i];
 
         /* A late rejection is a frame of its own, before the usual one. */
         while (unetmm_rel_owes_ack(core, rel) && ack_send(core, rel)) {

@@ -27,11 +27,11 @@ static uint8_t rel_set(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
     if (!rel_credits_ok(core, ep, cmd)) {
         return UNETMM_CS_BAD_ARG;
     }
-    if (core->rels_used == core->params.reliable ||
+    if (core->rel->used == core->params.reliable ||
         !unetmm_sysbuf_promise(core, cmd->recv_credits)) {
         return UNETMM_CS_FULL;
     }
-    while (core->rels[slot]) {
+    while (core->rel->all[slot]) {
         slot++;
     }
     rel = unetmm_rel_new(core, ep, slot);

@@ -18,7 +18,7 @@ uint32_t unetmm_rel_next_bit(const uint64_t *bits, uint32_t n, uint32_t limit)
 /* The timer looks at the channel, then or before. */
 void unetmm_rel_due_at(UnetmmCore *core, const UnetmmRel *rel, int64_t when)
 {
-    core->timed[rel->number / 64] |= 1ull << rel->number % 64;
+    core->rel->timed[rel->number / 64] |= 1ull << rel->number % 64;
     core->rel_due_ns = MIN(core->rel_due_ns, when);
 }
 
@@ -39,24 +39,24 @@ void unetmm_rel_arm(UnetmmCore *core, UnetmmRel *rel)
 
 void unetmm_rel_owe_ack(UnetmmCore *core, UnetmmRel *rel)
 {
-    uint64_t *word = &core->acks[rel->number / 64];
+    uint64_t *word = &core->rel->acks[rel->number / 64];
     uint64_t bit = 1ull << rel->number % 64;
 
-    core->acks_owed += !(*word & bit);
+    core->rel->acks_owed += !(*word & bit);
     *word |= bit;
 }
 
 bool unetmm_rel_owes_ack(const UnetmmCore *core, const UnetmmRel *rel)
 {
-    return core->acks[rel->number / 64] & 1ull << rel->number % 64;
+    return core->rel->acks[rel->number / 64] & 1ull << rel->number % 64;
 }
 
 void unetmm_rel_no_ack(UnetmmCore *core, UnetmmRel *rel)
 {
-    uint64_t *word = &core->acks[rel->number / 64];
+    uint64_t *word = &core->rel->acks[rel->number / 64];
     uint64_t bit = 1ull << rel->number % 64;
 
-    core->acks_owed -= !!(*word & bit);
+    core->rel->acks_owed -= !!(*word & bit);
     *word &= ~bit;
 }
 

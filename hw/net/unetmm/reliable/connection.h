@@ -138,7 +138,7 @@ struct UnetmmRel {
     UnetmmRel *next, *prev;     /* in the list of awake.c */
     bool awake;                 /* it may have something to do */
     UnetmmRelState state;
-    uint16_t number;            /* its place in core->rels */
+    uint16_t number;            /* its place in core->rel->all */
     uint16_t ep, channel;       /* local number */
     uint16_t peer_ep, peer_channel;
     uint8_t mac[6];
@@ -162,6 +162,14 @@ struct UnetmmRel {
     UnetmmStores stores;
     UnetmmMiss *misses;         /* one for each UnetmmRelFault */
     UnetmmRelMissed missed[UNETMM_REL_MISSES];
+};
+
+struct UnetmmRels {
+    UnetmmRel **all;            /* params.reliable of them, or NULL each */
+    uint32_t used;
+    uint32_t kept;              /* packets before their turn, in all */
+    uint64_t *acks, *timed;     /* bit n: all[n] owes one; has a time */
+    uint32_t acks_owed;         /* acknowledgements */
 };
 
 static inline UnetmmRelMsg *unetmm_rel_msg(UnetmmRel *rel, uint32_t index)

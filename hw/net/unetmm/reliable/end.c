@@ -14,7 +14,7 @@ void unetmm_rel_drop_kept(UnetmmCore *core, UnetmmRel *rel)
     for (unsigned i = 0; i < UNETMM_REL_WINDOW; i++) {
         if (rel->kept[i].frame) {
             unetmm_port_release(core, g_steal_pointer(&rel->kept[i].frame));
-            core->kept--;
+            core->rel->kept--;
         }
     }
     rel->share.unlanded = 0;
@@ -107,11 +107,11 @@ void unetmm_rel_close(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
 
 void unetmm_rel_detach(UnetmmCore *core, UnetmmRel *rel)
 {
-    core->rels[rel->number] = NULL;
+    core->rel->all[rel->number] = NULL;
     for (unsigned kind = 0; kind < UNETMM_REL_MISSES; kind++) {
         unetmm_miss_own(&rel->misses[kind], NULL, NULL, NULL);
     }
-    core->stores[rel->number] = NULL;
+    core->store->waiting[rel->number] = NULL;
 }
 
 void unetmm_rel_delete(UnetmmCore *core, UnetmmRel *rel)
@@ -121,6 +121,6 @@ void unetmm_rel_delete(UnetmmCore *core, UnetmmRel *rel)
     unetmm_rel_no_ack(core, rel);
     unetmm_sysbuf_forget(core, &rel->share);
     unetmm_rel_detach(core, rel);
-    core->rels_used--;
+    core->rel->used--;
     g_free(rel);
 }

@@ -110,15 +110,15 @@ void unetmm_rel_moved(UnetmmCore *core, UnetmmEp *ep)
 
 void unetmm_rel_attach(UnetmmCore *core, UnetmmRel *rel, uint16_t slot)
 {
-    core->rels[slot] = rel;
+    core->rel->all[slot] = rel;
     rel->number = slot;
-    rel->misses = &core->misses[core->params.endpoints * UNETMM_EP_MISSES +
+    rel->misses = &core->miss->all[core->params.endpoints * UNETMM_EP_MISSES +
                                 slot * UNETMM_REL_MISSES];
     for (unsigned kind = 0; kind < UNETMM_REL_MISSES; kind++) {
         unetmm_miss_own(&rel->misses[kind], &rel_owners[kind],
                         &core->eps[rel->ep], rel);
     }
-    core->stores[slot] = &rel->stores;
+    core->store->waiting[slot] = &rel->stores;
 }
 
 /* A connection in `slot`, which is free. */
@@ -134,6 +134,6 @@ UnetmmRel *unetmm_rel_new(UnetmmCore *core, UnetmmEp *ep, uint16_t slot)
     rel->stores = (UnetmmStores) { .rel = rel, .ep = ep->id,
                                    .due_ns = INT64_MAX };
     unetmm_rel_attach(core, rel, slot);
-    core->rels_used++;
+    core->rel->used++;
     return rel;
 }

@@ -8,17 +8,19 @@
 
 static void rel_create(UnetmmCore *core)
 {
-    core->rels = g_new0(UnetmmRel *, MAX(core->params.reliable, 1));
-    core->acks = g_new0(uint64_t, core->params.reliable / 64 + 1);
-    core->timed = g_new0(uint64_t, core->params.reliable / 64 + 1);
+    core->rel = g_new0(UnetmmRels, 1);
+    core->rel->all = g_new0(UnetmmRel *, MAX(core->params.reliable, 1));
+    core->rel->acks = g_new0(uint64_t, core->params.reliable / 64 + 1);
+    core->rel->timed = g_new0(uint64_t, core->params.reliable / 64 + 1);
     core->rel_due_ns = INT64_MAX;
 }
 
 static void rel_free(UnetmmCore *core)
 {
-    g_clear_pointer(&core->rels, g_free);
-    g_clear_pointer(&core->acks, g_free);
-    g_clear_pointer(&core->timed, g_free);
+    g_free(core->rel->all);
+    g_free(core->rel->acks);
+    g_free(core->rel->timed);
+    g_clear_pointer(&core->rel, g_free);
 }
 
 static void rel_stop(UnetmmCore *core, UnetmmEp *ep)
@@ -64,7 +66,7 @@ static void rel_turn(UnetmmCore *core, UnetmmEp *ep)
 
 static bool rel_idle(UnetmmCore *core)
 {
-    if (!core->acks_owed) {
+    if (!core->rel->acks_owed) {
         return false;
     }
     unetmm_rel_flush_acks(core);

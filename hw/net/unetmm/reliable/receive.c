@@ -70,7 +70,7 @@ static UnetmmRelTake rel_turn_kept(UnetmmCore *core, UnetmmEp *ep,
         q->frame = frame;
         return take;
     }
-    core->kept--;
+    core->rel->kept--;
     unetmm_port_release(core, frame);
     return take;
 }

@@ -13,7 +13,7 @@ extern const UnetmmChannelOps unetmm_channel_reliable;
 
 /* misses.c */
 UnetmmRel *unetmm_rel_new(UnetmmCore *core, UnetmmEp *ep, uint16_t slot);
-/* Gives the connection a place in core->rels, and the misses of that place. */
+/* Gives the connection a place in rel->all, and the misses of that place. */
 void unetmm_rel_attach(UnetmmCore *core, UnetmmRel *rel, uint16_t slot);
 void unetmm_rel_moved(UnetmmCore *core, UnetmmEp *ep);
 

@@ -243,7 +243,7 @@ static void kept_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel,
     if (unetmm_stream_reads(st)) {
         q->frame = unetmm_port_buffer(core);
         memset(q->frame, 0, sizeof(*f));
-        if (core->kept++ == core->params.reliable_keep) {
+        if (core->rel->kept++ == core->params.reliable_keep) {
             unetmm_stream_refuse(st, "more packets are kept than there is "
                                  "room for");
         }
@@ -429,7 +429,7 @@ UnetmmRel *unetmm_rel_save_number(UnetmmStream *st, UnetmmCore *core,
     if (!unetmm_stream_reads(st)) {
         return rel;
     }
-    rel = n ? core->rels[n - 1] : NULL;
+    rel = n ? core->rel->all[n - 1] : NULL;
     if (n && !rel) {
         unetmm_stream_refuse(st, "there is no reliable channel %u", n - 1);
     } else if (n && ep && rel->ep != ep->id) {
@@ -447,12 +447,12 @@ static UnetmmRel *rel_restored(UnetmmStream *st, UnetmmCore *core,
 {
     UnetmmRel *rel = ep->channels[channel].rel;
 
-    if (core->rels[slot]) {
+    if (core->rel->all[slot]) {
         unetmm_stream_refuse(st, "two reliable channels are one");
         return NULL;
     }
     if (state == UNETMM_REL_CLOSED) {
-        if (core->rels_used == core->params.reliable) {
+        if (core->rel->used == core->params.reliable) {
             unetmm_stream_refuse(st, "there are too many reliable channels");
             return NULL;
         }
@@ -662,7 +662,7 @@ static bool misses_ok(const UnetmmRel *rel, bool goes)
 void unetmm_rels_check(UnetmmStream *st, UnetmmCore *core)
 {
     for (uint32_t i = 0; i < core->params.reliable && !st->wrong; i++) {
-        const UnetmmRel *rel = core->rels[i];
+        const UnetmmRel *rel = core->rel->all[i];
         bool goes;
 
         if (!rel) {

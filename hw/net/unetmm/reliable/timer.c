@@ -54,9 +54,9 @@ void unetmm_rel_timer(UnetmmCore *core, int64_t now)
     uint32_t n = core->params.reliable;
 
     core->rel_due_ns = INT64_MAX;
-    for (uint32_t i = unetmm_rel_next_bit(core->timed, 0, n); i < n;
-         i = unetmm_rel_next_bit(core->timed, i + 1, n)) {
-        UnetmmRel *rel = core->rels[i];
+    for (uint32_t i = unetmm_rel_next_bit(core->rel->timed, 0, n); i < n;
+         i = unetmm_rel_next_bit(core->rel->timed, i + 1, n)) {
+        UnetmmRel *rel = core->rel->all[i];
         int64_t due = INT64_MAX;
 
         if (rel && rel->tx.deadline_ns <= now) {
@@ -67,7 +67,7 @@ void unetmm_rel_timer(UnetmmCore *core, int64_t now)
             due = MIN(due, rel->tx.deadline_ns);
         }
         if (due == INT64_MAX) {
-            core->timed[i / 64] &= ~(1ull << i % 64);
+            core->rel->timed[i / 64] &= ~(1ull << i % 64);
         }
         core->rel_due_ns = MIN(core->rel_due_ns, due);
     }

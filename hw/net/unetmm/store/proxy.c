@@ -18,21 +18,20 @@
 
 static void proxy_create(UnetmmCore *core)
 {
-    core->proxies = g_new0(UnetmmProxy, MAX(core->params.proxy_pages, 1));
-    core->start = g_new0(UnetmmStart, 1);
+    core->store->proxies = g_new0(UnetmmProxy,
+                                  MAX(core->params.proxy_pages, 1));
 }
 
 static void proxy_free(UnetmmCore *core)
 {
-    g_clear_pointer(&core->proxies, g_free);
-    g_clear_pointer(&core->start, g_free);
+    g_clear_pointer(&core->store->proxies, g_free);
 }
 
 static void proxy_reset(UnetmmCore *core)
 {
-    memset(core->proxies, 0,
-           core->params.proxy_pages * sizeof(*core->proxies));
-    core->start->live = false;
+    memset(core->store->proxies, 0,
+           core->params.proxy_pages * sizeof(*core->store->proxies));
+    core->store->start.live = false;
 }
 
 /* ---- Commands ----------------------------------------------------------- */
@@ -98,12 +97,12 @@ uint8_t unetmm_proxy_set(UnetmmCore *core, uint16_t id,
         return status;
     }
     for (uint32_t i = 0; i < cmd->npages; i++) {
-        if (core->proxies[cmd->page + i].kind) {
+        if (core->store->proxies[cmd->page + i].kind) {
             return UNETMM_CS_EXISTS;
         }
     }
     for (uint32_t i = 0; i < cmd->npages; i++) {
-        core->proxies[cmd->page + i] = (UnetmmProxy) {
+        core->store->proxies[cmd->page + i] = (UnetmmProxy) {
             .kind = cmd->kind, .ep = id, .import = cmd->import,
             .at = cmd->at + (uint64_t)i * UNETMM_PAGE_BYTES,
         };
@@ -118,8 +117,9 @@ uint8_t unetmm_proxy_clear(UnetmmCore *core,
     if (!proxy_pages_ok(core, cmd)) {
         return UNETMM_CS_BAD_ARG;
     }
-    memset(&core->proxies[cmd->page], 0, cmd->npages * sizeof(UnetmmProxy));
-    core->start->live = false;
+    memset(&core->store->proxies[cmd->page], 0,
+           cmd->npages * sizeof(UnetmmProxy));
+    core->store->start.live = false;
     trace_unetmm_proxy_clear(cmd->page, cmd->npages);
     return UNETMM_CS_OK;
 }
@@ -127,24 +127,26 @@ uint8_t unetmm_proxy_clear(UnetmmCore *core,
 static void proxy_import_end(UnetmmCore *core, UnetmmEp *ep, uint16_t import)
 {
     for (uint32_t i = 0; i < core->params.proxy_pages; i++) {
-        UnetmmProxy *p = &core->proxies[i];
+        UnetmmProxy *p = &core->store->proxies[i];
 
         if (p->kind == UNETMM_PROXY_TO && p->ep == ep->id &&
             p->import == import) {
             memset(p, 0, sizeof(*p));
         }
     }
-    core->start->live = false;
+    core->store->start.live = false;
 }
 
 static void proxy_ep_close(UnetmmCore *core, UnetmmEp *ep)
 {
     for (uint32_t i = 0; i < core->params.proxy_pages; i++) {
-        if (core->proxies[i].kind && core->proxies[i].ep == ep->id) {
-            memset(&core->proxies[i], 0, sizeof(UnetmmProxy));
+        UnetmmProxy *proxy = &core->store->proxies[i];
+
+        if (proxy->kind && proxy->ep == ep->id) {
+            memset(proxy, 0, sizeof(*proxy));
         }
     }
-    core->start->live = false;
+    core->store->start.live = false;
 }
 
 /* ---- Starting ----------------------------------------------------------- */
@@ -155,7 +157,8 @@ static const UnetmmProxy *proxy_at(const UnetmmCore *core, uint64_t offset,
     uint64_t page = offset / UNETMM_PAGE_BYTES;
 
     return page < core->params.proxy_pages &&
-           core->proxies[page].kind == kind ? &core->proxies[page] : NULL;
+           core->store->proxies[page].kind == kind ?
+           &core->store->proxies[page] : NULL;
 }
 
 void unetmm_proxy_store(UnetmmCore *core, uint64_t offset, uint64_t value)
@@ -163,13 +166,13 @@ void unetmm_proxy_store(UnetmmCore *core, uint64_t offset, uint64_t value)
     const UnetmmProxy *to = proxy_at(core, offset, UNETMM_PROXY_TO);
 
     if (!to) {
-        core->start->live = false;
+        core->store->start.live = false;
         core->counters[UNETMM_C_err_doorbell]++;
         UNETMM_GUEST_ERR(doorbell, "store to proxy page %u, which is of no "
                          "import", (uint32_t)(offset / UNETMM_PAGE_BYTES));
         return;
     }
-    *core->start = (UnetmmStart) {
+    core->store->start = (UnetmmStart) {
         .live = true, .ep = to->ep, .import = to->import, .len = value,
         .offset = to->at + offset % UNETMM_PAGE_BYTES,
     };
@@ -232,10 +235,10 @@ static uint32_t proxy_start(UnetmmCore *core, const UnetmmStart *start,
 uint32_t unetmm_proxy_load(UnetmmCore *core, uint64_t offset)
 {
     const UnetmmProxy *from = proxy_at(core, offset, UNETMM_PROXY_FROM);
-    UnetmmStart start = *core->start;
+    UnetmmStart start = core->store->start;
     uint32_t result;
 
-    core->start->live = false;
+    core->store->start.live = false;
     result = proxy_start(core, &start, from,
                          from ? from->at + offset % UNETMM_PAGE_BYTES : 0);
     trace_unetmm_proxy_load(offset, result);
@@ -269,7 +272,7 @@ static void proxies_save(UnetmmStream *st, UnetmmCore *core)
 {
     for (uint32_t i = 0; i < core->params.proxy_pages && !st->wrong; i++) {
         unetmm_stream_enter(st, "proxy", i);
-        proxy_save(st, core, &core->proxies[i]);
+        proxy_save(st, core, &core->store->proxies[i]);
         unetmm_stream_leave(st);
     }
 }

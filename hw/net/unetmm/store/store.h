@@ -23,13 +23,13 @@ struct UnetmmUpdate {
 };
 
 /* Stores to windows that their channel has not taken over. */
-struct UnetmmStores {
+typedef struct UnetmmStores {
     UnetmmRel *rel;             /* the channel that they go to */
     uint16_t ep;                /* whose that is */
     bool open;                  /* the last one may get more, until ... */
     int64_t due_ns;
     UnetmmUpdate *first, *last;
-};
+} UnetmmStores;
 
 /* A page of the windows' BAR; store/window.c. */
 typedef struct UnetmmWindow {
@@ -50,12 +50,21 @@ typedef struct UnetmmProxy {
 } UnetmmProxy;
 
 /* Half a start: where to, and how much.  The card has one, as SHRIMP's. */
-struct UnetmmStart {
+typedef struct UnetmmStart {
     bool live;
     uint16_t ep;
     uint16_t import;
     uint64_t offset;
     uint64_t len;
+} UnetmmStart;
+
+/* Automatic update and user-level DMA start */
+struct UnetmmStore {
+    UnetmmWindow *windows;      /* params.window_pages of them */
+    UnetmmStores **waiting;     /* of each reliable channel, or NULL */
+    uint32_t updates, shared;   /* packets of stores that wait */
+    UnetmmProxy *proxies;       /* params.proxy_pages of them */
+    UnetmmStart start;
 };
 
 /* store/proxy.c */

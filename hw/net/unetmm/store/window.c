@@ -25,21 +25,25 @@
 
 static void window_create(UnetmmCore *core)
 {
-    core->windows = g_new0(UnetmmWindow, MAX(core->params.window_pages, 1));
-    core->stores = g_new0(UnetmmStores *, MAX(core->params.reliable, 1));
+    core->store = g_new0(UnetmmStore, 1);
+    core->store->windows = g_new0(UnetmmWindow,
+                                  MAX(core->params.window_pages, 1));
+    core->store->waiting = g_new0(UnetmmStores *,
+                                  MAX(core->params.reliable, 1));
     core->window_due_ns = INT64_MAX;
 }
 
 static void window_free(UnetmmCore *core)
 {
-    g_clear_pointer(&core->windows, g_free);
-    g_clear_pointer(&core->stores, g_free);
+    g_free(core->store->windows);
+    g_free(core->store->waiting);
+    g_clear_pointer(&core->store, g_free);
 }
 
 static void window_reset(UnetmmCore *core)
 {
-    memset(core->windows, 0,
-           core->params.window_pages * sizeof(*core->windows));
+    memset(core->store->windows, 0,
+           core->params.window_pages * sizeof(*core->store->windows));
     core->window_due_ns = INT64_MAX;
 }
 
@@ -81,7 +85,7 @@ static bool window_has(const UnetmmCore *core, const UnetmmEp *ep,
                        uint16_t import)
 {
     for (uint32_t i = 0; i < core->params.window_pages; i++) {
-        if (window_of(&core->windows[i], ep, import)) {
+        if (window_of(&core->store->windows[i], ep, import)) {
             return true;
         }
     }
@@ -110,7 +114,7 @@ static bool window_taken(const UnetmmCore *core, uint16_t id,
                          const struct unetmm_cmd_window *cmd)
 {
     for (uint32_t i = 0; i < cmd->npages; i++) {
-        if (core->windows[cmd->page + i].live) {
+        if (core->store->windows[cmd->page + i].live) {
             return true;
         }
     }
@@ -131,7 +135,7 @@ uint8_t unetmm_window_set(UnetmmCore *core, uint16_t id,
     /* The next process must not read the bytes of the previous one. */
     core->ops->clear_windows(core->host, cmd->page, cmd->npages);
     for (uint32_t i = 0; i < cmd->npages; i++) {
-        core->windows[cmd->page + i] = (UnetmmWindow) {
+        core->store->windows[cmd->page + i] = (UnetmmWindow) {
             .live = true, .ep = id, .import = cmd->import,
             .offset = cmd->offset + (uint64_t)i * UNETMM_PAGE_BYTES,
             .combine_bytes = cmd->combine_bytes,
@@ -148,7 +152,8 @@ uint8_t unetmm_window_clear(UnetmmCore *core,
     if (!window_pages_ok(core, cmd->page, cmd->npages)) {
         return UNETMM_CS_BAD_ARG;
     }
-    memset(&core->windows[cmd->page], 0, cmd->npages * sizeof(UnetmmWindow));
+    memset(&core->store->windows[cmd->page], 0,
+           cmd->npages * sizeof(UnetmmWindow));
     trace_unetmm_window_clear(cmd->page, cmd->npages);
     return UNETMM_CS_OK;
 }
@@ -156,8 +161,8 @@ uint8_t unetmm_window_clear(UnetmmCore *core,
 void unetmm_window_drop_import(UnetmmCore *core, UnetmmEp *ep, uint16_t import)
 {
     for (uint32_t i = 0; i < core->params.window_pages; i++) {
-        if (window_of(&core->windows[i], ep, import)) {
-            memset(&core->windows[i], 0, sizeof(UnetmmWindow));
+        if (window_of(&core->store->windows[i], ep, import)) {
+            memset(&core->store->windows[i], 0, sizeof(UnetmmWindow));
         }
     }
 }
@@ -165,8 +170,10 @@ void unetmm_window_drop_import(UnetmmCore *core, UnetmmEp *ep, uint16_t import)
 static void window_ep_close(UnetmmCore *core, UnetmmEp *ep)
 {
     for (uint32_t i = 0; i < core->params.window_pages; i++) {
-        if (core->windows[i].live && core->windows[i].ep == ep->id) {
-            memset(&core->windows[i], 0, sizeof(UnetmmWindow));
+        UnetmmWindow *window = &core->store->windows[i];
+
+        if (window->live && window->ep == ep->id) {
+            memset(window, 0, sizeof(*window));
         }
     }
 }
@@ -181,9 +188,9 @@ static void window_close(UnetmmStores *s)
 
 static void window_count(UnetmmCore *core, UnetmmEp *ep, bool shared, int n)
 {
-    core->updates += n;
+    core->store->updates += n;
     if (shared) {
-        core->updates_shared += n;
+        core->store->shared += n;
         ep->updates_shared += n;
     }
 }
@@ -255,7 +262,7 @@ static UnetmmUpdate *window_new(UnetmmCore *core, UnetmmStores *s,
     UnetmmUpdate *u;
 
     if (s->first && !unetmm_half_left(core->params.window_queue,
-                                      core->updates_shared,
+                                      core->store->shared,
                                       ep->updates_shared)) {
         return NULL;
     }
@@ -348,7 +355,7 @@ void unetmm_window_store(UnetmmCore *core, uint32_t offset,
             core->counters[UNETMM_C_drop_window]++;
             break;
         }
-        window_store(core, &core->windows[page], at, data, n);
+        window_store(core, &core->store->windows[page], at, data, n);
         offset += n;
         data += n;
         bytes -= n;
@@ -363,8 +370,9 @@ static void window_due(UnetmmCore *core, int64_t now)
         return;
     }
     core->window_due_ns = INT64_MAX;
-    for (uint32_t i = 0; core->updates && i < core->params.reliable; i++) {
-        UnetmmStores *s = core->stores[i];
+    for (uint32_t i = 0; core->store->updates && i < core->params.reliable;
+         i++) {
+        UnetmmStores *s = core->store->waiting[i];
 
         if (s && s->open && s->due_ns <= now) {
             unetmm_window_flush(core, &core->eps[s->ep], s);
@@ -407,7 +415,7 @@ static void windows_save(UnetmmStream *st, UnetmmCore *core)
 {
     for (uint32_t i = 0; i < core->params.window_pages && !st->wrong; i++) {
         unetmm_stream_enter(st, "window", i);
-        window_save(st, core, &core->windows[i]);
+        window_save(st, core, &core->store->windows[i]);
         unetmm_stream_leave(st);
     }
 }
@@ -456,7 +464,8 @@ void unetmm_stores_save(UnetmmStream *st, UnetmmCore *core, UnetmmStores *s)
     for (UnetmmUpdate *u = s->first; u; u = u->next) {
         n++;
     }
-    n = unetmm_stream_choice(st, n, window_places(core) - core->updates + 1 +
+    n = unetmm_stream_choice(st, n, window_places(core) -
+                             core->store->updates + 1 +
                              (unetmm_stream_reads(st) ? 0 : n), "updates");
     if (unetmm_stream_reads(st)) {
         s->due_ns = INT64_MAX;

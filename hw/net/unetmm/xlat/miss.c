@@ -49,7 +49,7 @@ void unetmm_miss_own(UnetmmMiss *miss, const UnetmmMissOwner *owner,
 
 static uint32_t miss_number(const UnetmmCore *core, const UnetmmMiss *miss)
 {
-    return miss - core->misses;
+    return miss - core->miss->all;
 }
 
 static uint32_t miss_id(const UnetmmCore *core, const UnetmmMiss *miss)
@@ -67,24 +67,26 @@ static void miss_full(UnetmmCore *core)
 
 static void miss_enqueue(UnetmmCore *core, UnetmmMiss *miss)
 {
+    UnetmmMisses *misses = core->miss;
     uint32_t n = unetmm_misses(core);
 
     miss->state = UNETMM_MISS_WANTED;
     miss->found_ns = core->ops->now_ns(core->host);
     if (!miss->queued) {
         miss->queued = true;
-        core->wanted[(core->wanted_first + core->wanted_used++) % n] =
+        misses->wanted[(misses->wanted_first + misses->wanted_used++) % n] =
             miss_number(core, miss);
     }
 }
 
 static void miss_leave_flight(UnetmmCore *core, const UnetmmMiss *miss)
 {
+    UnetmmMisses *misses = core->miss;
     uint32_t number = miss_number(core, miss);
 
-    for (uint32_t i = 0; i < core->in_flight_used; i++) {
-        if (core->in_flight[i] == number) {
-            core->in_flight[i] = core->in_flight[--core->in_flight_used];
+    for (uint32_t i = 0; i < misses->in_flight_used; i++) {
+        if (misses->in_flight[i] == number) {
+            misses->in_flight[i] = misses->in_flight[--misses->in_flight_used];
             return;
         }
     }
@@ -95,25 +97,25 @@ static void miss_clear(UnetmmCore *core, UnetmmMiss *miss)
 {
     switch (miss->state) {
     case UNETMM_MISS_ASKED:
-        core->misses_asked--;
+        core->miss->asked--;
         miss_leave_flight(core, miss);
         break;
     case UNETMM_MISS_DEFERRED:
         miss_leave_flight(core, miss);
         break;
     case UNETMM_MISS_JOINED:
-        core->misses_joined--;
+        core->miss->joined--;
         break;
     case UNETMM_MISS_REFUSED:
-        core->misses_refused--;
+        core->miss->refused--;
         break;
     case UNETMM_MISS_CHANGING:
-        core->misses_changing--;
+        core->miss->changing--;
         break;
     default:
         break;
     }
-    core->misses_late -= miss->late;
+    core->miss->late -= miss->late;
     miss->late = false;
     miss->state = UNETMM_MISS_NONE;
 }
@@ -122,7 +124,7 @@ static void miss_refuse(UnetmmCore *core, UnetmmMiss *miss)
 {
     miss_clear(core, miss);
     miss->state = UNETMM_MISS_REFUSED;
-    core->misses_refused++;
+    core->miss->refused++;
 }
 
 /*
@@ -141,15 +143,15 @@ static void miss_wait(UnetmmCore *core, UnetmmMiss *miss)
     }
     miss_clear(core, miss);
     miss->state = UNETMM_MISS_CHANGING;
-    core->misses_changing++;
+    core->miss->changing++;
     unetmm_count(core, miss->ep, UNETMM_C_changing_waits, 1);
 }
 
 /* A report in flight, of the same kind, that covers the pages; or NULL. */
 static UnetmmMiss *miss_find_leader(UnetmmCore *core, const UnetmmMiss *miss)
 {
-    for (uint32_t i = 0; i < core->in_flight_used; i++) {
-        UnetmmMiss *other = &core->misses[core->in_flight[i]];
+    for (uint32_t i = 0; i < core->miss->in_flight_used; i++) {
+        UnetmmMiss *other = &core->miss->all[core->miss->in_flight[i]];
 
         if (unetmm_user(other->ep)->space == unetmm_user(miss->ep)->space &&
             other->write == miss->write && other->zero == miss->zero &&
@@ -182,8 +184,8 @@ static void miss_for_joined(UnetmmCore *core, uint32_t leader, MissJoined *fn,
 {
     uint32_t n = unetmm_misses(core);
 
-    for (uint32_t i = 0; core->misses_joined && i < n; i++) {
-        UnetmmMiss *miss = &core->misses[i];
+    for (uint32_t i = 0; core->miss->joined && i < n; i++) {
+        UnetmmMiss *miss = &core->miss->all[i];
 
         if (miss->state == UNETMM_MISS_JOINED && miss->leader == leader) {
             fn(core, miss, reply, status);
@@ -217,7 +219,7 @@ static bool miss_join(UnetmmCore *core, UnetmmMiss *miss)
     miss_for_joined(core, miss_number(core, miss), miss_on_its_own, 0, 0);
     miss->state = UNETMM_MISS_JOINED;
     miss->leader = miss_number(core, leader);
-    core->misses_joined++;
+    core->miss->joined++;
     core->counters[UNETMM_C_faults_joined]++;
     if (leader->state == UNETMM_MISS_DEFERRED) {
         miss_tell(core, miss, UNETMM_REPLY_DEFERRED, 0);
@@ -259,8 +261,8 @@ void unetmm_miss_room(UnetmmCore *core)
 {
     uint32_t n = unetmm_misses(core);
 
-    for (uint32_t i = 0; core->misses_refused && i < n; i++) {
-        UnetmmMiss *miss = &core->misses[i];
+    for (uint32_t i = 0; core->miss->refused && i < n; i++) {
+        UnetmmMiss *miss = &core->miss->all[i];
 
         if (miss->state != UNETMM_MISS_REFUSED) {
             continue;
@@ -278,8 +280,8 @@ void unetmm_miss_changed(UnetmmCore *core, uint16_t space)
 {
     uint32_t n = unetmm_misses(core);
 
-    for (uint32_t i = 0; core->misses_changing && i < n; i++) {
-        UnetmmMiss *miss = &core->misses[i];
+    for (uint32_t i = 0; core->miss->changing && i < n; i++) {
+        UnetmmMiss *miss = &core->miss->all[i];
 
         if (miss->state == UNETMM_MISS_CHANGING &&
             unetmm_user(miss->ep)->space == space) {
@@ -350,8 +352,9 @@ static bool miss_report(UnetmmCore *core, UnetmmMiss *miss)
         return false;
     }
     miss->state = UNETMM_MISS_ASKED;
-    core->misses_asked++;
-    core->in_flight[core->in_flight_used++] = miss_number(core, miss);
+    core->miss->asked++;
+    core->miss->in_flight[core->miss->in_flight_used++] =
+        miss_number(core, miss);
     unetmm_count(core, ep, miss->write ? UNETMM_C_faults_head :
                  UNETMM_C_faults_send, 1);
     trace_unetmm_miss(f.ep, f.fault_id, f.vaddr, f.npages, f.flags);
@@ -375,10 +378,11 @@ bool unetmm_fault_room(UnetmmCore *core)
 /* Reports waiting misses, as far as the ring and the limit allow. */
 static void miss_flush(UnetmmCore *core)
 {
+    UnetmmMisses *misses = core->miss;
     uint32_t n = unetmm_misses(core);
 
-    while (core->wanted_used && core->misses_asked < core->params.max_faults) {
-        UnetmmMiss *miss = &core->misses[core->wanted[core->wanted_first]];
+    while (misses->wanted_used && misses->asked < core->params.max_faults) {
+        UnetmmMiss *miss = &misses->all[misses->wanted[misses->wanted_first]];
 
         /* Of those that missed in one run the first reports, the rest join. */
         if (miss->state == UNETMM_MISS_WANTED &&
@@ -388,8 +392,8 @@ static void miss_flush(UnetmmCore *core)
             }
         }
         miss->queued = false;
-        core->wanted_first = (core->wanted_first + 1) % n;
-        core->wanted_used--;
+        misses->wanted_first = (misses->wanted_first + 1) % n;
+        misses->wanted_used--;
     }
 }
 
@@ -408,7 +412,7 @@ bool unetmm_tlb_evicted(void *opaque, const UnetmmTlbEntry *entry)
 
     if (!unetmm_ring_post_fault(core, f)) {
         miss_full(core);
-        core->evict_waits = true;
+        core->miss->evict_waits = true;
         return false;
     }
     unetmm_spend(core, UNETMM_STEP_EVICT, 1);
@@ -430,7 +434,7 @@ static UnetmmMiss *reply_miss(UnetmmCore *core, uint16_t space, uint32_t id)
     if (number >= unetmm_misses(core)) {
         return NULL;
     }
-    miss = &core->misses[number];
+    miss = &core->miss->all[number];
     if (miss->generation != id >> 16 || miss->late ||
         (miss->state != UNETMM_MISS_ASKED &&
          miss->state != UNETMM_MISS_DEFERRED) ||
@@ -483,7 +487,7 @@ static uint8_t reply_insert(UnetmmCore *core, uint16_t space,
  */
 static bool miss_same_page(const UnetmmCore *core, const UnetmmMiss *miss)
 {
-    return core->misses[miss->leader].vpn == miss->vpn;
+    return core->miss->all[miss->leader].vpn == miss->vpn;
 }
 
 static void miss_same_error(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
@@ -534,7 +538,7 @@ static void miss_reply(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
     miss->late_status = status;
     miss->due_ns = core->ops->now_ns(core->host) +
                    unetmm_some_time(core, core->knobs.fault_delay_ns);
-    core->misses_late++;
+    core->miss->late++;
     core->counters[UNETMM_C_inj_fault_late]++;
 }
 
@@ -544,13 +548,13 @@ static int64_t miss_deadline(const UnetmmCore *core)
     uint32_t n;
     int64_t when = INT64_MAX;
 
-    if (!core->misses_late) {
+    if (!core->miss->late) {
         return INT64_MAX;
     }
     n = unetmm_misses(core);
-    for (uint32_t i = 0; core->misses_late && i < n; i++) {
-        if (core->misses[i].late) {
-            when = MIN(when, core->misses[i].due_ns);
+    for (uint32_t i = 0; core->miss->late && i < n; i++) {
+        if (core->miss->all[i].late) {
+            when = MIN(when, core->miss->all[i].due_ns);
         }
     }
     return when;
@@ -561,12 +565,12 @@ static void miss_late(UnetmmCore *core)
 {
     uint32_t n;
 
-    if (!core->misses_late) {
+    if (!core->miss->late) {
         return;
     }
     n = unetmm_misses(core);
-    for (uint32_t i = 0; core->misses_late && i < n; i++) {
-        UnetmmMiss *miss = &core->misses[i];
+    for (uint32_t i = 0; core->miss->late && i < n; i++) {
+        UnetmmMiss *miss = &core->miss->all[i];
 
         if (miss->late && miss->due_ns <= core->ops->now_ns(core->host)) {
             miss_settle(core, miss, miss->late_reply, miss->late_status);
@@ -632,7 +636,7 @@ static uint8_t reply_resolved(UnetmmCore *core, uint16_t space,
 static void reply_deferred(UnetmmCore *core, UnetmmMiss *miss)
 {
     if (miss->state == UNETMM_MISS_ASKED) {
-        core->misses_asked--;
+        core->miss->asked--;
         miss->state = UNETMM_MISS_DEFERRED;
     }
     miss_tell(core, miss, UNETMM_REPLY_DEFERRED, 0);
@@ -691,33 +695,35 @@ uint8_t unetmm_fault_reply(UnetmmCore *core, uint16_t space,
 
 static void miss_create(UnetmmCore *core)
 {
-    core->misses = g_new0(UnetmmMiss, unetmm_misses(core));
-    core->wanted = g_new0(uint16_t, unetmm_misses(core));
-    core->in_flight = g_new0(uint16_t, unetmm_misses(core));
+    core->miss = g_new0(UnetmmMisses, 1);
+    core->miss->all = g_new0(UnetmmMiss, unetmm_misses(core));
+    core->miss->wanted = g_new0(uint16_t, unetmm_misses(core));
+    core->miss->in_flight = g_new0(uint16_t, unetmm_misses(core));
 }
 
 static void miss_reset(UnetmmCore *core)
 {
     /* Generations go on, so that late replies of the old driver are stale. */
     for (uint32_t i = 0; i < unetmm_misses(core); i++) {
-        core->misses[i].state = UNETMM_MISS_NONE;
-        core->misses[i].queued = false;
-        core->misses[i].late = false;
-        core->misses[i].generation++;
+        core->miss->all[i].state = UNETMM_MISS_NONE;
+        core->miss->all[i].queued = false;
+        core->miss->all[i].late = false;
+        core->miss->all[i].generation++;
     }
-    core->wanted_first = core->wanted_used = 0;
-    core->in_flight_used = core->misses_asked = 0;
-    core->misses_joined = core->misses_refused = 0;
-    core->misses_changing = 0;
-    core->misses_late = 0;
-    core->evict_waits = false;
+    core->miss->wanted_first = core->miss->wanted_used = 0;
+    core->miss->in_flight_used = core->miss->asked = 0;
+    core->miss->joined = core->miss->refused = 0;
+    core->miss->changing = 0;
+    core->miss->late = 0;
+    core->miss->evict_waits = false;
 }
 
 static void miss_free(UnetmmCore *core)
 {
-    g_clear_pointer(&core->misses, g_free);
-    g_clear_pointer(&core->wanted, g_free);
-    g_clear_pointer(&core->in_flight, g_free);
+    g_free(core->miss->all);
+    g_free(core->miss->wanted);
+    g_free(core->miss->in_flight);
+    g_clear_pointer(&core->miss, g_free);
 }
 
 static uint64_t misses_save_limit(const UnetmmCore *core)

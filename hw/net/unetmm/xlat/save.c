@@ -57,7 +57,7 @@ static void miss_save(UnetmmStream *st, UnetmmCore *core, UnetmmMiss *miss)
     if (unetmm_stream_reads(st) &&
         (!miss->owner || !unetmm_user(miss->ep)->live)) {
         unetmm_stream_refuse(st, "miss %u is of no endpoint, or no channel",
-                             (unsigned)(miss - core->misses));
+                             (unsigned)(miss - core->miss->all));
         miss->state = UNETMM_MISS_NONE;
         return;
     }
@@ -81,11 +81,11 @@ static void miss_save(UnetmmStream *st, UnetmmCore *core, UnetmmMiss *miss)
         miss_save_late(st, core, miss);
     }
     if (unetmm_stream_reads(st) && !st->wrong) {
-        core->misses_asked += miss->state == UNETMM_MISS_ASKED;
-        core->misses_joined += miss->state == UNETMM_MISS_JOINED;
-        core->misses_refused += miss->state == UNETMM_MISS_REFUSED;
-        core->misses_changing += miss->state == UNETMM_MISS_CHANGING;
-        core->misses_late += miss->late;
+        core->miss->asked += miss->state == UNETMM_MISS_ASKED;
+        core->miss->joined += miss->state == UNETMM_MISS_JOINED;
+        core->miss->refused += miss->state == UNETMM_MISS_REFUSED;
+        core->miss->changing += miss->state == UNETMM_MISS_CHANGING;
+        core->miss->late += miss->late;
     }
 }
 
@@ -94,13 +94,13 @@ static void flight_save(UnetmmStream *st, UnetmmCore *core)
 {
     uint32_t n = unetmm_misses(core);
     g_autofree bool *seen = g_new0(bool, n);
-    uint32_t used = unetmm_stream_choice(st, core->in_flight_used, n + 1,
+    uint32_t used = unetmm_stream_choice(st, core->miss->in_flight_used, n + 1,
                                          "in_flight_used");
 
     for (uint32_t i = 0; i < used && !st->wrong; i++) {
-        uint32_t number = unetmm_stream_member(st, core->in_flight[i], n,
+        uint32_t number = unetmm_stream_member(st, core->miss->in_flight[i], n,
                                                "in_flight", i);
-        UnetmmMissState state = core->misses[number].state;
+        UnetmmMissState state = core->miss->all[number].state;
 
         if (seen[number] || (state != UNETMM_MISS_ASKED &&
                              state != UNETMM_MISS_DEFERRED)) {
@@ -108,7 +108,7 @@ static void flight_save(UnetmmStream *st, UnetmmCore *core)
         }
         seen[number] = true;
         if (unetmm_stream_reads(st)) {
-            core->in_flight[core->in_flight_used++] = number;
+            core->miss->in_flight[core->miss->in_flight_used++] = number;
         }
     }
 }
@@ -117,22 +117,23 @@ static void flight_save(UnetmmStream *st, UnetmmCore *core)
 static void wanted_save(UnetmmStream *st, UnetmmCore *core)
 {
     uint32_t n = unetmm_misses(core);
-    uint32_t used = unetmm_stream_choice(st, core->wanted_used, n + 1,
+    uint32_t used = unetmm_stream_choice(st, core->miss->wanted_used, n + 1,
                                          "wanted_used");
 
     for (uint32_t i = 0; i < used && !st->wrong; i++) {
-        uint16_t *slot = &core->wanted[(core->wanted_first + i) % n];
+        uint16_t *slot =
+            &core->miss->wanted[(core->miss->wanted_first + i) % n];
 
         *slot = unetmm_stream_member(st, *slot, n, "wanted", i);
         if (!unetmm_stream_reads(st)) {
             continue;
         }
-        if (core->misses[*slot].queued) {
+        if (core->miss->all[*slot].queued) {
             unetmm_stream_refuse(st, "miss %u is to be reported twice", *slot);
             return;
         }
-        core->misses[*slot].queued = true;
-        core->wanted_used++;
+        core->miss->all[*slot].queued = true;
+        core->miss->wanted_used++;
     }
 }
 
@@ -142,7 +143,7 @@ void unetmm_misses_save(UnetmmStream *st, UnetmmCore *core)
 
     for (uint32_t i = 0; i < n && !st->wrong; i++) {
         unetmm_stream_enter(st, "miss", i);
-        miss_save(st, core, &core->misses[i]);
+        miss_save(st, core, &core->miss->all[i]);
         unetmm_stream_leave(st);
     }
     flight_save(st, core);
@@ -154,7 +155,7 @@ void unetmm_misses_save(UnetmmStream *st, UnetmmCore *core)
 static bool joined_ok(const UnetmmCore *core, const UnetmmEp *ep,
                       const UnetmmMiss *miss)
 {
-    const UnetmmMiss *leader = &core->misses[miss->leader];
+    const UnetmmMiss *leader = &core->miss->all[miss->leader];
 
     return leader->state != UNETMM_MISS_NONE &&
            leader->state != UNETMM_MISS_JOINED && leader->owner &&
@@ -167,7 +168,7 @@ static bool joined_ok(const UnetmmCore *core, const UnetmmEp *ep,
 static void miss_check(UnetmmStream *st, const UnetmmCore *core,
                        uint32_t number)
 {
-    const UnetmmMiss *miss = &core->misses[number];
+    const UnetmmMiss *miss = &core->miss->all[number];
     const UnetmmEp *ep = miss->ep;
     bool asks;
 
@@ -197,14 +198,14 @@ void unetmm_misses_check(UnetmmStream *st, UnetmmCore *core)
     uint32_t flying = 0;
 
     for (uint32_t i = 0; i < n; i++) {
-        UnetmmMissState state = core->misses[i].state;
+        UnetmmMissState state = core->miss->all[i].state;
 
         miss_check(st, core, i);
         flying += state == UNETMM_MISS_ASKED || state == UNETMM_MISS_DEFERRED;
     }
     /* Each of the list is in flight, and none twice: so all are in it. */
-    if (flying != core->in_flight_used ||
-        core->misses_asked > core->params.max_faults) {
+    if (flying != core->miss->in_flight_used ||
+        core->miss->asked > core->params.max_faults) {
         unetmm_stream_refuse(st, "the misses in flight are not those asked");
     }
 }

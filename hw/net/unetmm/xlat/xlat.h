@@ -127,8 +127,8 @@ typedef struct UnetmmMissOwner {
 
 /*
  * Each endpoint has one for its send and one for each head, and each reliable
- * channel one for each kind of fault.  Their places in core->misses are fixed:
- * a fault id and the saved state name them by number.
+ * channel one for each kind of fault.  Their places in core->miss->all are
+ * fixed: a fault id and the saved state name them by number.
  */
 struct UnetmmMiss {
     const UnetmmMissOwner *owner;   /* NULL: a channel's, which is no more */
@@ -137,7 +137,7 @@ struct UnetmmMiss {
     UnetmmMissState state;
     bool write;
     bool zero;                  /* the old contents need not be kept */
-    bool queued;                /* in core->wanted, whatever its state */
+    bool queued;                /* in core->miss->wanted, whatever its state */
     uint16_t generation;        /* makes fault ids of old misses stale */
     uint16_t leader;            /* JOINED: number of the miss in flight */
     uint32_t npages;
@@ -146,6 +146,17 @@ struct UnetmmMiss {
     bool late;                  /* x-fault-delay: a reply that is not told */
     uint8_t late_reply, late_status;
     int64_t due_ns;
+};
+
+struct UnetmmMisses {
+    UnetmmMiss *all;            /* unetmm_misses() of them */
+    uint16_t *in_flight;        /* numbers of misses ASKED or DEFERRED */
+    uint32_t in_flight_used;
+    uint32_t asked;             /* of these: ASKED, at most max_faults */
+    uint16_t *wanted;           /* circular: numbers of misses to report */
+    uint32_t wanted_first, wanted_used;
+    uint32_t joined, refused, changing, late;   /* misses in such states */
+    bool evict_waits;           /* an entry could not leave: ring full */
 };
 
 /* All misses that there can be: those of endpoints, then of channels. */

@@ -270,7 +270,7 @@ static void send_early(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 {
     UnetmmQueued *q = &rel->kept[f->psn % UNETMM_REL_WINDOW];
 
-    if (!unetmm_half_left(core->params.reliable_keep, core->kept,
+    if (!unetmm_half_left(core->params.reliable_keep, core->rel->kept,
                           rel_kept(rel))) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_room);
         return;
@@ -280,7 +280,7 @@ static void send_early(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     memcpy(q->frame, f, sizeof(*f));
     memcpy(unetmm_frame_at(q->frame, sizeof(*f), f->len), payload, f->len);
     unetmm_recvwin_kept(&rel->rx, f->psn);
-    core->kept++;
+    core->rel->kept++;
     unetmm_count(core, ep, UNETMM_C_rel_kept, 1);
     trace_unetmm_rel_kept(ep->id, rel->channel, f->psn);
 }
