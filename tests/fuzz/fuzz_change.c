@@ -24,7 +24,8 @@ static GByteArray *earlier;     /* an earlier state, to take parts from */
 /* ---- Where the values of a stream are ---- */
 
 /* Most bytes of a stream are payload, on which nothing depends. */
-static uint32_t fields[FIELDS_MOST];    /* offsets in the stream */
+static uint32_t fields[FIELDS_MOST];    /* offsets in the stream, ascending */
+static uint32_t mosts[FIELDS_MOST];     /* the largest number of each */
 static unsigned nfields;
 static bool all_fields;         /* or without those of large, equal tables */
 static unsigned rels[RELS_MOST], nrels; /* the first of reliable channels */
@@ -45,6 +46,7 @@ static void note_field(void *opaque, const UnetmmValue *value)
     if (g_str_has_suffix(value->path, ".send.psn")) {
         packet = nfields;
     }
+    mosts[nfields] = MIN(value->most, UINT32_MAX);
     fields[nfields++] = value->at;
 }
 
@@ -68,11 +70,30 @@ static uint32_t where(const GByteArray *s, FuzzIn *in, uint8_t how)
 
 /* ---- Changes ---- */
 
-static uint32_t edge(FuzzIn *in)
+/* The largest number that the value there may be. */
+static uint32_t most_at(uint32_t at)
 {
-    static const uint32_t edges[] = {
+    unsigned low = 0, high = nfields;
+
+    while (low < high) {
+        unsigned middle = (low + high) / 2;
+
+        if (fields[middle] < at) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < nfields && fields[low] == at ? mosts[low] : 0;
+}
+
+static uint32_t edge(FuzzIn *in, uint32_t at)
+{
+    const uint32_t most = most_at(at);
+    const uint32_t edges[] = {
         0, 1, 2, 3, 4, 5, 7, 8, 16, 17, 0xfff, 0x1000, 0x10000, 0x10001,
         0x7fffffff, 0xffffffff, 0x10041, 0x14000, 0x20000, 0x80000000,
+        most, most + 1,
     };
     uint8_t how = fuzz_u8(in);
 
@@ -121,7 +142,7 @@ static void change(GByteArray *s, FuzzIn *in)
         s->data[at] += how & 8 ? 1 : -1;
         break;
     case 3: case 4:
-        v = cpu_to_le32(edge(in));
+        v = cpu_to_le32(edge(in, at));
         overwrite(s, at, &v, sizeof(v));
         break;
     case 5:

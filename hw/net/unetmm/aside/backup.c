@@ -327,6 +327,14 @@ uint8_t unetmm_tail_arm(UnetmmCore *core, uint16_t id,
 
 /* ---- Saved state -------------------------------------------------------- */
 
+static const UnetmmField taken_fields[] = {
+    UNETMM_FIELD_RANGE(UnetmmTaken, len, 0, UNETMM_MAX_PAYLOAD),
+    UNETMM_FIELD_RANGE(UnetmmTaken, channel, 0, UNETMM_MAX_CHANNELS - 1),
+    UNETMM_FIELD_RANGE(UnetmmTaken, flags, 0, UNETMM_CQE_F_CSUM_OK),
+    UNETMM_FIELD_RANGE(UnetmmTaken, status, 0, UNETMM_NUM_ST - 1),
+    UNETMM_FIELD(UnetmmTaken, cookie),
+};
+
 /* A slot's future completion; a packet in the ring has nothing to say yet. */
 static void taken_save(UnetmmStream *st, UnetmmEp *ep, uint32_t offset)
 {
@@ -335,15 +343,7 @@ static void taken_save(UnetmmStream *st, UnetmmEp *ep, uint32_t offset)
     bool bit = unetmm_backup_pending(ep, offset);
 
     unetmm_stream_bool(st, &bit, "in_backup_ring");
-    taken->len = unetmm_stream_choice(st, taken->len, UNETMM_MAX_PAYLOAD + 1,
-                                      "len");
-    taken->channel = unetmm_stream_choice(st, taken->channel,
-                                          UNETMM_MAX_CHANNELS, "channel");
-    taken->flags = unetmm_stream_choice(st, taken->flags,
-                                        UNETMM_CQE_F_CSUM_OK + 1, "flags");
-    taken->status = unetmm_stream_choice(st, taken->status, UNETMM_NUM_ST,
-                                         "status");
-    unetmm_stream_u64(st, &taken->cookie, "cookie");
+    UNETMM_STREAM_FIELDS(st, taken, taken_fields);
     if (taken->flags & ~UNETMM_CQE_F_CSUM_OK ||
         (bit && (offset >= ep->bm_size || taken->status || taken->cookie)) ||
         (!bit && offset >= 1u << ep->fq_log2)) {

@@ -40,35 +40,30 @@ static void random_create(UnetmmCore *core)
 
 /* ---- Saved state: injected misbehaviour --------------------------------- */
 
-static void rate_save(UnetmmStream *st, uint32_t *rate, const char *name)
-{
-    *rate = unetmm_stream_choice(st, *rate, 1000001, name);
-}
-
-static void late_save(UnetmmStream *st, uint32_t *ns, const char *name)
-{
-    *ns = unetmm_stream_choice(st, *ns, UNETMM_MAX_LATE_NS + 1, name);
-}
+#define KNOB(name, member, most) \
+    { name, offsetof(UnetmmKnobs, member), sizeof(uint32_t), sizeof(uint32_t), \
+      UNETMM_VALUE_NUMBER, 0, most }
+static const UnetmmField knobs_fields[] = {
+    KNOB("x-loss", loss, 1000000),
+    KNOB("x-dup", dup, 1000000),
+    KNOB("x-reorder", reorder, 1000000),
+    KNOB("x-corrupt", corrupt, 1000000),
+    KNOB("x-force-miss", force_miss, 1000000),
+    KNOB("x-force-evict", force_evict, 1000000),
+    KNOB("x-delay", delay, 1000000),
+    KNOB("x-fault-delay", fault_delay, 1000000),
+    KNOB("x-fault-fail", fault_fail, 1000000),
+    KNOB("x-fault-refuse", fault_refuse, 1000000),
+    KNOB("x-lie", lie, 1000000),
+    KNOB("x-delay-ns", delay_ns, UNETMM_MAX_LATE_NS),
+    KNOB("x-fault-delay-ns", fault_delay_ns, UNETMM_MAX_LATE_NS),
+};
 
 static void knobs_save(UnetmmStream *st, UnetmmCore *core)
 {
-    UnetmmKnobs *k = &core->knobs;
-
     unetmm_stream_enter(st, "knobs", UNETMM_STREAM_ONE);
-    rate_save(st, &k->loss, "x-loss");
-    rate_save(st, &k->dup, "x-dup");
-    rate_save(st, &k->reorder, "x-reorder");
-    rate_save(st, &k->corrupt, "x-corrupt");
-    rate_save(st, &k->force_miss, "x-force-miss");
-    rate_save(st, &k->force_evict, "x-force-evict");
-    rate_save(st, &k->delay, "x-delay");
-    rate_save(st, &k->fault_delay, "x-fault-delay");
-    rate_save(st, &k->fault_fail, "x-fault-fail");
-    rate_save(st, &k->fault_refuse, "x-fault-refuse");
-    rate_save(st, &k->lie, "x-lie");
-    late_save(st, &k->delay_ns, "x-delay-ns");
-    late_save(st, &k->fault_delay_ns, "x-fault-delay-ns");
-    unetmm_stream_u64(st, &k->seed, "x-seed");
+    UNETMM_STREAM_FIELDS(st, &core->knobs, knobs_fields);
+    unetmm_stream_u64(st, &core->knobs.seed, "x-seed");
     unetmm_stream_u64(st, &core->random, "random");
     unetmm_stream_leave(st);
     if (!core->random) {

@@ -110,18 +110,22 @@ static bool ep_create_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
     return !st->wrong;
 }
 
+static const UnetmmField ep_queues_fields[] = {
+    UNETMM_FIELD(UnetmmEp, sq_prod),
+    UNETMM_FIELD(UnetmmEp, sq_cons),
+    UNETMM_FIELD(UnetmmEp, fq_prod),
+    UNETMM_FIELD(UnetmmEp, fq_cons),
+    UNETMM_FIELD(UnetmmEp, cq_prod),
+    UNETMM_FIELD(UnetmmEp, cq_cons),
+    UNETMM_FIELD(UnetmmEp, arm),
+    UNETMM_FIELD(UnetmmEp, arm_done),
+    UNETMM_FIELD(UnetmmEp, activity),
+    UNETMM_FIELD(UnetmmEp, state_shown),
+};
+
 static void ep_queues_save(UnetmmStream *st, UnetmmEp *ep)
 {
-    unetmm_stream_u32(st, &ep->sq_prod, "sq_prod");
-    unetmm_stream_u32(st, &ep->sq_cons, "sq_cons");
-    unetmm_stream_u32(st, &ep->fq_prod, "fq_prod");
-    unetmm_stream_u32(st, &ep->fq_cons, "fq_cons");
-    unetmm_stream_u32(st, &ep->cq_prod, "cq_prod");
-    unetmm_stream_u32(st, &ep->cq_cons, "cq_cons");
-    unetmm_stream_u32(st, &ep->arm, "arm");
-    unetmm_stream_u32(st, &ep->arm_done, "arm_done");
-    unetmm_stream_u32(st, &ep->activity, "activity");
-    unetmm_stream_u32(st, &ep->state_shown, "state_shown");
+    UNETMM_STREAM_FIELDS(st, ep, ep_queues_fields);
     /* A stopped endpoint may have been stopped for its indices. */
     if ((!ep->error && (ep->sq_prod - ep->sq_cons > 1u << ep->sq_log2 ||
                         ep->fq_prod - ep->fq_cons > 1u << ep->fq_log2)) ||
@@ -131,19 +135,22 @@ static void ep_queues_save(UnetmmStream *st, UnetmmEp *ep)
     }
 }
 
+static const UnetmmField ep_flags_fields[] = {
+    UNETMM_FIELD_BOOL(UnetmmEp, error),
+    UNETMM_FIELD_BOOL(UnetmmEp, closing),
+    UNETMM_FIELD_BOOL(UnetmmEp, notify_cq),
+    UNETMM_FIELD_BOOL(UnetmmEp, notify_error),
+    UNETMM_FIELD_BOOL(UnetmmEp, publish),
+    UNETMM_FIELD_BOOL(UnetmmEp, failed_cqe),
+    UNETMM_FIELD_BOOL(UnetmmEp, sq_waits),
+    UNETMM_FIELD_BOOL(UnetmmEp, rel_turn),
+    UNETMM_FIELD_RANGE(UnetmmEp, fail_status, 0, UNETMM_NUM_ST - 1),
+    UNETMM_FIELD(UnetmmEp, close_tag),
+};
+
 static void ep_flags_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 {
-    unetmm_stream_bool(st, &ep->error, "error");
-    unetmm_stream_bool(st, &ep->closing, "closing");
-    unetmm_stream_bool(st, &ep->notify_cq, "notify_cq");
-    unetmm_stream_bool(st, &ep->notify_error, "notify_error");
-    unetmm_stream_bool(st, &ep->publish, "publish");
-    unetmm_stream_bool(st, &ep->failed_cqe, "failed_cqe");
-    unetmm_stream_bool(st, &ep->sq_waits, "sq_waits");
-    unetmm_stream_bool(st, &ep->rel_turn, "rel_turn");
-    ep->fail_status = unetmm_stream_choice(st, ep->fail_status, UNETMM_NUM_ST,
-                                           "fail_status");
-    unetmm_stream_u16(st, &ep->close_tag, "close_tag");
+    UNETMM_STREAM_FIELDS(st, ep, ep_flags_fields);
     if ((ep->closing && (!ep->error || ep->notify_cq || ep->notify_error)) ||
         (ep->failed_cqe && !ep->error)) {
         unetmm_stream_refuse(st, "endpoint %u is stopped and not stopped",

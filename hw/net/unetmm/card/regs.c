@@ -388,31 +388,35 @@ static void regs_reset(UnetmmCore *core)
     core->closing = 0;
 }
 
+static const UnetmmField registers_driven[] = {
+    UNETMM_FIELD_RANGE(UnetmmCore, ctrl, 0, UNETMM_CTRL_ENABLE),
+    UNETMM_FIELD_RANGE(UnetmmCore, events, 0, UNETMM_EVENT_ALL),
+    UNETMM_FIELD_RANGE(UnetmmCore, event_mask, 0, UNETMM_EVENT_ALL),
+    UNETMM_FIELD_RANGE(UnetmmCore, status, 0, UNETMM_STATUS_FATAL),
+};
+
+static const UnetmmField registers_fields[] = {
+    UNETMM_FIELD(UnetmmCore, test),
+    UNETMM_FIELD(UnetmmCore, test_dma_len),
+    UNETMM_FIELD(UnetmmCore, test_dma_res),
+    UNETMM_FIELD(UnetmmCore, ep_sel),
+    UNETMM_FIELD(UnetmmCore, latch_hi),
+    UNETMM_FIELD(UnetmmCore, inv_space),
+    UNETMM_FIELD(UnetmmCore, test_dma),
+    UNETMM_FIELD(UnetmmCore, inv_start),
+    UNETMM_FIELD(UnetmmCore, inv_last),
+    UNETMM_FIELD(UnetmmCore, inv_going_first),
+    UNETMM_FIELD(UnetmmCore, inv_going_last),
+};
+
 static void registers_save(UnetmmStream *st, UnetmmCore *core)
 {
     unetmm_stream_enter(st, "registers", UNETMM_STREAM_ONE);
-    core->ctrl = unetmm_stream_choice(st, core->ctrl, UNETMM_CTRL_ENABLE + 1,
-                                      "ctrl");
-    core->events = unetmm_stream_choice(st, core->events, UNETMM_EVENT_ALL + 1,
-                                        "events");
-    core->event_mask = unetmm_stream_choice(st, core->event_mask,
-                                            UNETMM_EVENT_ALL + 1, "event_mask");
-    core->status = unetmm_stream_choice(st, core->status,
-                                        UNETMM_STATUS_FATAL + 1, "status");
+    UNETMM_STREAM_FIELDS(st, core, registers_driven);
     if (core->status & ~UNETMM_STATUS_FATAL) {
         unetmm_stream_refuse(st, "STATUS has bits that are not kept in it");
     }
-    unetmm_stream_u32(st, &core->test, "test");
-    unetmm_stream_u32(st, &core->test_dma_len, "test_dma_len");
-    unetmm_stream_u32(st, &core->test_dma_res, "test_dma_res");
-    unetmm_stream_u32(st, &core->ep_sel, "ep_sel");
-    unetmm_stream_u32(st, &core->latch_hi, "latch_hi");
-    unetmm_stream_u32(st, &core->inv_space, "inv_space");
-    unetmm_stream_u64(st, &core->test_dma, "test_dma");
-    unetmm_stream_u64(st, &core->inv_start, "inv_start");
-    unetmm_stream_u64(st, &core->inv_last, "inv_last");
-    unetmm_stream_u64(st, &core->inv_going_first, "inv_going_first");
-    unetmm_stream_u64(st, &core->inv_going_last, "inv_going_last");
+    UNETMM_STREAM_FIELDS(st, core, registers_fields);
     core->inv_going_space = unetmm_stream_choice(st, core->inv_going_space,
                                                  core->params.spaces,
                                                  "inv_going_space");

@@ -68,16 +68,20 @@ void unetmm_heads_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 
 /* ---- The message that is landing ---------------------------------------- */
 
+static const UnetmmField recv_save_header_fields[] = {
+    UNETMM_FIELD(struct unetmm_frame, opcode),
+    UNETMM_FIELD(struct unetmm_frame, flags),
+    UNETMM_FIELD(struct unetmm_frame, offset),
+    UNETMM_FIELD(struct unetmm_frame, remote),
+    UNETMM_FIELD(struct unetmm_frame, handle),
+    UNETMM_FIELD(struct unetmm_frame, imm),
+};
+
 /* The header of a packet that is not kept whole; its psn and len are known. */
 void unetmm_recv_save_header(UnetmmStream *st, const UnetmmCore *core,
                              struct unetmm_frame *f)
 {
-    unetmm_stream_u8(st, &f->opcode, "opcode");
-    unetmm_stream_u32(st, &f->flags, "flags");
-    unetmm_stream_u32(st, &f->offset, "offset");
-    unetmm_stream_u64(st, &f->remote, "remote");
-    unetmm_stream_u32(st, &f->handle, "handle");
-    unetmm_stream_u32(st, &f->imm, "imm");
+    UNETMM_STREAM_FIELDS(st, f, recv_save_header_fields);
     if (!st->wrong && !unetmm_recv_members_ok(core, f)) {
         unetmm_stream_refuse(st, "a packet has a header that none has");
     }

@@ -56,19 +56,21 @@ static void msg_target_save(UnetmmStream *st, UnetmmRelMsg *m)
     unetmm_stream_u64(st, &m->remote, "remote");
 }
 
+static const UnetmmField msg_fields[] = {
+    UNETMM_FIELD(UnetmmRelMsg, cookie),
+    UNETMM_FIELD_RANGE(UnetmmRelMsg, len, 0, UNETMM_MAX_MESSAGE),
+    UNETMM_FIELD_RANGE(UnetmmRelMsg, status, 0, UNETMM_NUM_ST - 1),
+    UNETMM_FIELD_RANGE(UnetmmRelMsg, flags, 0, UNETMM_SQE_F_ALL),
+    UNETMM_FIELD_BOOL(UnetmmRelMsg, ended),
+    UNETMM_FIELD_RANGE(UnetmmRelMsg, unasked, 0, UNETMM_REL_START),
+};
+
 static void msg_save(UnetmmStream *st, const UnetmmCore *core, UnetmmRelMsg *m)
 {
     unetmm_stream_u8(st, &m->op, "op");
     unetmm_stream_u8(st, &m->operands, "operands");
     unetmm_stream_bytes(st, m->old, sizeof(m->old), "old");
-    unetmm_stream_u64(st, &m->cookie, "cookie");
-    m->len = unetmm_stream_choice(st, m->len, UNETMM_MAX_MESSAGE + 1, "len");
-    m->status = unetmm_stream_choice(st, m->status, UNETMM_NUM_ST, "status");
-    m->flags = unetmm_stream_choice(st, m->flags, UNETMM_SQE_F_ALL + 1,
-                                    "flags");
-    unetmm_stream_bool(st, &m->ended, "ended");
-    m->unasked = unetmm_stream_choice(st, m->unasked, UNETMM_REL_START + 1,
-                                      "unasked");
+    UNETMM_STREAM_FIELDS(st, m, msg_fields);
     if (!st->wrong && !msg_op_ok(core, m)) {
         unetmm_stream_refuse(st, "a send is of no kind that there is");
     }
@@ -234,6 +236,14 @@ static void deadline_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
 
 /* ---- Receiving ---------------------------------------------------------- */
 
+static const UnetmmField kept_fields[] = {
+    UNETMM_FIELD(struct unetmm_frame, psn),
+    UNETMM_FIELD(struct unetmm_frame, offset),
+    UNETMM_FIELD(struct unetmm_frame, remote),
+    UNETMM_FIELD(struct unetmm_frame, flags),
+    UNETMM_FIELD(struct unetmm_frame, imm),
+};
+
 static void kept_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel,
                       uint32_t slot)
 {
@@ -250,11 +260,7 @@ static void kept_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel,
     }
     f = (struct unetmm_frame *)q->frame;
     f->len = unetmm_stream_choice(st, f->len, rel->mtu + 1, "len");
-    unetmm_stream_u32(st, &f->psn, "psn");
-    unetmm_stream_u32(st, &f->offset, "offset");
-    unetmm_stream_u64(st, &f->remote, "remote");
-    unetmm_stream_u32(st, &f->flags, "flags");
-    unetmm_stream_u32(st, &f->imm, "imm");
+    UNETMM_STREAM_FIELDS(st, f, kept_fields);
     unetmm_stream_bytes(st, unetmm_frame_at(q->frame, sizeof(*f), f->len),
                         f->len, "payload");
     if (unetmm_stream_reads(st)) {
@@ -370,19 +376,22 @@ static void question_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
     }
 }
 
+static const UnetmmField rx_fields[] = {
+    UNETMM_FIELD_BOOL(UnetmmRelIn, in_message),
+    UNETMM_FIELD_BOOL(UnetmmRelIn, claimed),
+    UNETMM_FIELD_BOOL(UnetmmRelIn, giving_back),
+    UNETMM_FIELD_RANGE(UnetmmRelIn, buf_status, 0, UNETMM_NUM_ST - 1),
+    UNETMM_FIELD_RANGE(UnetmmRelIn, len, 0, UNETMM_MAX_MESSAGE),
+    UNETMM_FIELD(UnetmmRelIn, done),
+};
+
 static void rx_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
 {
     UnetmmRelIn *in = &rel->in;
 
     unetmm_recvwin_save(st, &rel->rx, &rel->share.unlanded,
                         rel->state == UNETMM_REL_OPEN);
-    unetmm_stream_bool(st, &in->in_message, "in_message");
-    unetmm_stream_bool(st, &in->claimed, "claimed");
-    unetmm_stream_bool(st, &in->giving_back, "giving_back");
-    in->buf_status = unetmm_stream_choice(st, in->buf_status, UNETMM_NUM_ST,
-                                          "buf_status");
-    in->len = unetmm_stream_choice(st, in->len, UNETMM_MAX_MESSAGE + 1, "len");
-    unetmm_stream_u32(st, &in->done, "done");
+    UNETMM_STREAM_FIELDS(st, in, rx_fields);
     rx_parts_save(st, in);
     unetmm_stream_u64(st, &in->buf_cookie, "buf_cookie");
     if (!rx_message_ok(&core->eps[rel->ep], rel)) {
@@ -502,18 +511,22 @@ static void missed_save(UnetmmStream *st, UnetmmRel *rel)
                        "missed_buffer");
 }
 
+static const UnetmmField rel_numbers_fields[] = {
+    UNETMM_FIELD(UnetmmRel, retries),
+    UNETMM_FIELD(UnetmmRel, not_ready_retries),
+    UNETMM_FIELD_BOOL(UnetmmRel, rewinds),
+    UNETMM_FIELD_BOOL(UnetmmRel, plain_rnr),
+    UNETMM_FIELD(UnetmmRel, why),
+    UNETMM_FIELD(UnetmmRel, timeout_us),
+    UNETMM_FIELD(UnetmmRel, not_ready_us),
+};
+
 static void rel_numbers_save(UnetmmStream *st, UnetmmCore *core,
                              UnetmmRel *rel)
 {
     bool owes = unetmm_rel_owes_ack(core, rel);
 
-    unetmm_stream_u8(st, &rel->retries, "retries");
-    unetmm_stream_u8(st, &rel->not_ready_retries, "not_ready_retries");
-    unetmm_stream_bool(st, &rel->rewinds, "rewinds");
-    unetmm_stream_bool(st, &rel->plain_rnr, "plain_rnr");
-    unetmm_stream_u8(st, &rel->why, "why");
-    unetmm_stream_u32(st, &rel->timeout_us, "timeout_us");
-    unetmm_stream_u32(st, &rel->not_ready_us, "not_ready_us");
+    UNETMM_STREAM_FIELDS(st, rel, rel_numbers_fields);
     /* Zero is the default's name in a command: no channel has it. */
     if (rel->timeout_us - 1 >= UNETMM_REL_MAX_TIMEOUT_US ||
         rel->not_ready_us - 1 >= UNETMM_REL_MAX_TIMEOUT_US) {

@@ -332,6 +332,31 @@ bool unetmm_sendwin_ok(const UnetmmSendWindow *w, bool open)
            (w->una == w->cum || (w->pending & unetmm_rel_bit(w->una)));
 }
 
+static const UnetmmField sendwin_packets[] = {
+    UNETMM_FIELD(UnetmmSendWindow, asked),
+    UNETMM_FIELD(UnetmmSendWindow, stamp),
+    UNETMM_FIELD(UnetmmSendWindow, acked_stamp),
+    UNETMM_FIELD(UnetmmSendWindow, acked),
+    UNETMM_FIELD(UnetmmSendWindow, lost),
+    UNETMM_FIELD(UnetmmSendWindow, answered_stamp),
+    UNETMM_FIELD(UnetmmSendWindow, pending),
+    UNETMM_FIELD(UnetmmSendWindow, unplaced),
+    UNETMM_FIELD(UnetmmSendWindow, voids),
+};
+
+static const UnetmmField sendwin_state[] = {
+    UNETMM_FIELD_RANGE(UnetmmSendWindow, retries, 0, 255),
+    UNETMM_FIELD(UnetmmSendWindow, refusals),
+    UNETMM_FIELD_BOOL(UnetmmSendWindow, again),
+    UNETMM_FIELD_BOOL(UnetmmSendWindow, rewinding),
+    UNETMM_FIELD(UnetmmSendWindow, rewind_psn),
+    UNETMM_FIELD_BOOL(UnetmmSendWindow, limited),
+    UNETMM_FIELD(UnetmmSendWindow, limit),
+    UNETMM_FIELD_BOOL(UnetmmSendWindow, starves),
+    UNETMM_FIELD_BOOL(UnetmmSendWindow, probe),
+    UNETMM_FIELD_BOOL(UnetmmSendWindow, aside),
+};
+
 void unetmm_sendwin_save(UnetmmStream *st, UnetmmSendWindow *w, bool open)
 {
     uint32_t flying = w->nxt - w->una;
@@ -342,30 +367,13 @@ void unetmm_sendwin_save(UnetmmStream *st, UnetmmSendWindow *w, bool open)
     w->nxt = w->una + flying;
     taken = unetmm_stream_choice(st, taken, flying + 1, "taken");
     w->cum = w->una + taken;
-    unetmm_stream_u32(st, &w->asked, "asked");
-    unetmm_stream_u32(st, &w->stamp, "stamp");
-    unetmm_stream_u32(st, &w->acked_stamp, "acked_stamp");
-    unetmm_stream_u64(st, &w->acked, "acked");
-    unetmm_stream_u64(st, &w->lost, "lost");
-    unetmm_stream_u32(st, &w->answered_stamp, "answered_stamp");
-    unetmm_stream_u64(st, &w->pending, "pending");
-    unetmm_stream_u64(st, &w->unplaced, "unplaced");
-    unetmm_stream_u64(st, &w->voids, "voids");
+    UNETMM_STREAM_FIELDS(st, w, sendwin_packets);
     for (uint32_t psn = w->una; psn != w->nxt; psn++) {
         unetmm_stream_enter(st, "stamps", psn - w->una);
         unetmm_stream_u32(st, &w->stamps[psn % UNETMM_REL_WINDOW], NULL);
         unetmm_stream_leave(st);
     }
-    w->retries = unetmm_stream_choice(st, w->retries, 256, "retries");
-    unetmm_stream_u32(st, &w->refusals, "refusals");
-    unetmm_stream_bool(st, &w->again, "again");
-    unetmm_stream_bool(st, &w->rewinding, "rewinding");
-    unetmm_stream_u32(st, &w->rewind_psn, "rewind_psn");
-    unetmm_stream_bool(st, &w->limited, "limited");
-    unetmm_stream_u32(st, &w->limit, "limit");
-    unetmm_stream_bool(st, &w->starves, "starves");
-    unetmm_stream_bool(st, &w->probe, "probe");
-    unetmm_stream_bool(st, &w->aside, "aside");
+    UNETMM_STREAM_FIELDS(st, w, sendwin_state);
     if (!unetmm_sendwin_ok(w, open)) {
         unetmm_stream_refuse(st, "a packet is on its way and is not");
     }

@@ -265,14 +265,18 @@ bool unetmm_ring_post_notify(UnetmmCore *core, struct unetmm_notify notify)
 
 /* ---- Saved state -------------------------------------------------------- */
 
+static const UnetmmField ring_fields[] = {
+    UNETMM_FIELD(UnetmmRing, base),
+    UNETMM_FIELD(UnetmmRing, log2),
+    UNETMM_FIELD(UnetmmRing, prod),
+    UNETMM_FIELD(UnetmmRing, cons),
+    UNETMM_FIELD(UnetmmRing, moderate_ns),
+    UNETMM_FIELD_BOOL(UnetmmRing, enabled),
+};
+
 static void ring_save(UnetmmStream *st, UnetmmRing *ring)
 {
-    unetmm_stream_u64(st, &ring->base, "base");
-    unetmm_stream_u32(st, &ring->log2, "log2");
-    unetmm_stream_u32(st, &ring->prod, "prod");
-    unetmm_stream_u32(st, &ring->cons, "cons");
-    unetmm_stream_u32(st, &ring->moderate_ns, "moderate_ns");
-    unetmm_stream_bool(st, &ring->enabled, "enabled");
+    UNETMM_STREAM_FIELDS(st, ring, ring_fields);
     if (!ring->enabled) {
         if (ring->prod || ring->cons) {
             unetmm_stream_refuse(st, "a ring that is off has indices");

@@ -385,6 +385,13 @@ static void window_due(UnetmmCore *core, int64_t now)
 
 /* ---- Saved state -------------------------------------------------------- */
 
+static const UnetmmField window_fields[] = {
+    UNETMM_FIELD(UnetmmWindow, import),
+    UNETMM_FIELD(UnetmmWindow, combine_bytes),
+    UNETMM_FIELD(UnetmmWindow, combine_ns),
+    UNETMM_FIELD(UnetmmWindow, offset),
+};
+
 /*
  * The bytes of the windows' BAR are a RAM block of the host and migrate with
  * the guest's RAM.  The saved window is checked as by WINDOW_SET.
@@ -398,10 +405,7 @@ static void window_save(UnetmmStream *st, UnetmmCore *core, UnetmmWindow *w)
         return;
     }
     w->ep = unetmm_stream_choice(st, w->ep, core->params.endpoints, "ep");
-    unetmm_stream_u16(st, &w->import, "import");
-    unetmm_stream_u16(st, &w->combine_bytes, "combine_bytes");
-    unetmm_stream_u32(st, &w->combine_ns, "combine_ns");
-    unetmm_stream_u64(st, &w->offset, "offset");
+    UNETMM_STREAM_FIELDS(st, w, window_fields);
     cmd.import = w->import;
     cmd.combine_bytes = w->combine_bytes;
     cmd.combine_ns = w->combine_ns;
@@ -420,13 +424,17 @@ static void windows_save(UnetmmStream *st, UnetmmCore *core)
     }
 }
 
+static const UnetmmField update_fields[] = {
+    UNETMM_FIELD(UnetmmUpdate, region),
+    UNETMM_FIELD(UnetmmUpdate, key),
+    UNETMM_FIELD(UnetmmUpdate, remote),
+    UNETMM_FIELD(UnetmmUpdate, import),
+    UNETMM_FIELD(UnetmmUpdate, len),
+};
+
 static void update_save(UnetmmStream *st, UnetmmUpdate *u)
 {
-    unetmm_stream_u32(st, &u->region, "region");
-    unetmm_stream_u32(st, &u->key, "key");
-    unetmm_stream_u64(st, &u->remote, "remote");
-    unetmm_stream_u16(st, &u->import, "import");
-    unetmm_stream_u16(st, &u->len, "len");
+    UNETMM_STREAM_FIELDS(st, u, update_fields);
     if (!u->len || u->len > UNETMM_MAX_INLINE) {
         unetmm_stream_refuse(st, "a packet of stores has no store, or too "
                              "many");

@@ -95,7 +95,8 @@ static void stream_raw(UnetmmStream *st, void *data, size_t bytes)
 }
 
 static uint64_t stream_number(UnetmmStream *st, uint64_t v, unsigned bytes,
-                              UnetmmValueKind kind, const char *name)
+                              UnetmmValueKind kind, uint64_t least,
+                              uint64_t most, const char *name)
 {
     uint8_t le[sizeof(v)];
 
@@ -108,9 +109,17 @@ static uint64_t stream_number(UnetmmStream *st, uint64_t v, unsigned bytes,
         v = v << 8 | le[i];
     }
     stream_observe(st, name, (UnetmmValue) {
-        .kind = kind, .bytes = bytes, .number = v,
+        .kind = kind, .bytes = bytes, .number = v, .least = least,
+        .most = most,
     });
     return v;
+}
+
+static uint64_t stream_any(UnetmmStream *st, uint64_t v, unsigned bytes,
+                           const char *name)
+{
+    return stream_number(st, v, bytes, UNETMM_VALUE_NUMBER, 0, UINT64_MAX,
+                         name);
 }
 
 void unetmm_stream_bytes(UnetmmStream *st, void *data, size_t bytes,
@@ -124,22 +133,37 @@ void unetmm_stream_bytes(UnetmmStream *st, void *data, size_t bytes,
 
 void unetmm_stream_u8(UnetmmStream *st, uint8_t *v, const char *name)
 {
-    *v = stream_number(st, *v, sizeof(*v), UNETMM_VALUE_NUMBER, name);
+    *v = stream_any(st, *v, sizeof(*v), name);
 }
 
 void unetmm_stream_u16(UnetmmStream *st, uint16_t *v, const char *name)
 {
-    *v = stream_number(st, *v, sizeof(*v), UNETMM_VALUE_NUMBER, name);
+    *v = stream_any(st, *v, sizeof(*v), name);
 }
 
 void unetmm_stream_u32(UnetmmStream *st, uint32_t *v, const char *name)
 {
-    *v = stream_number(st, *v, sizeof(*v), UNETMM_VALUE_NUMBER, name);
+    *v = stream_any(st, *v, sizeof(*v), name);
 }
 
 void unetmm_stream_u64(UnetmmStream *st, uint64_t *v, const char *name)
 {
-    *v = stream_number(st, *v, sizeof(*v), UNETMM_VALUE_NUMBER, name);
+    *v = stream_any(st, *v, sizeof(*v), name);
+}
+
+static uint64_t stream_range(UnetmmStream *st, uint64_t v, unsigned bytes,
+                             UnetmmValueKind kind, uint64_t least,
+                             uint64_t most, const char *name)
+{
+    v = stream_number(st, v, bytes, kind, least, most, name);
+    if ((v < least || v > most) && unetmm_stream_reads(st)) {
+        char path[UNETMM_STREAM_PATH];
+
+        stream_path(st, name, path);
+        unetmm_stream_refuse(st, "%s is %" PRIu64 ", which is out of range",
+                             path, v);
+    }
+    return st->wrong ? 0 : v;
 }
 
 /* A number of 0 .. limit - 1. */
@@ -147,15 +171,9 @@ static uint32_t stream_below(UnetmmStream *st, uint32_t value, unsigned bytes,
                              uint32_t limit, UnetmmValueKind kind,
                              const char *name)
 {
-    value = stream_number(st, value, bytes, kind, name);
-    if (value >= limit && unetmm_stream_reads(st)) {
-        char path[UNETMM_STREAM_PATH];
-
-        stream_path(st, name, path);
-        unetmm_stream_refuse(st, "%s is %u, which is out of range", path,
-                             value);
-    }
-    return st->wrong ? 0 : value;
+    /* Of none at all none is right. */
+    return stream_range(st, value, bytes, kind, !limit, limit ? limit - 1 : 0,
+                        name);
 }
 
 void unetmm_stream_bool(UnetmmStream *st, bool *v, const char *name)
@@ -191,7 +209,8 @@ void unetmm_stream_time(UnetmmStream *st, int64_t *when, int64_t now,
 {
     uint64_t ahead = *when > now ? *when - now : 0;
 
-    ahead = stream_number(st, ahead, sizeof(ahead), UNETMM_VALUE_TIME, name);
+    ahead = stream_number(st, ahead, sizeof(ahead), UNETMM_VALUE_TIME, 0, most,
+                          name);
     if (ahead > most) {
         char path[UNETMM_STREAM_PATH];
 
@@ -201,6 +220,51 @@ void unetmm_stream_time(UnetmmStream *st, int64_t *when, int64_t now,
     }
     if (unetmm_stream_reads(st)) {
         *when = now + ahead;
+    }
+}
+
+/* The member's number, whatever its type. */
+static uint64_t field_get(const void *at, unsigned bytes)
+{
+    switch (bytes) {
+    case sizeof(uint8_t):
+        return *(const uint8_t *)at;
+    case sizeof(uint16_t):
+        return *(const uint16_t *)at;
+    case sizeof(uint32_t):
+        return *(const uint32_t *)at;
+    default:
+        return *(const uint64_t *)at;
+    }
+}
+
+static void field_set(void *at, unsigned bytes, uint64_t v)
+{
+    switch (bytes) {
+    case sizeof(uint8_t):
+        *(uint8_t *)at = v;
+        break;
+    case sizeof(uint16_t):
+        *(uint16_t *)at = v;
+        break;
+    case sizeof(uint32_t):
+        *(uint32_t *)at = v;
+        break;
+    default:
+        *(uint64_t *)at = v;
+        break;
+    }
+}
+
+void unetmm_stream_fields(UnetmmStream *st, void *object,
+                          const UnetmmField *fields, unsigned n)
+{
+    for (const UnetmmField *f = fields; f < fields + n; f++) {
+        void *at = (char *)object + f->at;
+
+        field_set(at, f->bytes, stream_range(st, field_get(at, f->bytes),
+                                             f->saved, f->kind, f->least,
+                                             f->most, f->name));
     }
 }
 

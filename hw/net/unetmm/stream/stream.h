@@ -32,6 +32,7 @@ typedef struct UnetmmValue {
     size_t at;                  /* its first byte in the stream */
     size_t bytes;
     uint64_t number;            /* of all kinds but BYTES */
+    uint64_t least, most;       /* that it may be */
     const uint8_t *data;        /* of BYTES */
 } UnetmmValue;
 
@@ -62,6 +63,37 @@ static inline bool unetmm_stream_reads(const UnetmmStream *st)
 {
     return !st->out;
 }
+
+/*
+ * A member of a structure in the saved state: its name there, its place, and
+ * the numbers that it may have.
+ */
+typedef struct UnetmmField {
+    const char *name;
+    uint16_t at;
+    uint8_t bytes;              /* of the member ... */
+    uint8_t saved;              /* ... and in the stream */
+    UnetmmValueKind kind;
+    uint64_t least, most;
+} UnetmmField;
+
+#define UNETMM_FIELD_(type, member, saved, kind, least, most) \
+    { #member, offsetof(type, member), sizeof(((type *)0)->member), saved, \
+      UNETMM_VALUE_##kind, least, most }
+/* Any number, in as many bytes as it has; a bool; a number of least .. most. */
+#define UNETMM_FIELD(type, member) \
+    UNETMM_FIELD_(type, member, sizeof(((type *)0)->member), NUMBER, 0, \
+                  UINT64_MAX)
+#define UNETMM_FIELD_BOOL(type, member) \
+    UNETMM_FIELD_(type, member, sizeof(uint32_t), BOOL, 0, 1)
+#define UNETMM_FIELD_RANGE(type, member, least, most) \
+    UNETMM_FIELD_(type, member, sizeof(uint32_t), NUMBER, least, most)
+
+/* Members of one object, in this order: writes them, or reads and checks. */
+void unetmm_stream_fields(UnetmmStream *st, void *object,
+                          const UnetmmField *fields, unsigned n);
+#define UNETMM_STREAM_FIELDS(st, object, fields) \
+    unetmm_stream_fields(st, object, fields, G_N_ELEMENTS(fields))
 
 void unetmm_stream_refuse(UnetmmStream *st, const char *format, ...)
     G_GNUC_PRINTF(2, 3);

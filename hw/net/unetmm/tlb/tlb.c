@@ -400,16 +400,20 @@ bool unetmm_tlb_evict_one(UnetmmTlb *tlb, uint32_t id)
 
 /* ---- Saved state -------------------------------------------------------- */
 
+static const UnetmmField entry_fields[] = {
+    UNETMM_FIELD(UnetmmTlbEntry, space),
+    UNETMM_FIELD(UnetmmTlbEntry, vpn),
+    UNETMM_FIELD(UnetmmTlbEntry, pte),
+    UNETMM_FIELD(UnetmmTlbEntry, stamp),
+    UNETMM_FIELD(UnetmmTlbEntry, tag),
+    UNETMM_FIELD(UnetmmTlbEntry, epoch),
+    UNETMM_FIELD_BOOL(UnetmmTlbEntry, valid),
+    UNETMM_FIELD_BOOL(UnetmmTlbEntry, dirty),
+};
+
 static void entry_save(UnetmmStream *st, UnetmmTlbEntry *e)
 {
-    unetmm_stream_u16(st, &e->space, "space");
-    unetmm_stream_u64(st, &e->vpn, "vpn");
-    unetmm_stream_u64(st, &e->pte, "pte");
-    unetmm_stream_u64(st, &e->stamp, "stamp");
-    unetmm_stream_u32(st, &e->tag, "tag");
-    unetmm_stream_u32(st, &e->epoch, "epoch");
-    unetmm_stream_bool(st, &e->valid, "valid");
-    unetmm_stream_bool(st, &e->dirty, "dirty");
+    UNETMM_STREAM_FIELDS(st, e, entry_fields);
 }
 
 /* Every entry is in one slot. */
