@@ -156,7 +156,7 @@ static inline void unetmm_count(UnetmmCore *core, UnetmmEp *ep,
 
 /* The card takes a step that costs time, if the host counts it. */
 void unetmm_spend_now(UnetmmCore *core, UnetmmStep step, uint32_t n)
-    __attribute__((cold));      /* base/budget.c */
+    __attribute__((cold));      /* base/step.c */
 
 static inline void unetmm_spend(UnetmmCore *core, UnetmmStep step, uint32_t n)
 {

@@ -1,5 +1,5 @@
 /*
- * unetmm: the budget of the card's work, and the time of a step
+ * unetmm: the budget of the card's work
  *
  * All entry points spend the same budget; unetmm_core_run() renews it.
  * card/engine.c lists the work that each part of it pays for.
@@ -17,9 +17,4 @@ void unetmm_budget_renew(UnetmmCore *core)
         .turns = 2 * core->params.budget_descriptors,
         .arrivals = core->params.budget_bytes,
     };
-}
-
-void unetmm_spend_now(UnetmmCore *core, UnetmmStep step, uint32_t n)
-{
-    core->ops->spend(core->host, step, n);
 }
