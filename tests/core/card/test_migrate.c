@@ -730,7 +730,8 @@ static void more_heads(UnetmmEp *ep)
     X(c->miss->all[UNETMM_EP_MISSES * 3].state = UNETMM_MISS_WANTED; \
       c->miss->all[UNETMM_EP_MISSES * 3].npages = 1, \
       "of no endpoint") \
-    X(c->miss->in_flight[c->miss->in_flight_used] = c->miss->in_flight[0]; c->miss->in_flight_used++, \
+    X(c->miss->in_flight[c->miss->in_flight_used] = c->miss->in_flight[0]; \
+      c->miss->in_flight_used++, \
       "not in flight") \
     X(c->miss->in_flight_used = 0, "not those asked") \
     X(c->ready[0] = c->ready[1] = 1; c->ready_used = 2, "served twice") \

@@ -151,8 +151,7 @@ struct UnetmmMiss {
 struct UnetmmMisses {
     UnetmmMiss *all;            /* unetmm_misses() of them */
     uint16_t *in_flight;        /* numbers of misses ASKED or DEFERRED */
-    uint32_t in_flight_used;
-    uint32_t asked;             /* of these: ASKED, at most max_faults */
+    uint32_t in_flight_used, asked; /* `asked`: ASKED, at most max_faults */
     uint16_t *wanted;           /* circular: numbers of misses to report */
     uint32_t wanted_first, wanted_used;
     uint32_t joined, refused, changing, late;   /* misses in such states */
