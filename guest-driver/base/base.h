@@ -43,6 +43,7 @@ struct unetmm_misses;
 struct unetmm_net;
 struct unetmm_pager;
 struct unetmm_policy;
+struct unetmm_policy_ops;
 struct unetmm_rings;
 struct unetmm_source;
 struct unetmm_sysbuf;
@@ -116,6 +117,7 @@ struct unetmm_dev {
 	const struct unetmm_upcalls *up;	/* set once, as the next four */
 	const struct unetmm_source *const *sources;	/* by number; NULL: none */
 	const struct unetmm_policy *policies;	/* by number */
+	const struct unetmm_policy_ops *const *policy_ops;	/* by number */
 	u32 nsources;
 	u32 npolicies;
 	struct pci_dev *pdev;

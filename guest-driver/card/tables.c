@@ -22,13 +22,17 @@ static const struct unetmm_source *const unetmm_sources[] = {
 	UNETMM_SOURCES(UNETMM_SOURCE_NONE, UNETMM_SOURCE_ROW)
 };
 
-/* A policy that needs memory of the driver has operations, too. */
 #define UNETMM_POLICY_ROW(number, upper, name, fixed, brought, is_raw, datagram, reliable) \
 	[number] = { .waits = !(datagram), .absent = !(fixed), .raw = is_raw },
 static const struct unetmm_policy unetmm_policies[] = {
 	UNETMM_POLICIES(UNETMM_POLICY_ROW)
-	[UNETMM_POLICY_REDIRECT].ops = &unetmm_redirect_policy,
-	[UNETMM_POLICY_BACKUP].ops = &unetmm_backup_policy,
+};
+
+/* Of policies that need memory of the driver */
+static const struct unetmm_policy_ops *const
+unetmm_policy_ops[ARRAY_SIZE(unetmm_policies)] = {
+	[UNETMM_POLICY_REDIRECT] = &unetmm_redirect_policy,
+	[UNETMM_POLICY_BACKUP] = &unetmm_backup_policy,
 };
 
 static void unetmm_space_unused(struct unetmm_aspace *space)
@@ -62,5 +66,6 @@ void unetmm_tables_set(struct unetmm_dev *dev)
 	dev->sources = unetmm_sources;
 	dev->nsources = ARRAY_SIZE(unetmm_sources);
 	dev->policies = unetmm_policies;
+	dev->policy_ops = unetmm_policy_ops;
 	dev->npolicies = ARRAY_SIZE(unetmm_policies);
 }

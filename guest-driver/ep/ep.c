@@ -34,7 +34,7 @@ static int unetmm_ep_check(const struct unetmm_dev *dev,
 		return -EINVAL;
 	if (a->policy >= dev->npolicies || !(dev->hw.policies & BIT(a->policy)))
 		return -EOPNOTSUPP;
-	ops = dev->policies[a->policy].ops;
+	ops = dev->policy_ops[a->policy];
 	if ((a->backup && !(ops && ops->bits)) || a->backup > dev->hw.backup_bits)
 		return -EINVAL;
 	if (a->pretranslate && (a->flags & UNETMM_ENDPOINT_RAW || (ops && ops->late)))
@@ -134,6 +134,7 @@ static int unetmm_ep_create(struct unetmm_file *file,
 	ep->fq_log2 = a->fq_log2;
 	ep->cq_log2 = a->cq_log2;
 	ep->policy = &dev->policies[a->policy];
+	ep->policy_ops = dev->policy_ops[a->policy];
 	ep->flags = (a->flags & UNETMM_ENDPOINT_RAW ? UNETMM_EP_F_RAW : 0) |
 		    (a->flags & UNETMM_ENDPOINT_NO_INLINE ?
 		     UNETMM_EP_F_NO_INLINE : 0);
@@ -150,8 +151,8 @@ static int unetmm_ep_create(struct unetmm_file *file,
 		goto put;
 	if (ep->space->ops->lists)
 		ret = unetmm_kqueues_create(ep);
-	else if (ep->policy->ops)
-		ret = ep->policy->ops->open(ep, a);
+	else if (ep->policy_ops)
+		ret = ep->policy_ops->open(ep, a);
 	if (!ret)
 		ret = unetmm_ep_command(ep, a->policy, a->pretranslate);
 	if (ret)
@@ -164,8 +165,8 @@ static int unetmm_ep_create(struct unetmm_file *file,
 unpublish:
 	if (ep->kq)
 		unetmm_kqueues_drop(ep);
-	if (ep->policy->ops)
-		ep->policy->ops->close(ep);
+	if (ep->policy_ops)
+		ep->policy_ops->close(ep);
 	unetmm_ep_give(ep);
 put:
 	unetmm_ep_put(ep);
@@ -221,8 +222,8 @@ void unetmm_ep_close(struct unetmm_ep *ep)
 	unetmm_ep_destroy(ep);
 	if (ep->kq)
 		unetmm_kqueues_drop(ep);
-	if (ep->policy->ops)
-		ep->policy->ops->close(ep);
+	if (ep->policy_ops)
+		ep->policy_ops->close(ep);
 	unetmm_ep_give(ep);
 	/* From here on the buffers are the process's: threads that gave one up have ended that. */
 	mutex_lock(&space->zero_lock);

@@ -39,12 +39,12 @@ struct unetmm_policy {
 	bool waits;			/* the peer waits, too: reliable channels only */
 	bool absent;			/* absent memory is waited for */
 	bool raw;			/* raw endpoints may have it */
-	const struct unetmm_policy_ops *ops;	/* NULL: the driver adds nothing */
 };
 
 struct unetmm_ep {
 	struct kref ref;
 	const struct unetmm_policy *policy;	/* NULL: the driver's own */
+	const struct unetmm_policy_ops *policy_ops;	/* NULL: the driver adds nothing */
 	struct unetmm_dev *dev;
 	struct unetmm_file *file;	/* NULL: the driver's own */
 	struct unetmm_aspace *space;
