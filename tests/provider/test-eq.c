@@ -167,7 +167,7 @@ static void data_of_events(void **state)
 {
     static const struct { size_t room, got; } rows[] = { { 3, 3 }, { 4, 4 }, { 9, 4 } };
     struct umfi_eq *eq = open_alone();
-    struct { struct fi_eq_cm_entry entry; char data[16]; } e;
+    union { struct fi_eq_cm_entry entry; char bytes[sizeof(struct fi_eq_cm_entry) + 16]; } e;
     struct fid_eq *fid = &eq->fid;
     uint32_t type;
 
