@@ -151,7 +151,7 @@ def tool_rows(options, runs, words, properties=""):
     for service, (tool, both, mine) in enumerate(runs, 1):
         serve += f"{tool} --listen --service {service} {both} >/dev/null\n"
         use += f"{tool} {MAC_A} --service {service} {both} {mine} --json\n"
-    text = two_guests(options, serve, use, words=[
+    text = run_scripts(options, serve, use, words=[
         "--device-opts", f"user-mtu={common.USER_MTU}{properties}", *words])
     return [{**row, "mode": tool_mode(row)} for row in common.json_rows(text)]
 
@@ -162,7 +162,7 @@ def nic_rows(options, name):
         words, more = [], {}
     else:
         words, more = ["--no-card", "--nic", NICS[name]], {"e1000e": True}
-    text = two_guests(options, SERVE_NIC, USE_NIC, words=words, **more)
+    text = run_scripts(options, SERVE_NIC, USE_NIC, words=words, **more)
     rows = []
     for line in text.splitlines():
         kind, _, rest = line.partition(" ")
@@ -180,13 +180,13 @@ def nic_rows(options, name):
 def rxe_rows(options):
     """rdma_rxe over e1000e, by perftest."""
     serve, use = two_guests.rxe_scripts(1, True)
-    text = two_guests(
+    text = run_scripts(
         options, RXE_UP % 1 + serve + "exec sleep infinity\n", RXE_UP % 2 + use,
         words=["--no-card", *two_guests.rxe_options(options.kernel)], e1000e=True)
     return two_guests.rxe_rows(text)
 
 
-def two_guests(options, serve, use, **more):
+def run_scripts(options, serve, use, **more):
     """Runs both scripts in lockstep; returns b's output."""
     words = ["--shift", str(options.shift), *more.pop("words")]
     with virtual.VirtualPair(serve, use, link=options.link, options=words,
