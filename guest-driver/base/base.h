@@ -97,11 +97,9 @@ struct unetmm_upcalls {
 	void (*dev_unused)(struct unetmm_dev *dev);
 	/* The fault ring has records.  True: there may be more. */
 	bool (*sort)(struct unetmm_dev *dev);
-	void (*slot_report)(struct unetmm_dev *dev,
-			    const struct unetmm_fault *rec, u64 index,
+	void (*slot_report)(struct unetmm_dev *dev, const struct unetmm_fault *rec, u64 index,
 			    u64 seen_ns);
-	void (*backup_report)(struct unetmm_dev *dev,
-			      const struct unetmm_fault *rec, u64 index);
+	void (*backup_report)(struct unetmm_dev *dev, const struct unetmm_fault *rec, u64 index);
 	bool (*ep_reported)(struct unetmm_aspace *space, u32 id, u32 index);
 	void (*ep_closing)(struct unetmm_ep *ep);
 	void (*space_closed)(struct unetmm_aspace *space);
@@ -114,7 +112,7 @@ struct unetmm_upcalls {
 
 struct unetmm_dev {
 	enum unetmm_state state;	/* first; read without a lock */
-	const struct unetmm_upcalls *up;	/* set once, as the next four */
+	const struct unetmm_upcalls *up;	/* set once, as the next five */
 	const struct unetmm_source *const *sources;	/* by number; NULL: none */
 	const struct unetmm_policy *policies;	/* by number */
 	const struct unetmm_policy_ops *const *policy_ops;	/* by number */
