@@ -157,7 +157,7 @@ struct unetmm_ctl {
 
 /* channel/rates.c */
 u32 unetmm_mac_key(const struct unetmm_ctl *ctl, const u8 *mac, u32 more);
-/* Of the calling user. */
+/* The key of the calling user. */
 u32 unetmm_asker_key(const struct unetmm_ctl *ctl);
 void unetmm_rates_init(struct unetmm_rates *rates, u32 burst);
 bool unetmm_may_now(struct unetmm_rates *rates, u32 key);

@@ -130,7 +130,7 @@ struct unetmm_chan *unetmm_chan_find(struct unetmm_ctl *ctl, const u8 *mac, u16 
 	return NULL;
 }
 
-/* Those of our card. */
+/* The protocol features of this card. */
 u8 unetmm_features(const struct unetmm_dev *dev)
 {
 	return (dev->hw.caps & UNETMM_CAP_KEYED ? UNETMM_FEATURE_KEYED : 0) |

@@ -132,7 +132,7 @@ static int unetmm_space_create(struct unetmm_aspace *space)
 		levels = UNETMM_LEVELS;
 		root = unetmm_table_root(space->table);
 	}
-	/* Nobody finds it by its number before all is there. */
+	/* Lookups find no space before the space is complete. */
 	ret = xa_alloc(&dev->spaces, &space->id, NULL,
 		       XA_LIMIT(1, dev->hw.spaces - 1), GFP_KERNEL);
 	if (ret) {
@@ -177,7 +177,7 @@ void unetmm_space_close(struct unetmm_aspace *space)
 	spin_unlock(&space->lock);
 	unetmm_pager_close(space);
 	unetmm_lost_close(space);
-	/* It drops all, too, while the notifier can still be called. */
+	/* Unregistering calls release(), which drops every translation. */
 	mmu_notifier_unregister(&space->notifier, space->mm);
 	if (space->ops->stop)
 		space->ops->stop(space);
