@@ -70,9 +70,11 @@ class Run:
             if not subprocess.run(["setarch", "-R", "true"], check=False,
                                   stderr=subprocess.DEVNULL).returncode:
                 command = ["setarch", "-R", *words]
-            self.length = f"-runs={options.runs}"
+            self.length, limit = f"-runs={options.runs}", 120
         else:
-            self.length = f"-max_total_time={options.seconds}"
+            # libFuzzer takes the time of one input by the wall clock, and a long run
+            # may be beside other work.
+            self.length, limit = f"-max_total_time={options.seconds}", 1200
         for directory in (options.build, self.kept, self.failed):
             os.makedirs(directory, exist_ok=True)
         self.before = len(os.listdir(self.kept))
@@ -82,7 +84,7 @@ class Run:
         with open(self.log, "wb") as log:
             # A group of its own: Ctrl-C comes to this program alone.
             self.process = subprocess.Popen(    # pylint: disable=R1732
-                [*command, f"-seed={options.seed}", self.length, "-timeout=120",
+                [*command, f"-seed={options.seed}", self.length, f"-timeout={limit}",
                  "-rss_limit_mb=2048", "-print_final_stats=1", "-verbosity=0",
                  f"-artifact_prefix={self.failed}/", self.kept,
                  *([seeds] if self.seeds else [])],
