@@ -22,6 +22,8 @@ if not os.path.exists(os.path.join(TREE, "scripts", "unetmm_tools", "guest", "la
     raise ImportError("unetmm.lab needs a checkout of unetmm: set UNETMM_TREE "
                       "to its directory")
 sys.path.append(os.path.join(TREE, "scripts"))
-# pylint: disable-next=wrong-import-position,unused-import
-from unetmm_tools.guest.lab import (CommandError, Guest, GuestError, Job,  # noqa: E402,F401
+# pylint: disable-next=wrong-import-position
+from unetmm_tools.guest.lab import (CommandError, Guest, GuestError, Job,  # noqa: E402
                                     Lab, knobs)
+
+__all__ = ["CommandError", "Guest", "GuestError", "Job", "Lab", "knobs"]

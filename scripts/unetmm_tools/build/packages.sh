@@ -19,7 +19,7 @@ PACKAGES=(
     # to build the Python package
     python3-cffi python3-dev
     # to check scripts and documents
-    shellcheck python3-docutils
+    shellcheck pyflakes3 python3-docutils
     # firmware that QEMU loads
     seabios ipxe-qemu qemu-system-data
     # programs that run in the guests

@@ -4,10 +4,9 @@
 import json
 import os
 import tempfile
-import time
 
 from unetmm_tools import SCRIPTS
-from unetmm_tools.check.runner import FAIL, PASS, Result, one, run
+from unetmm_tools.check.runner import FAIL, PASS, Result, one
 from unetmm_tools.check.stages import GUEST_SEED
 
 

@@ -30,6 +30,16 @@ def missing_spdx():
     return bad
 
 
+def python_files():
+    """The project's Python, commands among it, whose first line names the language."""
+    names = []
+    for name in tracked():
+        with open(os.path.join(REPO, name), "rb") as file:
+            if name.endswith(".py") or re.match(rb"#!.*python", file.readline(100)):
+                names.append(name)
+    return names
+
+
 def defined_twice():
     """Functions of unetmm_tools/build/*.sh that another file there defines, too: all.sh reads
     all of them, and the last one counts."""
@@ -114,6 +124,8 @@ def stage_style(options):
          tracked("guest-driver/*.[ch]"), read_waivers("linux")),
         (if_changed, options, [*scripts, shutil.which("shellcheck")], one,
          "shellcheck: the scripts", ["shellcheck", "-x", *scripts], 1200),
+        (one, "pyflakes: each Python name exists, and nothing hides an import",
+         ["pyflakes3", *python_files()], 300, None, True),
         (one, "the specification's tables agree with the header",
          [os.path.join(SCRIPTS, "gen-spec-tables"), "--check"]),
         (one, "the tests, functions, files and options of the documents exist",
