@@ -16,15 +16,10 @@ import time
 
 from unetmm_tools.bench import ethernet, kvload
 from unetmm_tools.check import schemas
+from unetmm_tools.check.taptests import require
 from unetmm_tools.guest import vm
 
 LIMIT = 30
-
-
-def require(good, text):
-    """Ends the test with a sentence."""
-    if not good:
-        raise AssertionError(text)
 
 
 def free_pid(process):

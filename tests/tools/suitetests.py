@@ -11,6 +11,7 @@ import sys
 from unittest import mock
 
 from unetmm_tools.check import runner, suite
+from unetmm_tools.check.taptests import require
 
 CLOSING = "3 passed, 0 failed, 1 skipped"
 TAP = """\
@@ -23,12 +24,6 @@ ok 4 - one/a.e.tlb
 ok 5 - one/kernel-a.is-content
 1..5
 """
-
-
-def require(good, text):
-    """Ends the test with a sentence."""
-    if not good:
-        raise AssertionError(text)
 
 
 def run(directory, listed, tap=TAP):

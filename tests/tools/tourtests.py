@@ -8,6 +8,7 @@ medians, so on a busy machine it can come out negative.
 import contextlib
 import io
 
+from unetmm_tools.check.taptests import require
 from unetmm_tools.tour import npf as tour_npf
 
 LONG = 4 << 20
@@ -21,12 +22,6 @@ FAULTS = {
 }
 NOTE = ("  (not measurable: with the fault the transfer took no longer than "
         "without it; the machine was busy)")
-
-
-def require(good, text):
-    """Ends the test with a sentence."""
-    if not good:
-        raise AssertionError(text)
 
 
 def screen(**changed):

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The main function of the test programs in Python, tests/NAME/run: it chooses tests, runs
+them, and prints TAP.
+
+A test is a function with one argument.  Its docstring is the result's name; the name on the
+command line is the function's, without test_.
+"""
+
+import concurrent.futures
+import functools
+import multiprocessing
+import os
+import re
+import sys
+import tempfile
+import time
+import traceback
+
+
+class Skipped(Exception):
+    """The test cannot be run here; the text says why."""
+
+
+def require(good, text):
+    """Ends the test with a sentence."""
+    if not good:
+        raise AssertionError(text)
+
+
+def name_of(test):
+    """As the command line takes it."""
+    return test.__name__.removeprefix("test_")
+
+
+def of_module(members):
+    """The functions test_... among a module's globals(), and of these test_long_... apart."""
+    found = [value for key, value in members.items() if key.startswith("test_")]
+    return ([test for test in found if not name_of(test).startswith("long_")],
+            [test for test in found if name_of(test).startswith("long_")])
+
+
+def choose(tests, more, words):
+    """The tests that the command line asks for: `tests`, one of every N of these with --turn
+    I/N, `more` as well with --long, or those that are named: by name, or by words of the
+    docstring."""
+    words, names, long, turn = list(words), [], False, (0, 1)
+    while words:
+        word = words.pop(0)
+        if word == "--long":
+            long = True
+        elif word == "--turn" and words and re.fullmatch(r"\d+/[1-9]\d*", words[0]):
+            turn = tuple(map(int, words.pop(0).split("/")))
+        elif word.startswith("-"):
+            sys.exit(f"error: {word}: use --long, --turn I/N, or names of tests")
+        else:
+            names.append(word)
+    chosen = []
+    for name in names:
+        found = [test for test in tests + more if name_of(test) == name] or \
+                [test for test in tests + more if name in test.__doc__]
+        if not found:
+            sys.exit(f"error: there is no {name}; the tests are " +
+                     ", ".join(map(name_of, tests + more)))
+        chosen += [test for test in found if test not in chosen]
+    if names:
+        return chosen
+    if long:
+        return tests + more
+    return [test for number, test in enumerate(tests) if number % turn[1] == turn[0] % turn[1]]
+
+
+def result_of(test, given=None):
+    """(outcome, lines of TAP's comments) of one test, which gets a directory of its own, or
+    what it is given."""
+    begun = time.monotonic()
+    lines, outcome = [], "ok"
+    with tempfile.TemporaryDirectory(prefix="ut-", ignore_cleanup_errors=True) as directory:
+        try:
+            test(directory if given is None else given)
+        except Skipped as reason:
+            outcome = f"skip {reason}"
+        except Exception:  # pylint: disable=W0718
+            outcome = "not ok"
+            lines = traceback.format_exc().splitlines()
+    return outcome, [*lines, f"{name_of(test)}: {time.monotonic() - begun:.1f} s"]
+
+
+def main(tests, more=(), given=None, jobs=1, words=None):
+    """Runs the tests that are chosen; returns the exit status.
+
+    more: tests that take long.  given: one object for all tests, whose drop() follows a failure and the end.  Without
+    it each test gets a directory, and `jobs` tests run at a time, in processes.
+    """
+    chosen = choose(list(tests), list(more), sys.argv[1:] if words is None else words)
+    program = os.path.relpath(os.path.realpath(sys.argv[0]),
+                              os.path.realpath(os.path.join(__file__, "../../../..")))
+    print(f"1..{len(chosen)}", flush=True)
+    failed = 0
+    with concurrent.futures.ProcessPoolExecutor(
+            jobs, multiprocessing.get_context("fork")) as pool:
+        run = pool.map if jobs > 1 and given is None else map
+        results = run(functools.partial(result_of, given=given), chosen)
+        for number, (test, (outcome, lines)) in enumerate(zip(chosen, results), 1):
+            good, _, reason = outcome.partition("skip ")
+            print("".join(f"# {line}\n" for line in lines) +
+                  f"{good or 'ok'} {number} - {test.__doc__}" +
+                  (f" # SKIP {reason}" if reason else ""))
+            if outcome == "not ok":
+                failed += 1
+                print(f"# repeat: {program} {name_of(test)}")
+                if given is not None:
+                    given.drop()
+            sys.stdout.flush()
+    if given is not None:
+        given.drop()
+    return 1 if failed else 0
