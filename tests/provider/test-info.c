@@ -208,7 +208,7 @@ static const struct {
     WISH(tx.op_flags, FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE |
          FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE, FI_COMMIT_COMPLETE),
     WISH(tx.msg_order, FI_ORDER_SAS, FI_ORDER_RAR),
-    WISH(tx.comp_order, 0, FI_ORDER_STRICT),
+    WISH(tx.comp_order, 0, 1),    /* libfabric 2 gives the names up */
     WISH(tx.inject_size, UMFI_INJECT, UMFI_INJECT + 1),
     WISH(tx.size, MOST_OPS, MOST_OPS + 1),
     WISH(tx.iov_limit, 4, 5),
@@ -216,7 +216,7 @@ static const struct {
     WISH(rx.caps, CAPS, CAPS | FI_ATOMIC),
     WISH(rx.op_flags, FI_COMPLETION, FI_MULTI_RECV),
     WISH(rx.msg_order, FI_ORDER_SAS, FI_ORDER_RAR),
-    WISH(rx.comp_order, 0, FI_ORDER_STRICT),
+    WISH(rx.comp_order, 0, 1),
     WISH(rx.total_buffered_recv, 0, 1),
     WISH(rx.size, MOST_OPS, MOST_OPS + 1),
     WISH(rx.iov_limit, 1, 2),

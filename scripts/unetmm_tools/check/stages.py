@@ -264,6 +264,8 @@ def stage_fabtests(options):
 
 def stage_mpi(options):
     """scripts/cluster, and MPI on its guests."""
+    yield shell_test("the provider and its tests suit the libfabric of Debian 13",
+                     "check_libfabric")
     yield from own_runner("mpi", options, 3600, talks=True, turns=2)
 
 
