@@ -70,8 +70,8 @@ def choose(tests, more, words):
 
 
 def result_of(test, given=None):
-    """(outcome, lines of TAP's comments) of one test, which gets a directory of its own, or
-    what it is given."""
+    """(outcome, lines of TAP's comments) of one test, whose argument is `given`, or else a
+    directory of its own."""
     begun = time.monotonic()
     lines, outcome = [], "ok"
     with tempfile.TemporaryDirectory(prefix="ut-", ignore_cleanup_errors=True) as directory:
