@@ -26,7 +26,7 @@
  * A MISS names all that its work request has left.  It is served as a whole: one
  * look at the page tables, one update of the table for each 512 pages, one answer.
  * Pages that are absent for the process, too, are faulted in before that, as far as
- * no thread has to wait; a thread of its own does the rest (memory/fault.c), because
+ * no thread has to wait; a worker of the pager does the rest (pager/pager.h), because
  * hmm_range_fault() would wait for I/O with mmap_lock held, and others with it.
  * Further segments of the work request come as reports of their own before the
  * miss: they are served in the same way, without an answer, and pages that need

@@ -308,5 +308,5 @@ AT(flow_id, endpoint, 4);
 AT(flow_id, flow, 8);
 AT(flow_id, rsvd, 12);
 
-_Static_assert(UNETMM_IOC_INFO == 0xd500 && UNETMM_IOC_FLOW_END == 0xd51f,
+_Static_assert(UNETMM_IOC_INFO == 0xd500 && UNETMM_IOC_PEERS == 0xd520,
                "numbers");

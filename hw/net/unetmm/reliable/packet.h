@@ -2,9 +2,11 @@
  * unetmm: reliable channels: packets, both ways; private to the room
  *
  * Files from top to bottom; each calls those below it alone (scripts/layers):
- * module.c, channel.c, share.c, save.c, timer.c, unasked.c; misses.c,
- * receive.c; turn.c, answer.c, transmit.c; op/; progress.c; end.c; place.c,
- * message.c, credit.c, along.c, ack.c; connection.c, awake.c; the windows.
+ * module.c, channel.c, share.c, save.c, save_packet.c, timer.c, unasked.c;
+ * misses.c, receive.c; keyed.c; turn.c, answer.c, transmit.c; op/; progress.c;
+ * end.c; place.c, message.c, credit.c, along.c, ack.c; connection.c, awake.c;
+ * the windows.  ack.c and answer.c make those that go out, op/ takes those
+ * that come.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

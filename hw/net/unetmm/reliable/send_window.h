@@ -2,8 +2,9 @@
  * unetmm: reliable channels: the window of packets that were sent
  *
  * A packet flies from its first transmission until the peer has taken it and,
- * if it is a request, has answered it.  Only the functions of send_window.c
- * write the members of the window; each is one event in a packet's life.
+ * if it is a request, has answered it.  Only send_window.c and the inline
+ * functions below write the members of the window; each function is one event
+ * in a packet's life.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -24,7 +25,7 @@ typedef struct UnetmmSendWindow {
     uint32_t acked_stamp;       /* ... of the latest one acknowledged */
     uint32_t answered_stamp;    /* ... of the latest request answered */
     uint64_t acked;             /* bit: una..nxt, the peer has the packet */
-    uint64_t lost;              /* bit: to be sent again */
+    uint64_t lost;              /* bit: to be sent again, voids too */
     uint64_t pending;           /* bit: a request without its answer */
     uint64_t unplaced;          /* bit: pending, its answer had no place */
     uint64_t voids;             /* bit: only its number is sent any more */

@@ -2,7 +2,7 @@
  * unetmm: replacements of the TLB: which entry of a set goes next
  *
  * A replacement is a file tlb/replace_NAME.c with a UnetmmTlbReplaceOps, its
- * path in sources.txt, and a row here.
+ * path in sources.txt, and a row in UNETMM_TLB_REPLACEMENTS (tlb.h).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

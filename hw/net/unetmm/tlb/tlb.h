@@ -38,7 +38,7 @@ typedef enum UnetmmTlbReplace {
 typedef struct UnetmmTlbEntry {
     uint64_t vpn;
     uint64_t pte;
-    uint64_t stamp;             /* age, by replacement policy */
+    uint64_t stamp;             /* age, by the replacement */
     uint32_t tag;
     uint32_t epoch;             /* insert batch, see unetmm_tlb_new_batch() */
     uint16_t space;
