@@ -207,7 +207,7 @@ static uint8_t slot_wrong(UnetmmCore *core, UnetmmEp *ep,
 static bool slot_try(UnetmmCore *core, UnetmmEp *ep,
                      const struct unetmm_cqe *cqe, const uint8_t *data)
 {
-    UnetmmPlacement *place = core->place;
+    UnetmmPlacement *place = unetmm_recv_blank(core);
     struct unetmm_cqe full = *cqe;
     struct unetmm_fqe fqe;
     uint32_t npages;

@@ -24,7 +24,6 @@ typedef struct UnetmmMiss UnetmmMiss;
 typedef struct UnetmmMisses UnetmmMisses;
 typedef struct UnetmmPort UnetmmPort;
 typedef struct UnetmmHead UnetmmHead;
-typedef struct UnetmmPlacement UnetmmPlacement;
 typedef struct UnetmmLanding UnetmmLanding;
 typedef struct UnetmmRegion UnetmmRegion;
 typedef struct UnetmmRels UnetmmRels;
@@ -139,7 +138,6 @@ struct UnetmmCore {
     UnetmmFlows *flow;
 
     UnetmmPort *port;
-    UnetmmPlacement *place;     /* of the packet in hand; passed on */
     UnetmmLanding *rx;
     uint64_t counters[UNETMM_NUM_COUNTERS];
     UnetmmModules modules;

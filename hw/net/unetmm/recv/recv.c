@@ -634,14 +634,14 @@ static bool head_place_ok(UnetmmCore *core, const UnetmmEp *ep)
 {
     UnetmmEp *of = &core->eps[ep->id];
     const UnetmmLanding *rx = core->rx;
-    UnetmmPlacement *place = core->place;
     UnetmmPart parts[UNETMM_MAX_SEGS];
+    UnetmmPlacement place;
 
     if (ep->error) {
         return true;
     }
-    unetmm_recv_parts(place, parts, unetmm_head_parts(of, parts), 0, rx->len);
-    for (uint32_t i = 0; i < place->npieces; i++) {
+    unetmm_recv_parts(&place, parts, unetmm_head_parts(of, parts), 0, rx->len);
+    for (uint32_t i = 0; i < place.npieces; i++) {
         UnetmmHeadState state = unetmm_head_at(of, i)->state;
 
         if (state != UNETMM_HEAD_CHECK && state != UNETMM_HEAD_READY) {
@@ -649,7 +649,7 @@ static bool head_place_ok(UnetmmCore *core, const UnetmmEp *ep)
         }
     }
     return rx->len && rx->len <= recv_room(of) && !unetmm_head_failed(of) &&
-           unetmm_recv_same_pieces(place, &rx->place) &&
+           unetmm_recv_same_pieces(&place, &rx->place) &&
            unetmm_head_at(of, 0)->cookie == rx->cqe.cookie;
 }
 
@@ -689,7 +689,7 @@ static void recv_message(UnetmmCore *core, UnetmmEp *ep,
         .opcode = UNETMM_CQE_RECEIVED, .len = f->len,
         .channel = f->dst_channel,
     };
-    UnetmmPlacement *place = core->place;
+    UnetmmPlacement *place = unetmm_recv_blank(core);
     enum unetmm_counter why;
     UnetmmHead *head;
 
@@ -766,17 +766,15 @@ void unetmm_recv_frame(UnetmmCore *core, const uint8_t *frame, size_t bytes)
 
 static void recv_create(UnetmmCore *core)
 {
-    core->place = g_new0(UnetmmPlacement, 1);
     core->rx = g_new0(UnetmmLanding, 1);
-    core->place->pages = g_new0(UnetmmPage, UNETMM_MAX_BUF_PAGES);
+    core->rx->blank.pages = g_new0(UnetmmPage, UNETMM_MAX_BUF_PAGES);
     core->rx->place.pages = g_new0(UnetmmPage, UNETMM_MAX_BUF_PAGES);
 }
 
 static void recv_free(UnetmmCore *core)
 {
-    g_free(core->place->pages);
+    g_free(core->rx->blank.pages);
     g_free(core->rx->place.pages);
-    g_clear_pointer(&core->place, g_free);
     g_clear_pointer(&core->rx, g_free);
 }
 

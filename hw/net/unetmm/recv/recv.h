@@ -55,7 +55,8 @@ typedef struct UnetmmPiece {
 
 /*
  * Where a message, or a packet of one, goes.  Pages are held from the lookup
- * until they have been written.
+ * until they have been written.  Whoever begins with a message takes
+ * unetmm_recv_blank() and passes it on.
  */
 typedef struct UnetmmPlacement {
     uint32_t npieces;
@@ -96,7 +97,14 @@ struct UnetmmLanding {
     UnetmmPlacement place;
     struct unetmm_cqe cqe;      /* to be written when all has landed */
     int64_t deadline_ns;
+    UnetmmPlacement blank;      /* for the next message: unetmm_recv_blank() */
 };
+
+/* The placement of a message that begins; the last caller's is void now. */
+static inline UnetmmPlacement *unetmm_recv_blank(UnetmmCore *core)
+{
+    return &core->rx->blank;
+}
 
 static inline uint32_t unetmm_read_bytes(const struct unetmm_frame *f)
 {

@@ -227,7 +227,7 @@ static bool answer_received(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                             const struct unetmm_frame *f,
                             const uint8_t *payload)
 {
-    UnetmmPlacement *place = core->place;
+    UnetmmPlacement *place = unetmm_recv_blank(core);
 
     if (rel->state != UNETMM_REL_OPEN) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_failed);
@@ -269,11 +269,11 @@ static UnetmmRelTake answer_landed(UnetmmCore *core, UnetmmEp *ep,
 /* The pieces follow from the request; if that has ended they only land. */
 static bool answer_landing_ok(UnetmmCore *core, UnetmmRel *rel)
 {
-    UnetmmPlacement *now = core->place;
+    UnetmmPlacement now;
 
     return !unetmm_sendwin_pends(&rel->tx, core->rx->header.psn) ||
-           (answer_aim(rel, &core->rx->header, now) &&
-            unetmm_recv_same_pieces(now, &core->rx->place));
+           (answer_aim(rel, &core->rx->header, &now) &&
+            unetmm_recv_same_pieces(&now, &core->rx->place));
 }
 
 static bool answer_header_ok(const struct unetmm_frame *f)

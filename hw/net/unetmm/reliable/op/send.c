@@ -57,8 +57,8 @@ static UnetmmRelTake rel_claim(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         .unfilled = !f->remote,
     };
     enum unetmm_counter why;
-    UnetmmHead *head = unetmm_recv_find_head(core, ep, &need, core->place,
-                                             &why);
+    UnetmmHead *head = unetmm_recv_find_head(core, ep, &need,
+                                             unetmm_recv_blank(core), &why);
 
     if (ep->error) {
         return UNETMM_REL_ENDED;
@@ -170,7 +170,7 @@ static UnetmmRelTake rel_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                const struct unetmm_frame *f,
                                const uint8_t *payload)
 {
-    UnetmmPlacement *place = core->place;
+    UnetmmPlacement *place = unetmm_recv_blank(core);
     UnetmmRelTake take;
 
     if (rel->in.done + f->len == rel->in.len && !unetmm_ep_cq_spare(ep)) {
@@ -304,11 +304,12 @@ static UnetmmRelTake send_landed(UnetmmCore *core, UnetmmEp *ep,
 static bool send_landing_ok(UnetmmCore *core, UnetmmRel *rel)
 {
     const UnetmmLanding *rx = core->rx;
+    UnetmmPlacement place;
 
-    unetmm_recv_parts(core->place, rel->in.parts, rel->in.nparts, rel->in.done,
+    unetmm_recv_parts(&place, rel->in.parts, rel->in.nparts, rel->in.done,
                       rx->len);
     return rel->in.in_message && rx->header.psn == rel->rx.nxt &&
-           unetmm_recv_same_pieces(core->place, &rx->place) &&
+           unetmm_recv_same_pieces(&place, &rx->place) &&
            rx->len == MIN(rel->mtu, rel->in.len - rel->in.done);
 }
 

@@ -165,7 +165,7 @@ static WritePlace write_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                               const UnetmmRegion *region,
                               const uint8_t *payload)
 {
-    UnetmmPlacement *place = core->place;
+    UnetmmPlacement *place = unetmm_recv_blank(core);
     uint32_t npages;
     uint64_t vpn;
 
@@ -294,8 +294,8 @@ static UnetmmRelTake write_imm(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 {
     static const UnetmmNeed need = { .unfilled = true };
     enum unetmm_counter why;
-    UnetmmHead *head = unetmm_recv_find_head(core, ep, &need, core->place,
-                                             &why);
+    UnetmmHead *head = unetmm_recv_find_head(core, ep, &need,
+                                             unetmm_recv_blank(core), &why);
     struct unetmm_cqe cqe = {
         .opcode = UNETMM_CQE_WRITTEN, .channel = rel->channel, .len = len,
     };
