@@ -481,12 +481,12 @@ static void check_misses(const UnetmmCore *core)
         const UnetmmMiss *miss = &core->miss->all[i];
 
         n[miss->state]++;
-        queued += miss->queued;
+        queued += core->miss->wanted.has[i];
         late += miss->late;
-        assert_true(miss->queued || miss->state != UNETMM_MISS_WANTED);
+        assert_true(core->miss->wanted.has[i] || miss->state != UNETMM_MISS_WANTED);
     }
     /* A miss that is taken back stays in the queue until its turn. */
-    assert_int_equal(core->miss->wanted_used, queued);
+    assert_int_equal(core->miss->wanted.used, queued);
     assert_int_equal(core->miss->asked, n[UNETMM_MISS_ASKED]);
     assert_int_equal(core->miss->in_flight_used, n[UNETMM_MISS_ASKED] +
                      n[UNETMM_MISS_DEFERRED]);
@@ -627,7 +627,7 @@ static void check_landings(const UnetmmCore *core)
         closing += core->eps[i].live && core->eps[i].closing;
     }
     for (uint32_t i = 0; i < core->params.regions; i++) {
-        const UnetmmRegion *region = &core->regions[i];
+        const UnetmmRegion *region = &core->remote->regions[i];
 
         clearing += region->live && region->clearing;
         for (unsigned k = 0; region->live && region->moved &&
@@ -635,9 +635,9 @@ static void check_landings(const UnetmmCore *core)
             moving += region->moved->moves[k].waits != 0;
         }
     }
-    assert_int_equal(core->closing, closing + clearing + moving);
-    assert_int_equal(core->regions_clearing, clearing);
-    assert_int_equal(core->moves_waiting, moving);
+    assert_int_equal(core->ring->late, closing + clearing + moving);
+    assert_int_equal(core->remote->clearing, clearing);
+    assert_int_equal(core->remote->moves_waiting, moving);
 }
 
 static void check_spaces(const UnetmmCore *core)
@@ -652,30 +652,33 @@ static void check_spaces(const UnetmmCore *core)
             endpoints += core->eps[i].live && core->eps[i].space == s;
         }
         for (uint32_t i = 0; i < core->params.regions; i++) {
-            regions += core->regions[i].live && core->regions[i].space == s;
+            regions += core->remote->regions[i].live && core->remote->regions[i].space == s;
         }
         assert_int_equal(core->spaces[s].endpoints, endpoints);
         assert_int_equal(core->spaces[s].regions, regions);
     }
 }
 
-/* An endpoint that is marked as being in a list is in it once. */
+/* A number that is marked as being in a list is in the list once. */
+static void check_list(const UnetmmList *list)
+{
+    g_autofree uint8_t *seen = g_new0(uint8_t, list->size);
+
+    for (uint32_t i = 0; i < list->used; i++) {
+        seen[list->numbers[(list->first + i) % list->size]]++;
+    }
+    for (uint32_t i = 0; i < list->size; i++) {
+        assert_int_equal(seen[i], list->has[i]);
+    }
+}
+
 static void check_lists(const UnetmmCore *core)
 {
-    uint32_t n = core->params.endpoints;
-    g_autofree uint8_t *ready = g_new0(uint8_t, n);
-    g_autofree uint8_t *told = g_new0(uint8_t, n);
-
-    for (uint32_t i = 0; i < core->ready_used; i++) {
-        ready[core->ready[(core->ready_first + i) % n]]++;
-    }
-    for (uint32_t i = 0; i < core->tell_used; i++) {
-        told[core->tell[(core->tell_first + i) % n]]++;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        assert_int_equal(ready[i], core->eps[i].queued);
-        assert_int_equal(told[i], core->eps[i].telling);
-    }
+    check_list(&core->lists->ready);
+    check_list(&core->lists->tell);
+    check_list(&core->miss->wanted);
+    check_list(&core->remote->due);
+    check_list(&core->sysbuf->full);
 }
 
 /* Of the system buffer; slots of a channel that is gone are promised, too. */
@@ -696,7 +699,7 @@ static void check_sysbuf(const UnetmmCore *core)
         promised += core->rel->all[i] ? core->rel->all[i]->share.credits : 0;
     }
     assert_int_equal(sb->nfree, nfree);
-    assert_int_equal(sb->full_used, full);
+    assert_int_equal(sb->full.used, full);
     assert_int_equal(sb->promised, promised);
 }
 
@@ -816,15 +819,15 @@ void fake_migrate(FakeHost *host)
     UnetmmParams params = core->params;
     const UnetmmHostOps *ops = core->ops;
     UnetmmPort port = *core->port;
-    bool paused = core->paused;
-    int64_t timer_ns = core->timer_ns;
-    bool was_closed = core->was_closed;
+    bool paused = core->engine.paused;
+    int64_t timer_ns = core->engine.timer_ns;
+    bool was_closed = core->engine.was_closed;
     UnetmmBudget budget = core->budget;
     uint32_t n = params.endpoints;
-    bool heads_behind = core->heads_behind;
+    bool heads_behind = core->heads->behind;
     g_autofree UnetmmEp *eps = g_memdup2(core->eps, n * sizeof(*eps));
     g_autofree UnetmmHead *heads =
-        g_memdup2(core->heads, n * UNETMM_MAX_HEADS * sizeof(*heads));
+        g_memdup2(core->heads->all, n * UNETMM_MAX_HEADS * sizeof(*heads));
     unsigned later = host->later, later_total = host->later_total;
     unsigned may_receive = host->may_receive;
     g_autofree char *why = NULL;
@@ -836,7 +839,7 @@ void fake_migrate(FakeHost *host)
     unetmm_core_free(core);
     unetmm_core_init(core, &params, ops, host);
     core->port->link = port.link;
-    core->paused = paused;
+    core->engine.paused = paused;
     if (host->migrations % BOUNDS_EVERY == 0) {
         host->bounds_checked++;
         bounds_check(core, saved);
@@ -855,16 +858,16 @@ void fake_migrate(FakeHost *host)
     g_byte_array_unref(saved);
     g_byte_array_unref(again);
     /* Debts of the host to the card, and of the card, go on, too. */
-    core->timer_ns = timer_ns;
-    core->was_closed = was_closed;
+    core->engine.timer_ns = timer_ns;
+    core->engine.was_closed = was_closed;
     core->budget = budget;
     /* A card that is migrated at each step would never see a buffer's end. */
-    core->heads_behind = heads_behind;
+    core->heads->behind = heads_behind;
     for (uint32_t i = 0; i < n; i++) {
         core->eps[i].heads_behind = eps[i].heads_behind;
     }
     for (uint32_t i = 0; i < n * UNETMM_MAX_HEADS; i++) {
-        core->heads[i].checked = heads[i].checked;
+        core->heads->all[i].checked = heads[i].checked;
     }
     core->port->warned_self = port.warned_self;
     host->later = later;
@@ -874,7 +877,7 @@ void fake_migrate(FakeHost *host)
 /* Is a new budget all that the card has asked for? */
 static bool only_renewal(const UnetmmCore *core)
 {
-    return !core->ready_used && !core->port->fifo_used;
+    return !core->lists->ready.used && !core->port->fifo_used;
 }
 
 void fake_check_reset(FakeHost *host)
@@ -882,7 +885,7 @@ void fake_check_reset(FakeHost *host)
     UnetmmCore *core = &host->core, fresh;
     GByteArray *was, *now;
 
-    core->paused = false;
+    core->engine.paused = false;
     unetmm_core_reset(core);
     fake_check_counts(core);
     unetmm_core_init(&fresh, &core->params, core->ops, host);
@@ -914,7 +917,7 @@ void fake_check_work(FakeHost *host)
     for (uint32_t i = 0; i < core->params.endpoints && !host->lenient; i++) {
         UnetmmEp *ep = &core->eps[i];
 
-        if (ep->live && !ep->error && !ep->queued && !bell_to_come(ep) &&
+        if (ep->live && !ep->error && !core->lists->ready.has[i] && !bell_to_come(ep) &&
             core->tables->ep->has_work(core, ep)) {
             fail_msg("endpoint %u has work and gets no turn", i);
         }
@@ -923,16 +926,16 @@ void fake_check_work(FakeHost *host)
 
 void fake_may_migrate(FakeHost *host)
 {
-    if (host->later && host->made && !host->stuck && !host->core.depth &&
+    if (host->later && host->made && !host->stuck && !host->core.engine.depth &&
         only_renewal(&host->core)) {
         host->later = 0;
         unetmm_core_run(&host->core);
     }
-    if (host->made && !host->core.depth && !host->unchecked && !host->spoilt) {
+    if (host->made && !host->core.engine.depth && !host->unchecked && !host->spoilt) {
         fake_check_work(host);
     }
     /* A frame with the net layer would count as lost. */
-    if (migrate_every && host->made && host->core.depth == 0 &&
+    if (migrate_every && host->made && host->core.engine.depth == 0 &&
         !host->core.port->busy && ++host->accesses >= migrate_every) {
         host->accesses = 0;
         fake_migrate(host);

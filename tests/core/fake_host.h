@@ -169,6 +169,14 @@ uint32_t fake_random(uint64_t *state);
 /* Byte `i` of message number `n`: depends on both. */
 uint8_t fake_pattern(uint32_t n, uint64_t i);
 
+/* A number stands in the list twice, as only a damaged stream has it. */
+static inline void twice(UnetmmList *list, uint16_t number)
+{
+    list->first = 0;
+    list->used = 2;
+    list->numbers[0] = list->numbers[1] = number;
+}
+
 /* A counter has moved by exactly so much while `stmt` ran. */
 #define expect_count(host, name, n, stmt) do { \
         uint64_t before_ = fake_counter(host, UNETMM_C_##name); \

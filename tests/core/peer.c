@@ -14,7 +14,7 @@ void peer_open(Fix *f)
 
     assert_int_equal(fake_channel_rel(&f->a, PEER_CH, fake_peer_mac, PEER_EP,
                                       PEER_CH, &how), UNETMM_CS_OK);
-    if (!f->h.core.regions[PEER_REGION].live) {
+    if (!f->h.core.remote->regions[PEER_REGION].live) {
         assert_int_equal(fake_region(f->s1, PEER_REGION, PEER_KEY, PEER_AT,
                                      PEER_LENGTH, UNETMM_RIGHT_ALL,
                                      UNETMM_REGION_F_NOTIFY), UNETMM_CS_OK);

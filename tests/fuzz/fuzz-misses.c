@@ -292,7 +292,7 @@ static void answer_all(FuzzCard *c)
 
 static bool misses_left(const UnetmmCore *core)
 {
-    return core->miss->asked || core->miss->joined || core->miss->wanted_used ||
+    return core->miss->asked || core->miss->joined || core->miss->wanted.used ||
            core->miss->late;
 }
 
@@ -317,7 +317,7 @@ static void misses_end(FuzzCard *c)
         if (++rounds == ROUNDS) {
             fail_msg("misses are left: %u asked, %u joined, %u wanted, %u late",
                      core->miss->asked, core->miss->joined,
-                     core->miss->wanted_used, core->miss->late);
+                     core->miss->wanted.used, core->miss->late);
         }
     } while (misses_left(core));
 }

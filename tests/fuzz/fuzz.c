@@ -377,7 +377,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_make(c, fuzz_u8(&in));
     for (unsigned i = 0; in.left && i < FUZZ_MAX_OPS; i++) {
         fuzz_target.op(c, &in);
-        assert_int_equal(c->h.core.depth, 0);
+        assert_int_equal(c->h.core.engine.depth, 0);
     }
     if (fuzz_target.end) {
         fuzz_target.end(c);
@@ -390,8 +390,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fake_check_reset(&c->h);
     }
     unetmm_core_reset(&c->h.core);
-    assert_int_equal(c->h.core.tlb.used + c->h.core.cache.used, 0);
-    assert_int_equal(c->h.core.tlb.moving + c->h.core.cache.moving, 0);
+    assert_int_equal(c->h.core.source->tlb.used + c->h.core.source->cache.used, 0);
+    assert_int_equal(c->h.core.source->tlb.moving + c->h.core.source->cache.moving, 0);
     assert_int_equal(c->h.core.port->fifo_used, 0);
     fake_wire_clear(&c->h);
     return 0;

@@ -214,8 +214,8 @@ void fuzz_load_changed(FuzzCard *c, FuzzIn *in)
         fuzz_move(c);
     } else {
         assert_true(strlen(why) > 10);
-        assert_int_equal(c->h.core.ctrl, 0);
-        assert_int_equal(c->h.core.tlb.used + c->h.core.cache.used, 0);
+        assert_int_equal(c->h.core.engine.ctrl, 0);
+        assert_int_equal(c->h.core.source->tlb.used + c->h.core.source->cache.used, 0);
         assert_int_equal(c->h.core.port->fifo_used, 0);
         load_true(c, saved);
     }

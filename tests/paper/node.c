@@ -222,7 +222,7 @@ static bool evict_oldest(UnetmmTlb *tlb)
 /* Room for so many entries, by the kernel's limit. */
 static void make_room(Node *n, uint32_t entries)
 {
-    UnetmmTlb *tlb = &n->h.core.tlb;
+    UnetmmTlb *tlb = &n->h.core.source->tlb;
     bool more = n->tlb_limit;
 
     while (more && tlb->used + entries > n->tlb_limit) {
@@ -252,7 +252,7 @@ static void host_served(Run *r, Node *n, void *arg)
     fake_paged_in(&n->d);
     n->d.hold_back = true;
     make_room(n, 0);            /* fake_paged_in() has served later misses */
-    n->entries_most = MAX(n->entries_most, n->h.core.tlb.used);
+    n->entries_most = MAX(n->entries_most, n->h.core.source->tlb.used);
     node_leave(n);
 }
 

@@ -482,7 +482,7 @@ TEST(test_reset, fix_test)
     fake_set_reg(&f->h, UNETMM_REG_CTRL, UNETMM_CTRL_RESET);
     assert_int_equal(sysbuf(f)->n, 0);
     assert_int_equal(sysbuf(f)->promised, 0);
-    assert_int_equal(sysbuf(f)->full_used, 0);
+    assert_int_equal(sysbuf(f)->full.used, 0);
 }
 
 /* The fault ring is full: it is reported when there is room, in order. */
@@ -498,10 +498,10 @@ TEST(test_ring_full, fix_test)
     give_write(f, 0, OFFSET, 100, LAST, 1);
     give_write(f, 1, OFFSET + 50, 100, LAST, 2);
     assert_int_equal(f->d.full->len, 0);
-    assert_int_equal(sysbuf(f)->full_used, 2);
-    first = sysbuf(f)->full[sysbuf(f)->full_first];
+    assert_int_equal(sysbuf(f)->full.used, 2);
+    first = unetmm_list_first(&sysbuf(f)->full);
     fake_migrate(&f->h);
-    assert_int_equal(sysbuf(f)->full_used, 2);
+    assert_int_equal(sysbuf(f)->full.used, 2);
     f->d.ring[UNETMM_RING_FAULT].index = 0;
     fake_set_reg(&f->h, UNETMM_REG_RING(UNETMM_RING_FAULT) +
                  UNETMM_RING_ENABLE, 1);

@@ -196,11 +196,11 @@ TEST(test_last_endpoint_drops_translations, fix_test)
     fake_ep_open(&c, &f->d, 3, f->s1);
     assert_int_equal(fake_insert(f->s1, FIX_VA, 5, NULL), UNETMM_CS_OK);
     assert_int_equal(fake_insert(f->s2, FIX_VA, 7, NULL), UNETMM_CS_OK);
-    assert_int_equal(f->h.core.tlb.used, 12);
+    assert_int_equal(f->h.core.source->tlb.used, 12);
     assert_int_equal(fake_ep_destroy(&f->a), UNETMM_CS_OK);
-    assert_int_equal(f->h.core.tlb.used, 12);
+    assert_int_equal(f->h.core.source->tlb.used, 12);
     assert_int_equal(fake_ep_destroy(&c), UNETMM_CS_OK);
-    assert_int_equal(f->h.core.tlb.used, 7);
+    assert_int_equal(f->h.core.source->tlb.used, 7);
     fake_serve(&f->d);
     assert_int_equal(f->d.evictions, 0);
 }
@@ -286,14 +286,14 @@ TEST(test_reply_bad, fix_test)
     fake_write32(&f->h, f->d.list, 0x1000);
     BAD((void)0, UNETMM_CS_BAD_ARG);
 #undef BAD
-    assert_int_equal(f->h.core.tlb.used, 0);
+    assert_int_equal(f->h.core.source->tlb.used, 0);
     /* The last page of all may be given; none at all is allowed. */
     fake_write32(&f->h, f->d.list, 0x1003);
     good.reply.vaddr = -(uint64_t)4096;
     assert_int_equal(cmd(f, good), UNETMM_CS_OK);
     good.reply.npages = 0;
     assert_int_equal(cmd(f, good), UNETMM_CS_OK);
-    assert_int_equal(f->h.core.tlb.used, 1);
+    assert_int_equal(f->h.core.source->tlb.used, 1);
 }
 
 /* A source that takes no translations refuses them. */
@@ -420,10 +420,8 @@ TEST(test_create_destroy_storm, fix_test)
         assert_true(fake_done(&f->d, &done));
         assert_int_equal(done.status, UNETMM_CS_OK);
     }
-    assert_int_equal(f->h.core.ready_used, 0);
-    for (unsigned i = 0; i < 8; i++) {
-        assert_false(f->h.core.eps[i].queued);
-    }
+    assert_int_equal(f->h.core.lists->ready.used, 0);
+    fake_check_counts(&f->h.core);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
     fake_expect(&f->b, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
 }

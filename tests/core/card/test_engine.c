@@ -634,7 +634,7 @@ TEST(test_notify_of_closed_endpoint, fix_test)
     deliver(f, 1);
     fake_deliver(&f->h, fake_datagram(&f->b, FIX_WIRE, 12, 8, 1));
     fake_ep_destroy(&f->a);
-    assert_int_equal(f->h.core.tell_used, 1);
+    assert_int_equal(f->h.core.lists->tell.used, 1);
     fake_set_reg(&f->h, UNETMM_REG_RING(UNETMM_RING_NOTIFY) +
                  UNETMM_RING_ENABLE, 1);
     assert_true(fake_notification(&f->d, &n));

@@ -292,7 +292,7 @@ TEST(test_busy, fix_test_with, paged)
     assert_true(fake_invalidate(f->s1, PAGE(1), FAKE_PAGE));
     fake_migrate(&f->h);
     assert_int_equal(fake_reg(&f->h, UNETMM_REG_INV_CTRL), UNETMM_INV_BUSY);
-    assert_int_equal(f->h.core.tlb.moving, 2);
+    assert_int_equal(f->h.core.source->tlb.moving, 2);
     fake_advance(&f->h, PAGE_NS);
     assert_int_equal(fake_reg(&f->h, UNETMM_REG_INV_CTRL), 0);
     fake_paged_in(&f->d);
@@ -323,14 +323,14 @@ TEST(test_closing, fix_test_with, paged)
     fake_issue(&f->d, cmd);
     assert_false(fake_done(&f->d, &done));
     fake_migrate(&f->h);
-    assert_int_equal(f->h.core.closing, 2);
+    assert_int_equal(f->h.core.ring->late, 2);
     fake_advance(&f->h, PAGE_NS);
     assert_true(fake_done(&f->d, &done));
     assert_true(fake_done(&f->d, &done));
     assert_true(done.tag == tag || done.tag == tag + 1);
     fake_migrate(&f->h);
-    assert_int_equal(f->h.core.closing, 0);
-    assert_int_equal(f->h.core.tlb.used, 0);
+    assert_int_equal(f->h.core.ring->late, 0);
+    assert_int_equal(f->h.core.source->tlb.used, 0);
 }
 
 /* The frame that the net layer had stays there: lost, counted, not waited for. */
@@ -398,7 +398,7 @@ static void move_to_paused(Fix *f)
 
     unetmm_core_free(core);
     unetmm_core_init(core, &params, ops, &f->h);
-    core->port->link = core->paused = true;
+    core->port->link = core->engine.paused = true;
     f->h.timer = INT64_MAX;
     f->h.later = 0;
     assert_true(unetmm_core_load(core, saved->data, saved->len, &why));
@@ -515,7 +515,7 @@ TEST(test_snapshot, fix_test_with, paged)
     assert_int_equal(saved->len, again->len);
     assert_memory_equal(saved->data, again->data, saved->len);
     assert_true(unetmm_core_load(&f->h.core, saved->data, saved->len, &why));
-    assert_int_equal(f->h.core.tlb.moving, 2);
+    assert_int_equal(f->h.core.source->tlb.moving, 2);
     g_byte_array_unref(saved);
     g_byte_array_unref(again);
 }
@@ -734,10 +734,9 @@ static void more_heads(UnetmmEp *ep)
       c->miss->in_flight_used++, \
       "not in flight") \
     X(c->miss->in_flight_used = 0, "not those asked") \
-    X(c->ready[0] = c->ready[1] = 1; c->ready_used = 2, "served twice") \
-    X(c->miss->wanted[0] = c->miss->wanted[1] = 1; c->miss->wanted_first = 0; \
-      c->miss->wanted_used = 2, "reported twice") \
-    X(c->tlb.slot[0] = c->tlb.slot[1], "in two slots") \
+    X(twice(&c->lists->ready, 1), "served twice") \
+    X(twice(&c->miss->wanted, 1), "reported twice") \
+    X(c->source->tlb.slot[0] = c->source->tlb.slot[1], "in two slots") \
     X(idle(c)->valid = false; idle_dying(c), "kept for nobody") \
     X(idle(c)->vpn += 1, "cannot be found") \
     X(idle(c)->space = 5, "of a space that has none") \
@@ -747,10 +746,10 @@ static void more_heads(UnetmmEp *ep)
     X(c->rx->len = 0, "lands where it cannot") \
     X(c->rx->ep = 1, "lands where it cannot") \
     X(c->rx->cqe.cookie = 3, "lands where it cannot") \
-    X(c->rings[UNETMM_RING_FAULT].log2 = 40, "no driver could have set") \
-    X(c->rings[UNETMM_RING_CMD].prod += 70, "no driver could have set") \
-    X(c->rings[UNETMM_RING_NOTIFY].enabled = false; \
-      c->rings[UNETMM_RING_NOTIFY].prod = 1, "off has indices") \
+    X(c->ring->all[UNETMM_RING_FAULT].log2 = 40, "no driver could have set") \
+    X(c->ring->all[UNETMM_RING_CMD].prod += 70, "no driver could have set") \
+    X(c->ring->all[UNETMM_RING_NOTIFY].enabled = false; \
+      c->ring->all[UNETMM_RING_NOTIFY].prod = 1, "off has indices") \
     X(c->random = 0, "have no state") \
     X(c->knobs.loss = 2000000, "knobs.x-loss is 2000000") \
     X(c->knobs.delay_ns = 2000000000, "knobs.x-delay-ns is") \
@@ -762,16 +761,16 @@ static void more_heads(UnetmmEp *ep)
     X(late_frames(c, 500, 499), "before its turn") \
     X(late_frames(c, 500, INT64_MAX / 2), "too far ahead") \
     X(c->port->delayed_used = 65, "port.delayed_used is 65") \
-    X(c->ctrl = UNETMM_CTRL_RESET, "registers.ctrl is 2") \
-    X(c->status = UNETMM_STATUS_LINK, "STATUS has bits") \
-    X(c->inv_going_space = 8, "inv_going_space is 8") \
-    X(c->vectors[0].not_before_ns = INT64_MAX, "too far ahead")
+    X(c->engine.ctrl = UNETMM_CTRL_RESET, "registers.ctrl is 2") \
+    X(c->engine.status = UNETMM_STATUS_LINK, "STATUS has bits") \
+    X(c->inv->space = 8, "inv_going_space is 8") \
+    X(c->ring->vectors[0].not_before_ns = INT64_MAX, "too far ahead")
 
 /* A translation that nothing uses. */
 static UnetmmTlbEntry *idle(UnetmmCore *core)
 {
-    for (uint32_t i = 0; i < unetmm_tlb_capacity(&core->tlb); i++) {
-        UnetmmTlbEntry *e = &core->tlb.entries[i];
+    for (uint32_t i = 0; i < unetmm_tlb_capacity(&core->source->tlb); i++) {
+        UnetmmTlbEntry *e = &core->source->tlb.entries[i];
 
         if ((e->valid || e->stamp) && !e->busy) {
             return e;
@@ -980,7 +979,7 @@ static void waiting_scene(Slots *t)
     X(c->rx->place.pieces[0].len--, "lands where it cannot") \
     X(e->misses[2].state = UNETMM_MISS_WANTED; e->misses[2].npages = 1, \
       "the reverse") \
-    X(c->rings[UNETMM_RING_BACKUP].prod += 70, "no driver could have set")
+    X(c->ring->all[UNETMM_RING_BACKUP].prod += 70, "no driver could have set")
 
 static void tell_waiting_lie(unsigned number, const char **expected,
                              bool *told)
@@ -1189,11 +1188,11 @@ static void flips_of(FakeHost *h, FakeDriver *d, FakeEp *ep, unsigned salt)
         } else {
             refused++;
             assert_true(strlen(why) > 10);
-            assert_int_equal(h->core.tlb.used, 0);
+            assert_int_equal(h->core.source->tlb.used, 0);
         }
         unetmm_core_reset(&h->core);
         fake_wire_clear(h);
-        assert_int_equal(h->core.tlb.moving, 0);
+        assert_int_equal(h->core.source->tlb.moving, 0);
         g_byte_array_unref(bad);
     }
     print_message("# %u damaged streams taken, %u refused\n", taken, refused);

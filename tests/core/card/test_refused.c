@@ -132,8 +132,8 @@ static void check_card(FakeHost *h, FakeEp *ep, const Told *told)
     assert_int_equal(fake_counter(h, UNETMM_C_err_dma), bus.met);
     assert_int_equal(fake_reg(h, UNETMM_REG_STATUS) & UNETMM_STATUS_FATAL, 0);
     assert_false(h->core.rx->active);
-    assert_int_equal(h->core.tlb.moving, 0);
-    assert_int_equal(h->core.ready_used, 0);
+    assert_int_equal(h->core.source->tlb.moving, 0);
+    assert_int_equal(h->core.lists->ready.used, 0);
     assert_true(bus.met || !e->error);
     if (!e->error) {
         assert_int_equal(told->failed, 0);
@@ -390,7 +390,7 @@ static void check_rest(Fix *f)
     fake_send_inline(&f->b, FIX_WIRE, 1, 20, 9, 0);
     fake_ring_bell(&f->b);
     fake_expect(&f->b, UNETMM_CQE_SENT, UNETMM_ST_OK, 9);
-    if (f->h.core.regions[PEER_REGION].live) {
+    if (f->h.core.remote->regions[PEER_REGION].live) {
         assert_int_equal(fake_region_clear(&f->d, PEER_REGION), UNETMM_CS_OK);
     }
     assert_int_equal(fake_ep_destroy(&f->a), UNETMM_CS_OK);

@@ -502,7 +502,7 @@ TEST(test_index_wraps_32_bits, fix_test_bare, NULL)
     Fix *f = *state;
 
     for (unsigned i = 0; i < 2; i++) {
-        f->h.core.rings[i].prod = f->h.core.rings[i].cons = 0xfffffff0;
+        f->h.core.ring->all[i].prod = f->h.core.ring->all[i].cons = 0xfffffff0;
         f->d.ring[i].index = 0xfffffff0;
     }
     for (unsigned i = 0; i < 200; i++) {
@@ -683,7 +683,7 @@ TEST(test_reset_is_power_on, fix_test)
     }
     all_registers(h, after);
     assert_memory_equal(fresh, after, sizeof(fresh));
-    assert_int_equal(h->core.tlb.used, 0);
+    assert_int_equal(h->core.source->tlb.used, 0);
     assert_int_equal(h->timer, INT64_MAX);
     /* It says nothing more to the old driver. */
     memset(h->interrupts, 0, sizeof(h->interrupts));

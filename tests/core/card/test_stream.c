@@ -466,8 +466,8 @@ LIE(ended_rejects, rel->rx.why = UNETMM_WHY_MEMORY)
 LIE(ended_rejects_late, rel->rx.late_why = UNETMM_WHY_MEMORY)
 LIE(ended_answers, rel->answers.owed = 1; rel->answers.asks[0].target.len = 8)
 LIE(no_state, rel->state = UNETMM_REL_CLOSED + 1)
-LIE(of_no_space, c->regions[PEER_REGION + 1].last_space = 0)
-LIE(beyond_spaces, c->regions[PEER_REGION + 1].last_space = c->params.spaces)
+LIE(of_no_space, c->remote->regions[PEER_REGION + 1].last_space = 0)
+LIE(beyond_spaces, c->remote->regions[PEER_REGION + 1].last_space = c->params.spaces)
 
 TEST(test_ended, cmocka_unit_test)
 {
@@ -538,7 +538,7 @@ static void moved_part(Fix *f)
 
 static UnetmmMove *part(UnetmmCore *c)
 {
-    return &c->regions[PEER_REGION].moved->moves[0];
+    return &c->remote->regions[PEER_REGION].moved->moves[0];
 }
 
 #define FOR_NOTHING "a part of a region waits for nothing"
@@ -671,8 +671,7 @@ LIE(two_of_one_packet, slot_of(c, 1)->psn = PEER_YOURS)
 LIE(of_nobody, slot_of(c, 1)->psn = PEER_YOURS + 9)
 LIE(one_too_few, slot_of(c, 1)->share = NULL)
 LIE(one_too_many, rel->share.credits = 1)
-LIE(reported_twice, c->sysbuf->full[0] = c->sysbuf->full[1] = 3;
-    c->sysbuf->full_first = 0; c->sysbuf->full_used = 2)
+LIE(reported_twice, twice(&c->sysbuf->full, 3))
 
 TEST(test_slots, cmocka_unit_test)
 {
@@ -697,7 +696,7 @@ static void held_up(Fix *f, bool move)
     assert_true(f->h.core.rx->active);
     fake_slot_serve(&f->d, 0);
     assert_true(f->h.core.eps[1].rels->rx.landed);
-    assert_int_equal(f->h.core.ready_used, 0);
+    assert_int_equal(f->h.core.lists->ready.used, 0);
     fake_expect_none(&f->a);
     if (move) {
         fake_migrate(&f->h);

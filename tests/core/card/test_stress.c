@@ -877,11 +877,11 @@ TEST(broken_driver, fix_test_bare, NULL)
             unetmm_core_doorbell(&h->core, rnd(&s, 8));
             break;
         }
-        assert_int_equal(h->core.depth, 0);
+        assert_int_equal(h->core.engine.depth, 0);
     }
     for (size_t i = FAKE_RAM_BYTES / 4 * 3; i < FAKE_RAM_BYTES; i++) {
         assert_int_equal(h->ram[i], 0);
     }
     unetmm_core_reset(&h->core);
-    assert_int_equal(h->core.tlb.used, 0);
+    assert_int_equal(h->core.source->tlb.used, 0);
 }

@@ -54,7 +54,7 @@ TEST(test_send_takes_its_time, fix_test_with, slow)
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
     fake_check_frame(fake_wire_at(&f->h, 0), 2 * 4096, 1);
     assert_int_equal(f->h.timer, INT64_MAX);
-    assert_int_equal(f->h.core.tlb.moving, 0);
+    assert_int_equal(f->h.core.source->tlb.moving, 0);
 }
 
 /* The data is that of the end of the page's time. */
@@ -166,7 +166,7 @@ TEST(test_receive_page_by_page, fix_test_with, slow)
     }
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
     fake_check(f->s1, PAGE(0) + 4000, 8000, 5);
-    assert_int_equal(f->h.core.tlb.moving, 0);
+    assert_int_equal(f->h.core.source->tlb.moving, 0);
 }
 
 /* Messages queue while one lands; inline ones and other endpoints' too. */
@@ -347,7 +347,7 @@ TEST(test_invalidate_command, fix_test_with, slow)
     assert_int_equal(inv_command(f, 1, PAGE(1), PAGE(2) + 1, &busy),
                      UNETMM_CS_OK);
     assert_int_equal(busy, 0);
-    assert_int_equal(f->h.core.tlb.used, 2);
+    assert_int_equal(f->h.core.source->tlb.used, 2);
     fake_send_at(&f->a, FIX_WIRE, PAGE(0), 4096, 1);
     fake_ring_bell(&f->a);
     assert_int_equal(inv_command(f, 1, PAGE(0), PAGE(1) - 1, &busy),
@@ -356,7 +356,7 @@ TEST(test_invalidate_command, fix_test_with, slow)
     assert_true(inv_busy(f));
     fake_advance(&f->h, NS);
     assert_false(inv_busy(f));
-    assert_int_equal(f->h.core.tlb.used, 1);
+    assert_int_equal(f->h.core.source->tlb.used, 1);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
     assert_int_equal(fake_reg(&f->h, UNETMM_REG_INV_SPACE), 77);
     assert_int_equal(fake_reg(&f->h, UNETMM_REG_INV_LAST_HI), 78);
@@ -377,9 +377,9 @@ TEST(test_invalidate_command_bad, fix_test_with, slow)
     }
     assert_int_equal(inv_command(f, 1, PAGE(2), PAGE(1), &busy),
                      UNETMM_CS_OK);
-    assert_int_equal(f->h.core.tlb.used, 4);
+    assert_int_equal(f->h.core.source->tlb.used, 4);
     assert_int_equal(inv_command(f, 1, 0, UINT64_MAX, &busy), UNETMM_CS_OK);
-    assert_int_equal(f->h.core.tlb.used, 0);
+    assert_int_equal(f->h.core.source->tlb.used, 0);
 }
 
 TEST(test_invalidate_bad_arguments, fix_test)
@@ -402,12 +402,12 @@ TEST(test_invalidate_bad_arguments, fix_test)
         fake_set_reg(&f->h, UNETMM_REG_INV_CTRL, 1);
         assert_false(inv_busy(f));
     }
-    assert_int_equal(f->h.core.tlb.used, 4);
+    assert_int_equal(f->h.core.source->tlb.used, 4);
     fake_set_reg(&f->h, UNETMM_REG_INV_SPACE, 1);
     fake_set_reg(&f->h, UNETMM_REG_INV_CTRL, 0);
-    assert_int_equal(f->h.core.tlb.used, 4);
+    assert_int_equal(f->h.core.source->tlb.used, 4);
     fake_set_reg(&f->h, UNETMM_REG_INV_CTRL, 1);
-    assert_int_equal(f->h.core.tlb.used, 0);
+    assert_int_equal(f->h.core.source->tlb.used, 0);
 }
 
 /* A transfer that waits for a translation never delays an invalidation. */
@@ -441,7 +441,7 @@ TEST(test_receive_invalidated, fix_test_with, slow)
     assert_false(fake_invalidate(f->s1, PAGE(2), 4096));
     expect_count(&f->h, drop_invalidated, 1, fake_advance(&f->h, 3 * NS));
     fake_expect_none(&f->a);
-    assert_int_equal(f->h.core.tlb.moving, 0);
+    assert_int_equal(f->h.core.source->tlb.moving, 0);
     /* The buffer stays; its page is asked for again. */
     fake_serve(&f->d);
     fake_deliver(&f->h, frame(f, 3 * 4096, 6));
@@ -526,7 +526,7 @@ TEST(test_destroy_completes_late, fix_test_with, slow)
     assert_int_equal(done.tag, tag);
     assert_int_equal(done.opcode, UNETMM_CMD_EP_DESTROY);
     assert_int_equal(done.status, UNETMM_CS_OK);
-    assert_int_equal(f->h.core.tlb.used, 0);
+    assert_int_equal(f->h.core.source->tlb.used, 0);
     assert_int_equal(f->h.wire->len, 0);
     assert_int_equal(fake_command(&f->d, space, NULL), UNETMM_CS_OK);
 }
@@ -552,8 +552,8 @@ TEST(test_destroy_while_receiving, fix_test_with, slow)
     assert_false(fake_done(&f->d, &done));
     assert_int_equal(done.opcode, UNETMM_CMD_EP_DESTROY);
     fake_expect_none(&f->a);
-    assert_int_equal(f->h.core.tlb.used, 0);
-    assert_int_equal(f->h.core.tlb.moving, 0);
+    assert_int_equal(f->h.core.source->tlb.used, 0);
+    assert_int_equal(f->h.core.source->tlb.moving, 0);
     assert_int_equal(fake_counter(&f->h, UNETMM_C_drop_stopped) +
                      fake_counter(&f->h, UNETMM_C_drop_no_endpoint), 2);
 }
@@ -619,7 +619,7 @@ TEST(test_reset_in_mid_transfer, fix_test_with, slow)
     fake_advance(&f->h, 10 * NS);
     fake_run_later(&f->h);
     assert_int_equal(f->h.wire->len, 0);
-    assert_int_equal(f->h.core.tlb.moving, 0);
+    assert_int_equal(f->h.core.source->tlb.moving, 0);
     fake_load(f->s1, PAGE(0), &mark, 4);
     assert_int_equal(mark, 0x5a5a5a5a);
 }
@@ -637,9 +637,9 @@ TEST(test_stopped_while_moving, fix_test_with, slow)
     fake_expect(&f->a, UNETMM_CQE_FAILED, UNETMM_ST_BAD_INDEX, 0);
     fake_advance(&f->h, NS);
     assert_int_equal(f->h.wire->len, 0);
-    assert_int_equal(f->h.core.tlb.moving, 0);
+    assert_int_equal(f->h.core.source->tlb.moving, 0);
     assert_int_equal(fake_ep_destroy(&f->a), UNETMM_CS_OK);
-    assert_int_equal(f->h.core.tlb.used, 0);
+    assert_int_equal(f->h.core.source->tlb.used, 0);
 }
 
 TEST(test_bus_refuses_in_flight, fix_test_with, slow)
@@ -732,8 +732,8 @@ TEST(test_random_under_load, fix_test_with, slow)
         fake_counter(&f->h, UNETMM_C_drop_absent) +
         fake_counter(&f->h, UNETMM_C_drop_cq_full) +
         fake_counter(&f->h, UNETMM_C_drop_invalidated), l.sent);
-    assert_int_equal(f->h.core.tlb.moving, 0);
-    for (uint32_t i = 0; i < unetmm_tlb_capacity(&f->h.core.tlb); i++) {
-        assert_int_equal(f->h.core.tlb.entries[i].busy, 0);
+    assert_int_equal(f->h.core.source->tlb.moving, 0);
+    for (uint32_t i = 0; i < unetmm_tlb_capacity(&f->h.core.source->tlb); i++) {
+        assert_int_equal(f->h.core.source->tlb.entries[i].busy, 0);
     }
 }

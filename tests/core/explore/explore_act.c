@@ -148,8 +148,8 @@ static void world_start(World *w)
     fake_driver_init(&w->d, &w->h);
     w->d.ring[UNETMM_RING_FAULT].log2 = s->fault_log2;
     fake_driver_start(&w->d);
-    w->evict = w->h.core.tlb.evict;
-    w->h.core.tlb.evict = world_evict;
+    w->evict = w->h.core.source->tlb.evict;
+    w->h.core.source->tlb.evict = world_evict;
     w->left = all_left;
     for (unsigned i = 0; i < X_EPS; i++) {
         uint16_t id = s->one_space ? 1 : 1 + i;
@@ -486,7 +486,7 @@ bool world_may(World *w, unsigned action)
     case 't':
         return w->h.timer != INT64_MAX;
     case 'k':
-        return w->h.core.rings[UNETMM_RING_FAULT].prod != ring->index;
+        return w->h.core.ring->all[UNETMM_RING_FAULT].prod != ring->index;
     case 'r': case 'd': case 'e': case 'y':
         return may_answer(w, name[0], name[1] - '0');
     default:

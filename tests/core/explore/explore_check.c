@@ -83,8 +83,8 @@ static bool in_tlb(const UnetmmCore *core, uint16_t space, uint64_t vpn)
 {
     unsigned found = 0;
 
-    for (uint32_t i = 0; i < unetmm_tlb_capacity(&core->tlb); i++) {
-        const UnetmmTlbEntry *e = &core->tlb.entries[i];
+    for (uint32_t i = 0; i < unetmm_tlb_capacity(&core->source->tlb); i++) {
+        const UnetmmTlbEntry *e = &core->source->tlb.entries[i];
 
         found += e->valid && e->space == space && e->vpn == vpn;
     }
@@ -113,7 +113,7 @@ static void check_pins(World *w, FakeSpace *s)
 /* A page moves through an entry that is held, and has a pin. */
 static void check_moving(World *w, const UnetmmPage *page)
 {
-    const UnetmmTlbEntry *e = &w->h.core.tlb.entries[page->id];
+    const UnetmmTlbEntry *e = &w->h.core.source->tlb.entries[page->id];
     const FakeVpage *v = fake_vpage(w->d.spaces[e->space], e->vpn << 12);
 
     must(e->busy && e->in_dma && (e->valid || e->dying),
@@ -228,8 +228,8 @@ void check_world(World *w)
         check_moving(w, &core->rx->place.pages[core->rx->place.page]);
         busy += core->rx->place.npages - core->rx->place.page;
     }
-    for (uint32_t i = 0; i < unetmm_tlb_capacity(&core->tlb); i++) {
-        busy -= core->tlb.entries[i].busy;
+    for (uint32_t i = 0; i < unetmm_tlb_capacity(&core->source->tlb); i++) {
+        busy -= core->source->tlb.entries[i].busy;
     }
     must(busy == 0, "entries held and holders differ by %d", (int)busy);
     must(core->counters[UNETMM_C_local_frames] + w->offered ==
@@ -290,14 +290,14 @@ void check_settled(World *w)
     const UnetmmCore *core = &w->h.core;
 
     must(!w->inv_pending, "an invalidation is never answered");
-    must(!core->miss->in_flight_used && !core->miss->wanted_used &&
+    must(!core->miss->in_flight_used && !core->miss->wanted.used &&
          !core->miss->asked && !core->miss->joined &&
          !core->miss->refused && !core->miss->changing,
          "misses are left: %u in flight, %u wanted, %u joined, %u refused, "
          "%u of changing entries",
-         core->miss->in_flight_used, core->miss->wanted_used,
+         core->miss->in_flight_used, core->miss->wanted.used,
          core->miss->joined, core->miss->refused, core->miss->changing);
-    must(!core->rx->active && !core->port->fifo_used && !core->tlb.moving,
+    must(!core->rx->active && !core->port->fifo_used && !core->source->tlb.moving,
          "something still moves");
     for (unsigned i = 0; i < X_EPS; i++) {
         XEp *x = &w->x[i];

@@ -95,7 +95,7 @@ static uint64_t hash_ep(uint64_t h, World *w, XEp *x)
     if (!x->open) {
         return h;
     }
-    h = mix(h, ep->queued | ep->landing << 1 | ep->error << 2 |
+    h = mix(h, w->h.core.lists->ready.has[ep->id] | ep->landing << 1 | ep->error << 2 |
                ep->closing << 3 | ep->publish << 4 | ep->state_shown << 8);
     h = mix(h, (uint64_t)ep->sq_prod << 32 | ep->sq_cons);
     h = mix(h, (uint64_t)ep->fq_prod << 32 | ep->fq_cons);
@@ -108,28 +108,35 @@ static uint64_t hash_ep(uint64_t h, World *w, XEp *x)
     return hash_tx(hash_heads(h, ep), &ep->tx, w->h.now);
 }
 
+static uint64_t hash_list(uint64_t h, const UnetmmList *list)
+{
+    for (uint32_t i = 0; i < list->used; i++) {
+        h = mix(h, list->numbers[(list->first + i) % list->size]);
+    }
+    return h;
+}
+
 static uint64_t hash_misses(uint64_t h, const UnetmmCore *core)
 {
     uint32_t n = unetmm_misses(core);
 
     for (uint32_t i = UNETMM_EP_MISSES; i < n; i++) {
         const UnetmmMiss *miss = &core->miss->all[i];
+        bool queued = core->miss->wanted.has[i];
 
-        if (miss->state == UNETMM_MISS_NONE && !miss->queued) {
+        if (miss->state == UNETMM_MISS_NONE && !queued) {
             continue;
         }
         h = mix(h, i | miss->state << 16 | miss->write << 20 |
-                   miss->queued << 21 | miss->npages << 24);
+                   queued << 21 | miss->npages << 24);
         h = mix(h, miss->vpn);
         h = mix(h, miss->state == UNETMM_MISS_JOINED ? miss->leader : 0);
     }
     for (uint32_t i = 0; i < core->miss->in_flight_used; i++) {
         h = mix(h, core->miss->in_flight[i]);
     }
-    for (uint32_t i = 0; i < core->miss->wanted_used; i++) {
-        h = mix(h, core->miss->wanted[(core->miss->wanted_first + i) % n]);
-    }
-    return mix(h, core->miss->in_flight_used << 16 | core->miss->wanted_used);
+    h = hash_list(h, &core->miss->wanted);
+    return mix(h, core->miss->in_flight_used << 16 | core->miss->wanted.used);
 }
 
 static uint64_t hash_frames(uint64_t h, World *w)
@@ -161,7 +168,7 @@ static uint64_t hash_frames(uint64_t h, World *w)
 static uint64_t hash_ring(uint64_t h, World *w)
 {
     const FakeRing *ring = &w->d.ring[UNETMM_RING_FAULT];
-    uint32_t prod = w->h.core.rings[UNETMM_RING_FAULT].prod;
+    uint32_t prod = w->h.core.ring->all[UNETMM_RING_FAULT].prod;
 
     for (uint32_t i = ring->index; i != prod; i++) {
         uint32_t slot = i & ((1u << ring->log2) - 1);
@@ -203,16 +210,13 @@ static uint64_t hash_model(uint64_t h, World *w)
 uint64_t world_hash(World *w)
 {
     const UnetmmCore *core = &w->h.core;
-    uint64_t h = hash_tlb(1, &core->tlb);
+    uint64_t h = hash_tlb(1, &core->source->tlb);
 
     for (unsigned i = 0; i < X_EPS; i++) {
         h = hash_ep(h, w, &w->x[i]);
     }
-    for (uint32_t i = 0; i < core->ready_used; i++) {
-        h = mix(h, core->ready[(core->ready_first + i) %
-                               core->params.endpoints]);
-    }
-    h = mix(h, core->ready_used << 8 | core->closing);
-    h = mix(h, !!(core->events & UNETMM_EVENT_FAULT_FULL));
+    h = hash_list(h, &core->lists->ready);
+    h = mix(h, core->lists->ready.used << 8 | core->ring->late);
+    h = mix(h, !!(core->ring->events & UNETMM_EVENT_FAULT_FULL));
     return hash_model(hash_ring(hash_frames(hash_misses(h, core), w), w), w);
 }

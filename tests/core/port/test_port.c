@@ -313,7 +313,7 @@ static void enter_everything(FakeHost *host, const uint8_t *data,
     fake_reg(host, UNETMM_REG_STATUS);
     fake_issue(&f->d, (struct unetmm_cmd) { .opcode = UNETMM_CMD_NOP });
     assert_int_equal(host->wire->len, frames);
-    assert_true(host->core.depth >= 1);
+    assert_true(host->core.engine.depth >= 1);
 }
 
 TEST(test_entry_points_inside_send, fix_test)
@@ -336,7 +336,7 @@ TEST(test_entry_points_inside_send, fix_test)
         n++;
     }
     assert_int_equal(n, 6);
-    assert_int_equal(f->h.core.depth, 0);
+    assert_int_equal(f->h.core.engine.depth, 0);
 }
 
 /* A reset asked for in the middle of a send ends the work at once. */
@@ -925,9 +925,9 @@ static void forced(void **state, UnetmmKnobs knobs)
                     continue;
                 }
                 assert_int_not_equal(unetmm_tlb_lookup(
-                    &f->h.core.tlb, 2, page->vpn, true, &id),
+                    &f->h.core.source->tlb, 2, page->vpn, true, &id),
                     UNETMM_TLB_MISS);
-                assert_true(f->h.core.tlb.entries[id].dirty);
+                assert_true(f->h.core.source->tlb.entries[id].dirty);
             }
             got++;
         }

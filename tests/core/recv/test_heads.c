@@ -303,8 +303,8 @@ TEST(test_evicted_head_is_asked_again, fix_test)
     fake_post(&f->a, PAGE(0), 4096, 1);
     fix_settle(f);
     asked = fake_vpage(f->s1, PAGE(0))->asked;
-    unetmm_tlb_lookup(&f->h.core.tlb, 1, PAGE(0) >> 12, true, &id);
-    assert_true(unetmm_tlb_evict_one(&f->h.core.tlb, id));
+    unetmm_tlb_lookup(&f->h.core.source->tlb, 1, PAGE(0) >> 12, true, &id);
+    assert_true(unetmm_tlb_evict_one(&f->h.core.source->tlb, id));
     assert_int_equal(head_state(f, 0), UNETMM_HEAD_CHECK);
     unetmm_core_run(&f->h.core);
     assert_int_equal(head_state(f, 0), UNETMM_HEAD_ASKED);
@@ -539,7 +539,7 @@ TEST(test_closing_ends_pretranslation, fix_test)
     assert_true(fake_fault(&f->d, &fault));
     assert_int_equal(fake_ep_destroy(&f->a), UNETMM_CS_OK);
     assert_int_equal(fake_resolve(&f->d, &fault, 1, NULL), UNETMM_CS_STALE);
-    assert_int_equal(f->h.core.tlb.used, 0);
+    assert_int_equal(f->h.core.source->tlb.used, 0);
     assert_int_equal(f->h.core.miss->in_flight_used, 0);
 }
 
@@ -715,9 +715,9 @@ TEST(test_only_touched_pages_are_held, fix_test_bare, slow_and_large)
     fake_ring_bell(&f->a);
     fake_run_later(&f->h);
     deliver(f, 9000, 1);
-    for (unsigned i = 0, busy = 0; i < unetmm_tlb_capacity(&f->h.core.tlb);
+    for (unsigned i = 0, busy = 0; i < unetmm_tlb_capacity(&f->h.core.source->tlb);
          i++) {
-        busy += f->h.core.tlb.entries[i].busy != 0;
+        busy += f->h.core.source->tlb.entries[i].busy != 0;
         assert_true(busy <= 3);
     }
     /* A page that it does not touch goes meanwhile, to nobody's harm. */

@@ -534,9 +534,9 @@ TEST(test_dirty, fix_test)
     for (unsigned i = 0; i < 3; i++) {
         uint32_t id;
 
-        assert_true(unetmm_tlb_lookup(&f->h.core.tlb, 1, (FIX_VA >> 12) + i,
+        assert_true(unetmm_tlb_lookup(&f->h.core.source->tlb, 1, (FIX_VA >> 12) + i,
                                       true, &id));
-        assert_true(unetmm_tlb_evict_one(&f->h.core.tlb, id));
+        assert_true(unetmm_tlb_evict_one(&f->h.core.source->tlb, id));
         assert_int_equal(fake_vpage(f->s1, FIX_VA + i * 4096)->dirty, i < 2);
     }
 }

@@ -264,7 +264,7 @@ TEST(test_heads_that_fit, fix_test)
     Fix *f = *state;
 
     open_wire(f);
-    assert_int_equal(unetmm_tlb_capacity(&f->h.core.tlb), 80);
+    assert_int_equal(unetmm_tlb_capacity(&f->h.core.source->tlb), 80);
     for (unsigned i = 0; i < G_N_ELEMENTS(pages); i++) {
         unsigned all = 0, asked = 0;
         struct unetmm_fault fault;

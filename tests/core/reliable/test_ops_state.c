@@ -80,19 +80,19 @@ static void scene(Fix *f)
     fake_issue(&f->d, clear);
     assert_int_equal(f->h.core.eps[1].rels->rx.have >> 56, 0xf0);
     assert_true(f->h.core.rx->active);
-    assert_true(f->h.core.regions[PEER_REGION].clearing);
+    assert_true(f->h.core.remote->regions[PEER_REGION].clearing);
 }
 
 /* ---- Lies --------------------------------------------------------------- */
 
 #define LIES(X) \
-    X(c->regions[1].length = 0, "region 1 could not have been set") \
-    X(c->regions[1].rights = 9, "region 1 could not have been set") \
-    X(c->regions[1].space = 6, "region 1 could not have been set") \
-    X(c->regions[1].clearing = true, "a page that does not move") \
-    X(c->regions[PEER_REGION].key++, "lands where it cannot") \
-    X(c->regions[PEER_REGION].addr++, "lands where it cannot") \
-    X(c->regions[PEER_REGION].length = 4000, "lands where it cannot") \
+    X(c->remote->regions[1].length = 0, "region 1 could not have been set") \
+    X(c->remote->regions[1].rights = 9, "region 1 could not have been set") \
+    X(c->remote->regions[1].space = 6, "region 1 could not have been set") \
+    X(c->remote->regions[1].clearing = true, "a page that does not move") \
+    X(c->remote->regions[PEER_REGION].key++, "lands where it cannot") \
+    X(c->remote->regions[PEER_REGION].addr++, "lands where it cannot") \
+    X(c->remote->regions[PEER_REGION].length = 4000, "lands where it cannot") \
     X(c->eps[1].imports[PEER_IMPORT].channel = 9, "import 2 of endpoint 1") \
     X(c->eps[1].imports[PEER_IMPORT].rights = 0, "import 2 of endpoint 1") \
     X(c->rx->header.psn += 3, "lands where it cannot") \
@@ -133,9 +133,9 @@ static void scene(Fix *f)
     X(c->spaces[1].counter_page = 8, "could not have event counters") \
     X(c->spaces[1].counters[4].state = 3, "a state that none has") \
     X(c->spaces[1].counters[4].state = UNETMM_COUNTER_DUE, "nobody is to") \
-    X(c->due_used = 2, "to be told of twice") \
-    X(c->due_used = c->params.spaces + 1, "due_used is") \
-    X(c->regions[1].ncounters = 513, "region 1 could not have been set")
+    X(c->remote->due.used = 2, "to be told of twice") \
+    X(c->remote->due.used = c->params.spaces + 1, "due_used is") \
+    X(c->remote->regions[1].ncounters = 513, "region 1 could not have been set")
 
 static UnetmmRelMsg *msg(UnetmmRel *rel, uint32_t n)
 {
@@ -352,8 +352,8 @@ TEST(test_flips, fix_test_with, slow)
         }
         unetmm_core_reset(&f->h.core);
         fake_wire_clear(&f->h);
-        assert_int_equal(f->h.core.tlb.moving, 0);
-        assert_int_equal(f->h.core.closing, 0);
+        assert_int_equal(f->h.core.source->tlb.moving, 0);
+        assert_int_equal(f->h.core.ring->late, 0);
         g_byte_array_unref(bad);
     }
     print_message("# %u damaged streams taken, %u refused\n", taken, refused);

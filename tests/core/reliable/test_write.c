@@ -715,7 +715,7 @@ TEST(test_revoked, fix_test_with, slow)
     fake_advance(&f->h, 100 * PAGE_NS);
     fake_expect_only(&f->h, FAKE_RAM_BASE, 0);
     fake_expect_none(&f->a);
-    assert_int_equal(f->h.core.closing, 0);
+    assert_int_equal(f->h.core.ring->late, 0);
 }
 
 /* The same for one before its turn: it is not kept. */
@@ -756,8 +756,8 @@ TEST(test_revoked_and_gone, fix_test_with, slow)
             n++;
         }
         assert_int_equal(n, 2);
-        assert_false(f->h.core.regions[PEER_REGION].live);
-        assert_int_equal(f->h.core.closing, 0);
+        assert_false(f->h.core.remote->regions[PEER_REGION].live);
+        assert_int_equal(f->h.core.ring->late, 0);
     }
 }
 

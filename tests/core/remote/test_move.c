@@ -482,7 +482,7 @@ TEST(test_landed_across, fix_test)
 
 static void tell_span_lie(Fix *f, unsigned number, bool *told)
 {
-    UnetmmMoved *moved = f->h.core.regions[PEER_REGION].moved;
+    UnetmmMoved *moved = f->h.core.remote->regions[PEER_REGION].moved;
     g_autofree UnetmmMoved *was = g_memdup2(moved, sizeof(*was));
     UnetmmSpans *landed = &moved->landed, *part = &moved->moves[0].spans;
     g_autofree char *why = NULL;
@@ -523,7 +523,7 @@ TEST(test_landed_saved, fix_test)
     write_at(f, PEER_YOURS + 2, AT + 100, 100, 1);
     write_at(f, PEER_YOURS + 3, AT + 500, 100, 1);
     assert_int_equal(BEGIN(AT, LENGTH, TO).n, 2);
-    assert_int_equal(f->h.core.regions[PEER_REGION].moved->landed.n, 2);
+    assert_int_equal(f->h.core.remote->regions[PEER_REGION].moved->landed.n, 2);
     for (unsigned i = 0; told; i++) {
         tell_span_lie(f, i, &told);
     }
@@ -810,8 +810,8 @@ TEST(test_cleared, fix_test_with, slow)
         assert_int_equal(done.opcode, UNETMM_CMD_REGION_CLEAR);
         assert_int_equal(done.tag, tag);
         assert_int_equal(done.result, 0);
-        assert_int_equal(f->h.core.closing, 0);
-        assert_int_equal(f->h.core.moves_waiting, 0);
+        assert_int_equal(f->h.core.ring->late, 0);
+        assert_int_equal(f->h.core.remote->moves_waiting, 0);
         fake_region(f->s1, PEER_REGION, PEER_KEY, PEER_AT, PEER_LENGTH, 7, 2);
     }
 }
@@ -824,8 +824,8 @@ TEST(test_reset, fix_test_with, slow)
     write_at(f, PEER_YOURS, 3500, 1000, 1);
     fake_issue(&f->d, part_cmd(UNETMM_REDIRECT_BEGIN, AT, LENGTH, TO));
     unetmm_core_reset(&f->h.core);
-    assert_int_equal(f->h.core.moves_waiting, 0);
-    assert_null(f->h.core.regions[PEER_REGION].moved);
+    assert_int_equal(f->h.core.remote->moves_waiting, 0);
+    assert_null(f->h.core.remote->regions[PEER_REGION].moved);
     fake_advance(&f->h, 10 * PAGE_NS);
 }
 

@@ -191,7 +191,7 @@ TEST(test_no_room, fix_test)
             n, i, 0);
         fake_ring_bell(&e[i]);
         used += i < full ? n : 1;
-        assert_int_equal(f->h.core.rings[UNETMM_RING_FAULT].prod, used);
+        assert_int_equal(f->h.core.ring->all[UNETMM_RING_FAULT].prod, used);
     }
     fake_serve(&f->d);
     for (unsigned i = 0; i <= full; i++) {
@@ -398,7 +398,7 @@ TEST(test_answer_ended, fix_test)
     peer_give(f, (struct unetmm_frame) { .opcode = UNETMM_WIRE_ANSWER,
                                          .psn = PEER_MY }, data, 200);
     /* The ring is full: it waits.  The peer refuses the READ meanwhile. */
-    assert_int_equal(f->h.core.miss->wanted_used, 1);
+    assert_int_equal(f->h.core.miss->wanted.used, 1);
     peer_ack_as(f, PEER_MY, 0, UNETMM_ACK_REJECTED, UNETMM_WHY_MEMORY);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_REMOTE_MEMORY, 1);
     g_array_set_size(f->d.ahead, 0);

@@ -46,7 +46,7 @@ static bool in_tlb(Fix *f, FakeSpace *s, uint64_t vpn)
 {
     uint32_t id;
 
-    return unetmm_tlb_lookup(&f->h.core.tlb, s->id, vpn, false, &id) !=
+    return unetmm_tlb_lookup(&f->h.core.source->tlb, s->id, vpn, false, &id) !=
            UNETMM_TLB_MISS;
 }
 
@@ -299,7 +299,7 @@ TEST(test_failed_send, fix_test)
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_LIMIT, 1);
     fix_no_fault(f);
     assert_int_equal(fake_counter(&f->h, UNETMM_C_inj_fault_fail), 1);
-    assert_int_equal(f->h.core.tlb.used, 0);
+    assert_int_equal(f->h.core.source->tlb.used, 0);
     same_pins(f);
     /* An answer that is an error already, and a gift, stay the same. */
     fix_send(f, &f->a, 2, 100, 2);

@@ -165,7 +165,7 @@ TEST(test_stale_ids, fix_test)
     wrong = m;
     wrong.space = 2;
     assert_int_equal(fake_resolve(&f->d, &wrong, 1, NULL), UNETMM_CS_STALE);
-    assert_int_equal(f->h.core.tlb.used, 0);
+    assert_int_equal(f->h.core.source->tlb.used, 0);
     fake_resolve(&f->d, &m, 1, NULL);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
     assert_int_equal(fake_resolve(&f->d, &m, 1, NULL), UNETMM_CS_STALE);
@@ -305,10 +305,10 @@ TEST(test_leader_closes, cmocka_unit_test_teardown, fix_teardown)
         } else if (how == 2) {
             /* Told to ask again while the ring is full of evictions: its
              * report waits, and then it goes. */
-            f->h.core.rings[UNETMM_RING_FAULT].cons -= 64 -
-                unetmm_ring_room(&f->h.core.rings[UNETMM_RING_FAULT]);
-            f->h.core.rings[UNETMM_RING_FAULT].cons =
-                f->h.core.rings[UNETMM_RING_FAULT].prod - 64;
+            f->h.core.ring->all[UNETMM_RING_FAULT].cons -= 64 -
+                unetmm_ring_room(&f->h.core.ring->all[UNETMM_RING_FAULT]);
+            f->h.core.ring->all[UNETMM_RING_FAULT].cons =
+                f->h.core.ring->all[UNETMM_RING_FAULT].prod - 64;
             fake_reply(&f->d, &m, UNETMM_REPLY_RETRY, 0);
         }
         fake_ep_destroy(&f->a);
@@ -470,8 +470,8 @@ TEST(test_eviction_needs_room, fix_test_with, one_set)
     fix_send(f, &f->a, 5, 100, 1);
     m = take(f);
     /* The driver is slow: the ring is full to the last entry. */
-    f->h.core.rings[UNETMM_RING_FAULT].cons =
-        f->h.core.rings[UNETMM_RING_FAULT].prod - 64;
+    f->h.core.ring->all[UNETMM_RING_FAULT].cons =
+        f->h.core.ring->all[UNETMM_RING_FAULT].prod - 64;
     assert_int_equal(fake_resolve(&f->d, &m, 1, &taken), UNETMM_CS_PARTIAL);
     assert_int_equal(taken, 0);
     assert_true(fake_reg(&f->h, UNETMM_REG_EVENTS) & UNETMM_EVENT_FAULT_FULL);
@@ -521,7 +521,7 @@ TEST(test_eviction_is_quiet, fix_test_with, one_set)
 {
     Fix *f = *state;
     unsigned *interrupts = &f->h.interrupts[UNETMM_VEC_FAULT];
-    uint32_t first = f->h.core.rings[UNETMM_RING_FAULT].prod;
+    uint32_t first = f->h.core.ring->all[UNETMM_RING_FAULT].prod;
     struct unetmm_fault m;
 
     fake_insert(f->s1, PAGE(0), 1, NULL);

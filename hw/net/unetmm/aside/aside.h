@@ -71,8 +71,7 @@ typedef struct UnetmmSysbuf {
     uint32_t promised;          /* to channels, or used by those gone */
     uint16_t *free;             /* numbers: a stack */
     uint32_t nfree;
-    uint16_t *full;             /* numbers, in order: circular */
-    uint32_t full_first, full_used;
+    UnetmmList full;            /* to be reported */
 } UnetmmSysbuf;
 
 /* aside/backup.c */

@@ -106,7 +106,7 @@ static bool backup_buffer(UnetmmCore *core, uint32_t len,
     if (buffer->rsvd || buffer->len < BACKUP_LEAST ||
         buffer->addr > UINT64_MAX - (buffer->len - 1)) {
         /* Nothing would ever get past it: it is used up. */
-        core->rings[UNETMM_RING_BACKUP].cons++;
+        unetmm_ring_take_backup(core);
         core->counters[UNETMM_C_err_descriptor]++;
         return false;
     }
@@ -117,7 +117,7 @@ static bool backup_buffer(UnetmmCore *core, uint32_t len,
 /* The report goes after the data, and the buffer is used up with it. */
 static bool backup_report(UnetmmCore *core, UnetmmEp *ep, uint32_t len)
 {
-    UnetmmRing *ring = &core->rings[UNETMM_RING_BACKUP];
+    const UnetmmRing *ring = &core->ring->all[UNETMM_RING_BACKUP];
     struct unetmm_fault f = {
         .type = UNETMM_FAULT_BACKUP, .space = ep->space, .ep = ep->id,
         .fault_id = ring->cons, .npages = len,
@@ -128,7 +128,7 @@ static bool backup_report(UnetmmCore *core, UnetmmEp *ep, uint32_t len)
     if (!unetmm_ring_post_fault(core, f)) {
         return false;
     }
-    ring->cons++;
+    unetmm_ring_take_backup(core);
     trace_unetmm_backup_store(ep->id, f.fault_id, f.vaddr, f.tag, len);
     return true;
 }
@@ -161,7 +161,7 @@ bool unetmm_backup_store(UnetmmCore *core, UnetmmEp *ep,
     }
     if (cqe->len &&
         !unetmm_dma_write(core, ep, buffer.addr, data, cqe->len)) {
-        core->rings[UNETMM_RING_BACKUP].cons++;
+        unetmm_ring_take_backup(core);
         *why = UNETMM_C_drop_dma;
         return false;
     }

@@ -27,14 +27,14 @@ static void sysbuf_create(UnetmmCore *core)
     core->sysbuf->slots = g_new0(UnetmmSysbufSlot,
                                  MAX(core->params.sysbuf_slots, 1));
     core->sysbuf->free = g_new0(uint16_t, MAX(core->params.sysbuf_slots, 1));
-    core->sysbuf->full = g_new0(uint16_t, MAX(core->params.sysbuf_slots, 1));
+    unetmm_list_create(&core->sysbuf->full, core->params.sysbuf_slots);
 }
 
 static void sysbuf_free(UnetmmCore *core)
 {
     g_free(core->sysbuf->slots);
     g_free(core->sysbuf->free);
-    g_free(core->sysbuf->full);
+    unetmm_list_free(&core->sysbuf->full);
     g_clear_pointer(&core->sysbuf, g_free);
 }
 
@@ -44,7 +44,7 @@ static void sysbuf_reset(UnetmmCore *core)
 
     memset(sb->slots, 0, core->params.sysbuf_slots * sizeof(*sb->slots));
     sb->n = sb->bytes = sb->promised = sb->nfree = 0;
-    sb->full_first = sb->full_used = 0;
+    unetmm_list_clear(&sb->full);
 }
 
 /* ---- Given and promised ------------------------------------------------- */
@@ -195,8 +195,7 @@ static void slot_is_full(UnetmmCore *core, UnetmmShare *share, uint16_t number,
     slot->psn = psn;
     slot->ep = share->ep;
     slot->space = core->eps[share->ep].space;
-    sb->full[(sb->full_first + sb->full_used++) %
-             core->params.sysbuf_slots] = number;
+    unetmm_list_add(&sb->full, number);
     share->used++;
     share->slot_of[psn % UNETMM_REL_WINDOW] = number;
     share->unlanded |= 1ull << psn % UNETMM_REL_WINDOW;
@@ -265,8 +264,8 @@ static void sysbuf_report(UnetmmCore *core)
 {
     UnetmmSysbuf *sb = core->sysbuf;
 
-    while (sb->full_used) {
-        uint16_t number = sb->full[sb->full_first];
+    while (sb->full.used) {
+        uint16_t number = unetmm_list_first(&sb->full);
 
         if (!sb->slots[number].share) {
             /* Nobody knows of it, and nobody wants it. */
@@ -275,14 +274,13 @@ static void sysbuf_report(UnetmmCore *core)
         } else if (!slot_report(core, number)) {
             return;
         }
-        sb->full_first = (sb->full_first + 1) % core->params.sysbuf_slots;
-        sb->full_used--;
+        unetmm_list_pop(&sb->full);
     }
 }
 
 static void sysbuf_flush(UnetmmCore *core)
 {
-    if (core->sysbuf->full_used) {
+    if (core->sysbuf->full.used) {
         sysbuf_report(core);
     }
 }
@@ -394,36 +392,18 @@ static void slot_save(UnetmmStream *st, UnetmmCore *core, uint32_t number)
 static void full_save(UnetmmStream *st, UnetmmCore *core)
 {
     UnetmmSysbuf *sb = core->sysbuf;
-    uint32_t used = unetmm_stream_choice(st, sb->full_used, sb->n + 1,
-                                         "full_used");
-    uint32_t full = 0;
 
-    for (uint32_t i = 0; i < used && !st->wrong; i++) {
-        uint16_t *number = &sb->full[(sb->full_first + i) %
-                                     core->params.sysbuf_slots];
-
-        *number = unetmm_stream_member(st, *number, sb->n, "full", i);
-        /* Each of them once, if there are as many. */
-        for (uint32_t j = 0; unetmm_stream_reads(st) && j < i; j++) {
-            if (sb->full[j] == *number) {
-                unetmm_stream_refuse(st, "a slot is to be reported twice");
-            }
-        }
-    }
-    if (!unetmm_stream_reads(st) || st->wrong) {
-        return;
-    }
-    sb->full_used = used;
+    unetmm_list_save(st, &sb->full, sb->n, &(UnetmmListNames) {
+        "full_used", "full", "slot %u is to be reported twice",
+    });
     for (uint32_t i = 0; i < sb->n; i++) {
-        full += sb->slots[i].state == UNETMM_SLOT_FULL;
-    }
-    for (uint32_t i = 0; i < used; i++) {
-        if (sb->slots[sb->full[i]].state != UNETMM_SLOT_FULL) {
-            unetmm_stream_refuse(st, "a slot that is not full is reported");
+        bool full = sb->slots[i].state == UNETMM_SLOT_FULL;
+
+        if (full != sb->full.has[i]) {
+            unetmm_stream_refuse(st, full ? "slot %u is full, and is not to "
+                                 "be reported" : "slot %u is to be reported, "
+                                 "and is not full", i);
         }
-    }
-    if (full != used) {
-        unetmm_stream_refuse(st, "a slot is full, and is not reported");
     }
 }
 

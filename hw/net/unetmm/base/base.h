@@ -1,8 +1,9 @@
 /*
  * unetmm: the card's state, and the base of every room
  *
- * UnetmmCore has the state of the whole card.  Members whose types belong to a
- * higher room are pointers: that room's module allocates and frees them.
+ * UnetmmCore has the state of the whole card.  A higher room's state is behind
+ * a pointer, in a structure of that room's header: the room's module allocates
+ * and frees the structure, and no other room writes its members.
  *
  * Guest memory is reached through base/dma.c alone.
  *
@@ -16,22 +17,27 @@
 #include "../abi/unetmm_wire.h"
 #include "../module/module.h"
 #include "../tlb/tlb.h"
+#include "list.h"
 
-typedef struct UnetmmRing UnetmmRing;
+typedef struct UnetmmRings UnetmmRings;
+typedef struct UnetmmPort UnetmmPort;
 typedef struct UnetmmSpace UnetmmSpace;
-typedef struct UnetmmShadowLine UnetmmShadowLine;
+typedef struct UnetmmInv UnetmmInv;
 typedef struct UnetmmMiss UnetmmMiss;
 typedef struct UnetmmMisses UnetmmMisses;
-typedef struct UnetmmPort UnetmmPort;
+typedef struct UnetmmSources UnetmmSources;
+typedef struct UnetmmEpLists UnetmmEpLists;
 typedef struct UnetmmHead UnetmmHead;
+typedef struct UnetmmHeads UnetmmHeads;
 typedef struct UnetmmLanding UnetmmLanding;
-typedef struct UnetmmRegion UnetmmRegion;
-typedef struct UnetmmRels UnetmmRels;
+typedef struct UnetmmRemote UnetmmRemote;
 typedef struct UnetmmStore UnetmmStore;
 typedef struct UnetmmStores UnetmmStores;
 typedef struct UnetmmStart UnetmmStart;
 typedef struct UnetmmSysbuf UnetmmSysbuf;
 typedef struct UnetmmFlows UnetmmFlows;
+typedef struct UnetmmRels UnetmmRels;
+typedef struct UnetmmRegs UnetmmRegs;
 
 #define UNETMM_NO_EP            UINT16_MAX
 #define UNETMM_EP_GONE          (UINT16_MAX - 1)
@@ -56,11 +62,20 @@ static inline UnetmmUser *unetmm_user(const UnetmmEp *ep)
     return (UnetmmUser *)ep;
 }
 
-/* An interrupt: wanted, and when it may be sent next. */
-typedef struct UnetmmVector {
-    bool pending;
-    int64_t not_before_ns;
-} UnetmmVector;
+/*
+ * The card as a whole.  card/ alone writes these members, but for STATUS_FATAL
+ * (unetmm_core_fatal()); the other rooms ask unetmm_may_run().
+ */
+typedef struct UnetmmEngine {
+    uint32_t ctrl, status;      /* UNETMM_CTRL_ENABLE, UNETMM_STATUS_FATAL */
+    uint32_t depth;             /* entry points on the stack */
+    uint64_t run;               /* how often the engine was entered */
+    bool again;                 /* work was left for run_later */
+    bool reset_wanted;          /* asked for while the engine was running */
+    bool paused;                /* unetmm_core_pause() */
+    bool was_closed;            /* may_receive owed to the host */
+    int64_t timer_ns;
+} UnetmmEngine;
 
 /*
  * The work allowed before the host's main loop has been round: all entry points
@@ -85,62 +100,28 @@ struct UnetmmCore {
     UnetmmKnobs knobs;
     uint64_t random;
     const UnetmmObserver *observer;     /* of saving and restoring, or NULL */
-
-    /* registers */
-    uint32_t ctrl, events, event_mask, status;
-    uint32_t test, test_dma_len, test_dma_res, ep_sel, latch_hi;
-    uint64_t test_dma;
-    uint32_t inv_space;
-    uint64_t inv_start, inv_last;
-    uint16_t inv_going_space;   /* the last go was for these */
-    uint64_t inv_going_first, inv_going_last;
-    bool inv_busy;
-    UnetmmRing *rings;          /* UNETMM_NUM_RINGS of them */
-    UnetmmVector vectors[UNETMM_NUM_VECTORS];
-    bool vectors_wait;          /* one does, since the last flush */
-
-    UnetmmTlb tlb;              /* source tlb */
-    UnetmmTlb cache;            /* sources with a table */
-    UnetmmSpace *spaces;
-    UnetmmEp *eps;
-    UnetmmHead *heads;          /* of all endpoints */
-    UnetmmMisses *miss;
-    uint32_t closing;           /* commands that wait for a page to land */
-    UnetmmRegion *regions;
-    uint32_t regions_clearing;
-    uint32_t moves_waiting;
-    uint16_t *tell;             /* circular list of endpoints to notify */
-    uint32_t tell_first, tell_used;
-    uint16_t *due;              /* circular list of spaces, for counters */
-    uint32_t due_first, due_used;
-    uint32_t wire_turn;         /* the first to be looked at for the wire */
-    bool heads_behind;          /* some endpoint has heads to look at */
-
-    uint16_t *ready;            /* circular list of endpoints to serve */
-    uint32_t ready_first, ready_used;
-    uint32_t depth;             /* entry points on the stack */
-    uint64_t run;               /* how often the engine was entered */
-    UnetmmShadowLine *shadow_lines;     /* UNETMM_SHADOW_LINES */
-    bool again;                 /* work was left for run_later */
+    UnetmmEngine engine;
     UnetmmBudget budget;
-    bool reset_wanted;          /* asked for while the engine was running */
-    bool paused;                /* unetmm_core_pause() */
-    bool was_closed;            /* may_receive owed to the host */
-    int64_t timer_ns;
-
-    UnetmmRels *rel;
-    bool rels_waiting;          /* one goes on after the landing */
-    int64_t rel_due_ns;         /* no reliable channel's time ends before */
-
-    UnetmmStore *store;
-    int64_t window_due_ns;      /* no packet of stores has to go before */
-    UnetmmSysbuf *sysbuf;
-    UnetmmFlows *flow;
-
-    UnetmmPort *port;
-    UnetmmLanding *rx;
     uint64_t counters[UNETMM_NUM_COUNTERS];
     UnetmmModules modules;
+
+    /* The state of each room, from the lower rooms to the upper ones */
+    UnetmmRings *ring;
+    UnetmmPort *port;
+    UnetmmSpace *spaces;        /* params.spaces of them */
+    UnetmmInv *inv;
+    UnetmmMisses *miss;
+    UnetmmSources *source;
+    UnetmmEp *eps;              /* params.endpoints of them */
+    UnetmmEpLists *lists;
+    UnetmmHeads *heads;
+    UnetmmLanding *rx;
+    UnetmmRemote *remote;
+    UnetmmStore *store;
+    UnetmmSysbuf *sysbuf;
+    UnetmmFlows *flow;
+    UnetmmRels *rel;
+    UnetmmRegs *regs;
 };
 
 static inline void unetmm_count(UnetmmCore *core, UnetmmEp *ep,
@@ -166,8 +147,10 @@ static inline void unetmm_spend(UnetmmCore *core, UnetmmStep step, uint32_t n)
 /* Enabled, not fatal, and no reset to come first. */
 static inline bool unetmm_may_run(const UnetmmCore *core)
 {
-    return (core->ctrl & UNETMM_CTRL_ENABLE) && !core->reset_wanted &&
-           !core->paused && !(core->status & UNETMM_STATUS_FATAL);
+    const UnetmmEngine *e = &core->engine;
+
+    return (e->ctrl & UNETMM_CTRL_ENABLE) && !e->reset_wanted && !e->paused &&
+           !(e->status & UNETMM_STATUS_FATAL);
 }
 
 /*
@@ -218,7 +201,8 @@ bool unetmm_dma_cmpxchg(UnetmmCore *core, UnetmmEp *ep, uint64_t addr,
 /* Writes an entry whose last word has the phase: that word goes last. */
 bool unetmm_dma_post(UnetmmCore *core, UnetmmEp *ep, uint64_t addr,
                      const void *entry, size_t bytes);
-uint32_t unetmm_dma_test(UnetmmCore *core, uint32_t op);
+uint32_t unetmm_dma_test(UnetmmCore *core, uint32_t op, uint64_t addr,
+                         uint32_t n);
 
 /* base/random.c */
 uint32_t unetmm_random(UnetmmCore *core);

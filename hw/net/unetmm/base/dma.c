@@ -66,10 +66,10 @@ bool unetmm_dma_post(UnetmmCore *core, UnetmmEp *ep, uint64_t addr,
     return true;
 }
 
-uint32_t unetmm_dma_test(UnetmmCore *core, uint32_t op)
+uint32_t unetmm_dma_test(UnetmmCore *core, uint32_t op, uint64_t addr,
+                         uint32_t n)
 {
     uint8_t buf[UNETMM_PAGE_BYTES];
-    uint32_t n = core->test_dma_len;
 
     if (n == 0 || n > sizeof(buf)) {
         return UNETMM_TEST_DMA_FAILED;
@@ -81,7 +81,7 @@ uint32_t unetmm_dma_test(UnetmmCore *core, uint32_t op)
         }
         break;
     case UNETMM_TEST_DMA_INVERT:
-        if (!unetmm_dma_read(core, NULL, core->test_dma, buf, n)) {
+        if (!unetmm_dma_read(core, NULL, addr, buf, n)) {
             return UNETMM_TEST_DMA_FAILED;
         }
         for (uint32_t i = 0; i < n; i++) {
@@ -91,7 +91,7 @@ uint32_t unetmm_dma_test(UnetmmCore *core, uint32_t op)
     default:
         return UNETMM_TEST_DMA_FAILED;
     }
-    if (!unetmm_dma_write(core, NULL, core->test_dma, buf, n)) {
+    if (!unetmm_dma_write(core, NULL, addr, buf, n)) {
         return UNETMM_TEST_DMA_FAILED;
     }
     return 0;

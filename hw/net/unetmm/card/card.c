@@ -123,7 +123,7 @@ void unetmm_core_init(UnetmmCore *core, const UnetmmParams *params,
     core->params = *params;
     core->ops = ops;
     core->host = host;
-    core->timer_ns = INT64_MAX;
+    core->engine.timer_ns = INT64_MAX;
     unetmm_modules_create(&core->modules, core, core->tables->modules,
                           params->dma_page_ns);
     unetmm_budget_renew(core);
@@ -147,7 +147,7 @@ void unetmm_engine_reset(UnetmmCore *core)
     uint64_t ended;
 
     unetmm_modules_reset(&core->modules, core);
-    core->again = false;
+    core->engine.again = false;
     ended = core->counters[UNETMM_C_drop_reset];
     memset(core->counters, 0, sizeof(core->counters));
     core->counters[UNETMM_C_drop_reset] = ended;
@@ -157,7 +157,7 @@ void unetmm_engine_reset(UnetmmCore *core)
 void unetmm_core_reset(UnetmmCore *core)
 {
     unetmm_enter(core);
-    core->reset_wanted = true;
+    core->engine.reset_wanted = true;
     unetmm_leave(core);
 }
 

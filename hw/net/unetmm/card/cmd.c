@@ -87,10 +87,10 @@ static uint8_t cmd_execute(UnetmmCore *core, const struct unetmm_cmd *cmd,
 
 void unetmm_cmd_run(UnetmmCore *core, uint32_t *budget)
 {
-    const UnetmmRing *done = &core->rings[UNETMM_RING_CMDC];
+    const UnetmmRing *done = &core->ring->all[UNETMM_RING_CMDC];
     struct unetmm_cmd cmd;
 
-    while (*budget && unetmm_ring_room(done) > core->closing &&
+    while (*budget && unetmm_ring_room(done) > core->ring->late &&
            unetmm_ring_fetch_cmd(core, &cmd)) {
         bool wait = false;
         uint32_t result = 0;

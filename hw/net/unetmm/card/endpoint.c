@@ -67,7 +67,6 @@ uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
                         const struct unetmm_cmd_ep *cmd)
 {
     uint32_t generation;
-    bool queued, telling;
     UnetmmEp *ep;
 
     if (id >= core->params.endpoints || space >= core->params.spaces ||
@@ -84,12 +83,7 @@ uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
         return UNETMM_CS_BAD_ARG;
     }
     generation = ep->generation;
-    /* The lists may still have the old one. */
-    queued = ep->queued;
-    telling = ep->telling;
     memset(ep, 0, sizeof(*ep));
-    ep->queued = queued;
-    ep->telling = telling;
     ep->live = true;
     ep->id = id;
     ep->space = space;
@@ -168,7 +162,7 @@ uint8_t unetmm_ep_destroy(UnetmmCore *core, uint16_t id, uint16_t tag,
     ep->notify_cq = ep->notify_error = ep->notify_tail = false;
     if (ep_page_moving(core, ep)) {
         ep->close_tag = tag;
-        core->closing++;
+        unetmm_cmd_later(core);
         *wait = true;
         return UNETMM_CS_OK;
     }
@@ -239,7 +233,7 @@ void unetmm_ep_wire_room(UnetmmCore *core)
     uint32_t n = core->params.endpoints;
 
     for (uint32_t i = 0; i < n; i++) {
-        UnetmmEp *ep = &core->eps[(core->wire_turn + i) % n];
+        UnetmmEp *ep = &core->eps[(core->port->wire_turn + i) % n];
 
         if (ep->live && ep->tx.blocked_on == UNETMM_BLOCKED_WIRE) {
             ep->tx.blocked_on = UNETMM_BLOCKED_NOT;

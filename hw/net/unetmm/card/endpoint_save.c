@@ -9,6 +9,7 @@
 #include "../abi/unetmm_host.h"
 #include "../channel/channel.h"
 #include "../recv/recv.h"
+#include "../ring/ring.h"
 #include "../send/send.h"
 #include "core.h"
 
@@ -156,8 +157,8 @@ static void ep_flags_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
         unetmm_stream_refuse(st, "endpoint %u is stopped and not stopped",
                              ep->id);
     }
-    if (unetmm_stream_reads(st)) {
-        core->closing += ep->closing;
+    if (unetmm_stream_reads(st) && ep->closing) {
+        unetmm_cmd_later(core);
     }
 }
 
@@ -184,10 +185,6 @@ static void ep_save(UnetmmStream *st, UnetmmCore *core, uint16_t id)
     ep_flags_save(st, core, ep);
     ep_queues_save(st, ep);
     unetmm_heads_save(st, core, ep);
-    /* How far they have been looked at is not saved. */
-    if (unetmm_stream_reads(st) && ep->nheads) {
-        ep->heads_behind = core->heads_behind = true;
-    }
     core->tables->saved->waiting(st, core, ep);
     unetmm_stream_counters(st, ep->counters);
     core->tables->saved->connections(st, core, ep);

@@ -46,7 +46,7 @@ static bool engine_half_spent(const UnetmmCore *core)
 /* Is there something that only the budget keeps from being done? */
 static bool engine_work_left(const UnetmmCore *core)
 {
-    return (core->ready_used || unetmm_port_waits(core)) &&
+    return (core->lists->ready.used || unetmm_port_waits(core)) &&
            unetmm_may_run(core);
 }
 
@@ -87,7 +87,7 @@ static void engine_serve(UnetmmCore *core)
         core->budget.turns--;
         unetmm_ep_turn(core, ep);
     }
-    core->again |= !commands;
+    core->engine.again |= !commands;
 }
 
 static void engine_work(UnetmmCore *core)
@@ -111,7 +111,7 @@ static int64_t engine_deadline(const UnetmmCore *core)
     int64_t when = INT64_MAX;
 
     /* Time stands still, too; deadlines are looked at after it. */
-    if (core->paused) {
+    if (core->engine.paused) {
         return INT64_MAX;
     }
     for (unsigned i = 0; core->modules.deadline[i]; i++) {
@@ -129,49 +129,49 @@ static void engine_set_timer(UnetmmCore *core)
 {
     int64_t when = engine_deadline(core);
 
-    if (when != core->timer_ns) {
-        core->timer_ns = when;
+    if (when != core->engine.timer_ns) {
+        core->engine.timer_ns = when;
         core->ops->timer_at(core->host, when);
     }
 }
 
 void unetmm_enter(UnetmmCore *core)
 {
-    core->run += !core->depth++;
+    core->engine.run += !core->engine.depth++;
 }
 
 void unetmm_leave(UnetmmCore *core)
 {
-    if (core->depth > 1) {
-        core->depth--;
+    if (core->engine.depth > 1) {
+        core->engine.depth--;
         return;
     }
-    if (!core->reset_wanted && !core->paused) {
+    if (!core->engine.reset_wanted && !core->engine.paused) {
         for (unsigned i = 0; core->modules.late[i]; i++) {
             core->modules.late[i](core);
         }
     }
     engine_work(core);
-    if (core->reset_wanted) {
-        core->reset_wanted = false;
+    if (core->engine.reset_wanted) {
+        core->engine.reset_wanted = false;
         unetmm_engine_reset(core);
     }
-    if (!core->paused) {
+    if (!core->engine.paused) {
         unetmm_irq_flush(core);
     }
     /* The address of an interrupt is the guest's choice: it may be ours. */
-    core->again |= core->reset_wanted || engine_work_left(core) ||
-                   (core->heads_behind && unetmm_may_run(core)) ||
+    core->engine.again |= core->engine.reset_wanted || engine_work_left(core) ||
+                   (core->heads->behind && unetmm_may_run(core)) ||
                    (engine_half_spent(core) && !core->budget.asked);
     engine_set_timer(core);
-    if (core->again) {
-        core->again = false;
+    if (core->engine.again) {
+        core->engine.again = false;
         core->budget.asked = true;
         core->ops->run_later(core->host);
     }
-    core->depth--;
-    if (core->was_closed && unetmm_core_can_receive(core)) {
-        core->was_closed = false;
+    core->engine.depth--;
+    if (core->engine.was_closed && unetmm_core_can_receive(core)) {
+        core->engine.was_closed = false;
         core->ops->may_receive(core->host);
     }
 }
@@ -182,8 +182,8 @@ void unetmm_core_run(UnetmmCore *core)
      * From inside one of our own calls it is no turn of the main loop, though
      * it was to be the one that was asked for: another one is.
      */
-    if (core->depth) {
-        core->again = true;
+    if (core->engine.depth) {
+        core->engine.again = true;
         return;
     }
     unetmm_budget_renew(core);
@@ -196,8 +196,8 @@ void unetmm_core_timer(UnetmmCore *core)
 {
     int64_t now = core->ops->now_ns(core->host);
 
-    core->timer_ns = INT64_MAX;
-    if (core->paused) {
+    core->engine.timer_ns = INT64_MAX;
+    if (core->engine.paused) {
         /* It is set again when the machine goes on. */
         return;
     }
@@ -216,7 +216,7 @@ void unetmm_core_timer(UnetmmCore *core)
  */
 void unetmm_core_pause(UnetmmCore *core, bool pause)
 {
-    core->paused = pause;
+    core->engine.paused = pause;
     if (!pause) {
         core->ops->run_later(core->host);
     }

@@ -73,11 +73,11 @@ static bool entry_takes(UnetmmCore *core, const uint8_t *frame, size_t bytes)
 bool unetmm_core_can_receive(UnetmmCore *core)
 {
     /* A card that does not run drops all: it must not block the wire. */
-    bool can = core->depth == 0 && !core->paused &&
+    bool can = core->engine.depth == 0 && !core->engine.paused &&
                ((core->port->fifo_used < core->params.local_queue &&
                  core->budget.arrivals) || !unetmm_may_run(core));
 
-    core->was_closed |= !can;
+    core->engine.was_closed |= !can;
     return can;
 }
 

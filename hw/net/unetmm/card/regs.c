@@ -13,10 +13,16 @@
 #include "../store/store.h"
 #include "core.h"
 
+/* The registers that no other room knows */
+struct UnetmmRegs {
+    uint32_t test, test_dma_len, test_dma_res, ep_sel, latch_hi, inv_space;
+    uint64_t test_dma, inv_start, inv_last;
+};
+
 static uint32_t reg_status(const UnetmmCore *core)
 {
-    return core->status | (core->port->link ? UNETMM_STATUS_LINK : 0) |
-           (core->ctrl & UNETMM_CTRL_ENABLE ? UNETMM_STATUS_ENABLED : 0);
+    return core->engine.status | (core->port->link ? UNETMM_STATUS_LINK : 0) |
+           (core->engine.ctrl & UNETMM_CTRL_ENABLE ? UNETMM_STATUS_ENABLED : 0);
 }
 
 static uint32_t reg_sources(const UnetmmCore *core)
@@ -116,11 +122,11 @@ static uint32_t *reg_word(UnetmmCore *core, uint32_t offset)
 {
     switch (offset) {
     case UNETMM_REG_TEST_DMA_LEN:
-        return &core->test_dma_len;
+        return &core->regs->test_dma_len;
     case UNETMM_REG_INV_SPACE:
-        return &core->inv_space;
+        return &core->regs->inv_space;
     case UNETMM_REG_EP_SEL:
-        return &core->ep_sel;
+        return &core->regs->ep_sel;
     default:
         return NULL;
     }
@@ -135,13 +141,13 @@ static uint64_t *reg_half(UnetmmCore *core, uint32_t offset, bool *high)
     switch (offset) {
     case UNETMM_REG_TEST_DMA_LO:
     case UNETMM_REG_TEST_DMA_HI:
-        return &core->test_dma;
+        return &core->regs->test_dma;
     case UNETMM_REG_INV_START_LO:
     case UNETMM_REG_INV_START_HI:
-        return &core->inv_start;
+        return &core->regs->inv_start;
     case UNETMM_REG_INV_LAST_LO:
     case UNETMM_REG_INV_LAST_HI:
-        return &core->inv_last;
+        return &core->regs->inv_last;
     default:
         return NULL;
     }
@@ -166,16 +172,16 @@ static bool reg_read_state(UnetmmCore *core, uint32_t offset, uint32_t *value)
         *value = reg_status(core);
         return true;
     case UNETMM_REG_CTRL:
-        *value = core->ctrl;
+        *value = core->engine.ctrl;
         return true;
     case UNETMM_REG_EVENTS:
-        *value = core->events;
+        *value = core->ring->events;
         return true;
     case UNETMM_REG_EVENT_MASK:
-        *value = core->event_mask;
+        *value = core->ring->event_mask;
         return true;
     case UNETMM_REG_TEST:
-        *value = core->test * 2;
+        *value = core->regs->test * 2;
         return true;
     case UNETMM_REG_CLOCK_LO:
         *value = core->ops->now_ns(core->host);
@@ -184,7 +190,7 @@ static bool reg_read_state(UnetmmCore *core, uint32_t offset, uint32_t *value)
         *value = (uint64_t)core->ops->now_ns(core->host) >> 32;
         return true;
     case UNETMM_REG_TEST_DMA_RES:
-        *value = core->test_dma_res;
+        *value = core->regs->test_dma_res;
         return true;
     case UNETMM_REG_INV_CTRL:
         *value = unetmm_invalidate_busy(core) ? UNETMM_INV_BUSY : 0;
@@ -208,7 +214,7 @@ static bool reg_read_counter(UnetmmCore *core, uint32_t offset,
     static const uint64_t none[UNETMM_NUM_COUNTERS];
 
     if (offset >= UNETMM_REG_EP_COUNTER(0)) {
-        UnetmmEp *ep = unetmm_ep_live(core, core->ep_sel);
+        UnetmmEp *ep = unetmm_ep_live(core, core->regs->ep_sel);
 
         base = UNETMM_REG_EP_COUNTER(0);
         counters = ep ? ep->counters : none;
@@ -217,12 +223,12 @@ static bool reg_read_counter(UnetmmCore *core, uint32_t offset,
         return false;
     }
     if (offset & 4) {
-        *value = core->latch_hi;
+        *value = core->regs->latch_hi;
     } else {
         uint64_t v = counters[(offset - base) / 8];
 
         *value = v;
-        core->latch_hi = v >> 32;
+        core->regs->latch_hi = v >> 32;
     }
     return true;
 }
@@ -269,27 +275,19 @@ uint32_t unetmm_core_read(UnetmmCore *core, uint32_t offset, unsigned bytes)
     return value;
 }
 
-static void reg_write_events(UnetmmCore *core, uint32_t value)
-{
-    core->events &= ~value;
-    /* Events still pending must not wait for the next one. */
-    if (core->events & core->event_mask) {
-        unetmm_irq_want(core, UNETMM_VEC_EVENT);
-    }
-}
-
 static void reg_write_ctrl(UnetmmCore *core, uint32_t value)
 {
     if (value & UNETMM_CTRL_RESET) {
-        core->reset_wanted = true;
+        core->engine.reset_wanted = true;
         return;
     }
-    core->ctrl = value & UNETMM_CTRL_ENABLE;
+    core->engine.ctrl = value & UNETMM_CTRL_ENABLE;
 }
 
 /* False: not a register that can be written, or not with this value. */
 static bool reg_write_state(UnetmmCore *core, uint32_t offset, uint32_t value)
 {
+    UnetmmRegs *regs = core->regs;
     uint32_t *word = reg_word(core, offset);
     bool high;
     uint64_t *half = reg_half(core, offset, &high);
@@ -308,14 +306,13 @@ static bool reg_write_state(UnetmmCore *core, uint32_t offset, uint32_t value)
         reg_write_ctrl(core, value);
         return true;
     case UNETMM_REG_EVENTS:
-        reg_write_events(core, value);
+        unetmm_events_clear(core, value);
         return true;
     case UNETMM_REG_EVENT_MASK:
-        core->event_mask = value & UNETMM_EVENT_ALL;
-        reg_write_events(core, 0);
+        unetmm_events_mask(core, value);
         return true;
     case UNETMM_REG_TEST:
-        core->test = value;
+        regs->test = value;
         return true;
     case UNETMM_REG_TEST_IRQ:
         if (value >= UNETMM_NUM_VECTORS) {
@@ -324,34 +321,20 @@ static bool reg_write_state(UnetmmCore *core, uint32_t offset, uint32_t value)
         core->ops->interrupt(core->host, value);
         return true;
     case UNETMM_REG_TEST_DMA_OP:
-        core->test_dma_res = unetmm_dma_test(core, value);
+        regs->test_dma_res = unetmm_dma_test(core, value, regs->test_dma,
+                                             regs->test_dma_len);
         return true;
     case UNETMM_REG_PROXY_ABORT:
-        core->store->start.live = false;
+        unetmm_proxy_abort(core);
         return true;
     case UNETMM_REG_INV_CTRL:
         if (value & 1) {
-            unetmm_invalidate(core, core->inv_space, core->inv_start,
-                              core->inv_last);
+            unetmm_invalidate(core, regs->inv_space, regs->inv_start,
+                              regs->inv_last);
         }
         return true;
     default:
         return false;
-    }
-}
-
-/*
- * A ring has moved: misses that waited for room may go on; not those that wait
- * for held entries: two such misses would be asked again at each other's
- * records, as fast as the driver can read, for as long as the entries are
- * held.
- */
-static void reg_ring_written(UnetmmCore *core, unsigned ring, uint32_t reg)
-{
-    if (ring == UNETMM_RING_FAULT && core->miss->evict_waits &&
-        (reg == UNETMM_RING_CONS || reg == UNETMM_RING_ENABLE)) {
-        core->miss->evict_waits = false;
-        unetmm_miss_room(core);
     }
 }
 
@@ -368,7 +351,10 @@ void unetmm_core_write(UnetmmCore *core, uint32_t offset, uint32_t value,
         ok = false;
     } else if (reg_ring(offset, &ring, &reg)) {
         ok = unetmm_ring_configure(core, ring, reg, value);
-        reg_ring_written(core, ring, reg);
+        if (ring == UNETMM_RING_FAULT &&
+            (reg == UNETMM_RING_CONS || reg == UNETMM_RING_ENABLE)) {
+            unetmm_miss_ring_moved(core);
+        }
     } else {
         ok = reg_write_state(core, offset, value);
     }
@@ -378,55 +364,65 @@ void unetmm_core_write(UnetmmCore *core, uint32_t offset, uint32_t value,
     unetmm_leave(core);
 }
 
-static void regs_reset(UnetmmCore *core)
+static void regs_create(UnetmmCore *core)
 {
-    core->ctrl = core->events = core->event_mask = core->status = 0;
-    core->test = core->test_dma_len = core->test_dma_res = 0;
-    core->test_dma = core->inv_start = core->inv_last = 0;
-    core->ep_sel = core->inv_space = core->latch_hi = 0;
-    core->inv_busy = false;
-    core->closing = 0;
+    core->regs = g_new0(UnetmmRegs, 1);
 }
 
-static const UnetmmField registers_driven[] = {
-    UNETMM_FIELD_RANGE(UnetmmCore, ctrl, 0, UNETMM_CTRL_ENABLE),
-    UNETMM_FIELD_RANGE(UnetmmCore, events, 0, UNETMM_EVENT_ALL),
-    UNETMM_FIELD_RANGE(UnetmmCore, event_mask, 0, UNETMM_EVENT_ALL),
-    UNETMM_FIELD_RANGE(UnetmmCore, status, 0, UNETMM_STATUS_FATAL),
+static void regs_reset(UnetmmCore *core)
+{
+    core->engine.ctrl = core->engine.status = 0;
+    memset(core->regs, 0, sizeof(*core->regs));
+}
+
+static void regs_free(UnetmmCore *core)
+{
+    g_clear_pointer(&core->regs, g_free);
+}
+
+static const UnetmmField engine_fields[] = {
+    UNETMM_FIELD_RANGE(UnetmmEngine, ctrl, 0, UNETMM_CTRL_ENABLE),
 };
 
-static const UnetmmField registers_fields[] = {
-    UNETMM_FIELD(UnetmmCore, test),
-    UNETMM_FIELD(UnetmmCore, test_dma_len),
-    UNETMM_FIELD(UnetmmCore, test_dma_res),
-    UNETMM_FIELD(UnetmmCore, ep_sel),
-    UNETMM_FIELD(UnetmmCore, latch_hi),
-    UNETMM_FIELD(UnetmmCore, inv_space),
-    UNETMM_FIELD(UnetmmCore, test_dma),
-    UNETMM_FIELD(UnetmmCore, inv_start),
-    UNETMM_FIELD(UnetmmCore, inv_last),
-    UNETMM_FIELD(UnetmmCore, inv_going_first),
-    UNETMM_FIELD(UnetmmCore, inv_going_last),
+static const UnetmmField event_fields[] = {
+    UNETMM_FIELD_RANGE(UnetmmRings, events, 0, UNETMM_EVENT_ALL),
+    UNETMM_FIELD_RANGE(UnetmmRings, event_mask, 0, UNETMM_EVENT_ALL),
+};
+
+static const UnetmmField status_fields[] = {
+    UNETMM_FIELD_RANGE(UnetmmEngine, status, 0, UNETMM_STATUS_FATAL),
+};
+
+static const UnetmmField regs_fields[] = {
+    UNETMM_FIELD(UnetmmRegs, test),
+    UNETMM_FIELD(UnetmmRegs, test_dma_len),
+    UNETMM_FIELD(UnetmmRegs, test_dma_res),
+    UNETMM_FIELD(UnetmmRegs, ep_sel),
+    UNETMM_FIELD(UnetmmRegs, latch_hi),
+    UNETMM_FIELD(UnetmmRegs, inv_space),
+    UNETMM_FIELD(UnetmmRegs, test_dma),
+    UNETMM_FIELD(UnetmmRegs, inv_start),
+    UNETMM_FIELD(UnetmmRegs, inv_last),
 };
 
 static void registers_save(UnetmmStream *st, UnetmmCore *core)
 {
     unetmm_stream_enter(st, "registers", UNETMM_STREAM_ONE);
-    UNETMM_STREAM_FIELDS(st, core, registers_driven);
-    if (core->status & ~UNETMM_STATUS_FATAL) {
+    UNETMM_STREAM_FIELDS(st, &core->engine, engine_fields);
+    UNETMM_STREAM_FIELDS(st, core->ring, event_fields);
+    UNETMM_STREAM_FIELDS(st, &core->engine, status_fields);
+    if (core->engine.status & ~UNETMM_STATUS_FATAL) {
         unetmm_stream_refuse(st, "STATUS has bits that are not kept in it");
     }
-    UNETMM_STREAM_FIELDS(st, core, registers_fields);
-    core->inv_going_space = unetmm_stream_choice(st, core->inv_going_space,
-                                                 core->params.spaces,
-                                                 "inv_going_space");
-    unetmm_stream_bool(st, &core->inv_busy, "inv_busy");
-    unetmm_stream_bool(st, &core->miss->evict_waits, "evict_waits");
+    UNETMM_STREAM_FIELDS(st, core->regs, regs_fields);
+    unetmm_invalidate_save(st, core);
     unetmm_stream_leave(st);
 }
 
 const UnetmmModule unetmm_module_regs = {
     .name = "regs",
+    .create = regs_create,
     .reset = regs_reset,
+    .free = regs_free,
     .save = registers_save,
 };

@@ -166,7 +166,7 @@ GByteArray *unetmm_core_save(UnetmmCore *core)
     UnetmmStream st = { .out = g_byte_array_new(),
                         .observer = core->observer };
 
-    assert(core->depth == 0);
+    assert(core->engine.depth == 0);
     all_save(&st, core);
     return st.out;
 }
@@ -198,7 +198,7 @@ bool unetmm_core_load(UnetmmCore *core, const void *buf, size_t bytes,
     UnetmmKnobs knobs = core->knobs;
     uint64_t random = core->random;
 
-    assert(core->depth == 0);
+    assert(core->engine.depth == 0);
     unetmm_engine_reset(core);
     /* No one is notified before all is known to be right. */
     all_save(&st, core);
@@ -215,7 +215,7 @@ bool unetmm_core_load(UnetmmCore *core, const void *buf, size_t bytes,
     }
     trace_unetmm_load(bytes);
     /* The wire here may have frames, and the timer has to be set. */
-    core->was_closed = true;
+    core->engine.was_closed = true;
     core->ops->run_later(core->host);
     return true;
 }

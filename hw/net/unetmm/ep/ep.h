@@ -85,6 +85,12 @@ struct UnetmmTransfer {
     UnetmmTarget target;
 };
 
+/* Endpoints that wait, by number; one that has ended since may be listed. */
+struct UnetmmEpLists {
+    UnetmmList ready;           /* to be served */
+    UnetmmList tell;            /* to be notified */
+};
+
 struct UnetmmEp {
     union {
         UnetmmUser user;
@@ -94,11 +100,9 @@ struct UnetmmEp {
     };
     bool error;                 /* stopped by UNETMM_EP_ERROR */
     bool closing;               /* EP_DESTROY waits for a page to land */
-    bool queued;                /* in the list of endpoints to serve */
     bool notify_cq;             /* a notification has to be written */
     bool notify_error;
     bool notify_tail;
-    bool telling;               /* in the list of those to be notified */
     bool publish;               /* the card's index words have changed */
     bool landing;               /* a message is landing in the first head */
     uint32_t state_shown;       /* UNETMM_EP_* as last published */

@@ -10,15 +10,6 @@
 #include "../ring/ring.h"
 #include "ep.h"
 
-static void notify_list(UnetmmCore *core, UnetmmEp *ep)
-{
-    if (!ep->telling) {
-        ep->telling = true;
-        core->tell[(core->tell_first + core->tell_used++) %
-                   core->params.endpoints] = ep->id;
-    }
-}
-
 void unetmm_notify_want(UnetmmCore *core, UnetmmEp *ep, bool error)
 {
     bool *flag = error ? &ep->notify_error : &ep->notify_cq;
@@ -29,13 +20,13 @@ void unetmm_notify_want(UnetmmCore *core, UnetmmEp *ep, bool error)
         return;
     }
     *flag = true;
-    notify_list(core, ep);
+    unetmm_list_add(&core->lists->tell, ep->id);
 }
 
 void unetmm_notify_tail(UnetmmCore *core, UnetmmEp *ep)
 {
     ep->notify_tail = true;
-    notify_list(core, ep);
+    unetmm_list_add(&core->lists->tell, ep->id);
 }
 
 static bool notify_post(UnetmmCore *core, UnetmmEp *ep, bool *flag,
@@ -61,7 +52,7 @@ static bool notify_post(UnetmmCore *core, UnetmmEp *ep, bool *flag,
 
 void unetmm_notify_full(UnetmmCore *core)
 {
-    if (!(core->events & UNETMM_EVENT_NOTIFY_FULL)) {
+    if (!(core->ring->events & UNETMM_EVENT_NOTIFY_FULL)) {
         core->counters[UNETMM_C_notify_waited]++;
         unetmm_event(core, UNETMM_EVENT_NOTIFY_FULL);
     }
@@ -70,8 +61,10 @@ void unetmm_notify_full(UnetmmCore *core)
 /* An endpoint that has been closed since owes nothing, and leaves the list. */
 static void notify_flush(UnetmmCore *core)
 {
-    while (core->tell_used) {
-        UnetmmEp *ep = &core->eps[core->tell[core->tell_first]];
+    UnetmmList *tell = &core->lists->tell;
+
+    while (tell->used) {
+        UnetmmEp *ep = &core->eps[unetmm_list_first(tell)];
 
         if (!notify_post(core, ep, &ep->notify_error,
                          UNETMM_NOTIFY_EP_ERROR) ||
@@ -80,9 +73,7 @@ static void notify_flush(UnetmmCore *core)
             unetmm_notify_full(core);
             return;
         }
-        ep->telling = false;
-        core->tell_first = (core->tell_first + 1) % core->params.endpoints;
-        core->tell_used--;
+        unetmm_list_pop(tell);
     }
 }
 
@@ -91,25 +82,10 @@ static void notify_flush(UnetmmCore *core)
 /* First come, first served; some owe nothing any more. */
 static void notify_save(UnetmmStream *st, UnetmmCore *core)
 {
-    uint32_t n = core->params.endpoints;
-    uint32_t used = unetmm_stream_choice(st, core->tell_used, n + 1,
-                                         "tell_used");
-
-    for (uint32_t i = 0; i < used && !st->wrong; i++) {
-        uint16_t *slot = &core->tell[(core->tell_first + i) % n];
-
-        *slot = unetmm_stream_member(st, *slot, n, "tell", i);
-        if (!unetmm_stream_reads(st)) {
-            continue;
-        }
-        if (core->eps[*slot].telling) {
-            unetmm_stream_refuse(st, "endpoint %u is to be notified twice",
-                                 *slot);
-            return;
-        }
-        core->eps[*slot].telling = true;
-        core->tell_used++;
-    }
+    unetmm_list_save(st, &core->lists->tell, core->params.endpoints,
+                     &(UnetmmListNames) {
+        "tell_used", "tell", "endpoint %u is to be notified twice",
+    });
 }
 
 static void notify_check(UnetmmStream *st, UnetmmCore *core)
@@ -117,7 +93,7 @@ static void notify_check(UnetmmStream *st, UnetmmCore *core)
     for (uint32_t i = 0; i < core->params.endpoints; i++) {
         const UnetmmEp *ep = &core->eps[i];
 
-        if (ep->live && !ep->telling &&
+        if (ep->live && !core->lists->tell.has[i] &&
             (ep->notify_cq || ep->notify_error || ep->notify_tail)) {
             unetmm_stream_refuse(st, "endpoint %u is owed a notification that "
                                  "will not come", ep->id);
@@ -125,29 +101,8 @@ static void notify_check(UnetmmStream *st, UnetmmCore *core)
     }
 }
 
-static void notify_create(UnetmmCore *core)
-{
-    core->tell = g_new0(uint16_t, core->params.endpoints);
-}
-
-static void notify_reset(UnetmmCore *core)
-{
-    for (uint32_t i = 0; i < core->params.endpoints; i++) {
-        core->eps[i].telling = false;
-    }
-    core->tell_first = core->tell_used = 0;
-}
-
-static void notify_free(UnetmmCore *core)
-{
-    g_clear_pointer(&core->tell, g_free);
-}
-
 const UnetmmModule unetmm_module_notify = {
     .name = "notify",
-    .create = notify_create,
-    .reset = notify_reset,
-    .free = notify_free,
     .flush = notify_flush,
     .save = notify_save,
     .check = notify_check,

@@ -8,68 +8,51 @@
 
 void unetmm_engine_queue(UnetmmCore *core, UnetmmEp *ep)
 {
-    uint32_t n = core->params.endpoints;
-
-    if (!ep->queued && ep->live) {
-        ep->queued = true;
-        core->ready[(core->ready_first + core->ready_used++) % n] = ep->id;
+    if (ep->live) {
+        unetmm_list_add(&core->lists->ready, ep->id);
     }
 }
 
 UnetmmEp *unetmm_ready_pop(UnetmmCore *core)
 {
+    UnetmmList *ready = &core->lists->ready;
     UnetmmEp *ep;
 
-    if (!core->ready_used) {
+    if (!ready->used) {
         return NULL;
     }
-    ep = &core->eps[core->ready[core->ready_first]];
-    core->ready_first = (core->ready_first + 1) % core->params.endpoints;
-    core->ready_used--;
-    ep->queued = false;
+    ep = &core->eps[unetmm_list_first(ready)];
+    unetmm_list_pop(ready);
     return ep;
 }
 
 static void ready_create(UnetmmCore *core)
 {
-    core->ready = g_new0(uint16_t, core->params.endpoints);
+    core->lists = g_new0(UnetmmEpLists, 1);
+    unetmm_list_create(&core->lists->ready, core->params.endpoints);
+    unetmm_list_create(&core->lists->tell, core->params.endpoints);
 }
 
 static void ready_reset(UnetmmCore *core)
 {
-    for (uint32_t i = 0; i < core->params.endpoints; i++) {
-        core->eps[i].queued = false;
-    }
-    core->ready_first = core->ready_used = 0;
+    unetmm_list_clear(&core->lists->ready);
+    unetmm_list_clear(&core->lists->tell);
 }
 
 static void ready_free(UnetmmCore *core)
 {
-    g_clear_pointer(&core->ready, g_free);
+    unetmm_list_free(&core->lists->ready);
+    unetmm_list_free(&core->lists->tell);
+    g_clear_pointer(&core->lists, g_free);
 }
 
 /* Whose turn it is: the order is state of its own. */
 static void ready_save(UnetmmStream *st, UnetmmCore *core)
 {
-    uint32_t n = core->params.endpoints;
-    uint32_t used = unetmm_stream_choice(st, core->ready_used, n + 1,
-                                         "ready_used");
-
-    for (uint32_t i = 0; i < used && !st->wrong; i++) {
-        uint16_t *slot = &core->ready[(core->ready_first + i) % n];
-
-        *slot = unetmm_stream_member(st, *slot, n, "ready", i);
-        if (!unetmm_stream_reads(st)) {
-            continue;
-        }
-        if (core->eps[*slot].queued) {
-            unetmm_stream_refuse(st, "endpoint %u is to be served twice",
-                                 *slot);
-            return;
-        }
-        core->eps[*slot].queued = true;
-        core->ready_used++;
-    }
+    unetmm_list_save(st, &core->lists->ready, core->params.endpoints,
+                     &(UnetmmListNames) {
+        "ready_used", "ready", "endpoint %u is to be served twice",
+    });
 }
 
 const UnetmmModule unetmm_module_ready = {

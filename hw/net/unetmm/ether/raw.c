@@ -157,7 +157,7 @@ static bool raw_room(UnetmmCore *core, UnetmmTransfer *tx, bool local)
     uint32_t pieces = mss ? (tx->desc.len + mss - 1) / mss : 1;
     uint32_t room = core->params.local_queue - core->port->fifo_used;
 
-    if (local ? !core->paused &&
+    if (local ? !core->engine.paused &&
                 room >= MIN(pieces, core->params.local_queue) :
                 unetmm_port_ready(core)) {
         return true;
@@ -184,7 +184,7 @@ static void raw_transmit(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *tx)
         unetmm_count(core, ep, UNETMM_C_drop_link, 1);
         unetmm_send_finish(tx, UNETMM_ST_LINK_DOWN);
     } else if (raw_room(core, tx, local)) {
-        core->wire_turn = (ep->id + 1) % core->params.endpoints;
+        unetmm_port_turn_over(core, ep->id);
         unetmm_send_finish(tx, raw_emit(core, ep, tx));
     }
 }

@@ -51,8 +51,7 @@ static void modules_hook_deadline(UnetmmModules *modules, UnetmmCore *core,
         n++;
     }
     if (m->deadline_at) {
-        modules->deadline_at[modules_place(n)] =
-            (const int64_t *)((const char *)core + m->deadline_at);
+        modules->deadline_at[modules_place(n)] = m->deadline_at(core);
     }
 }
 
@@ -100,8 +99,8 @@ void unetmm_modules_create(UnetmmModules *modules, UnetmmCore *core,
     *modules = (UnetmmModules) {
         .table = table, .pages_take_time = pages_take_time,
     };
-    modules_hook(modules, core);
     FORWARD(modules, create, core);
+    modules_hook(modules, core);
 }
 
 void unetmm_modules_reset(UnetmmModules *modules, UnetmmCore *core)

@@ -78,11 +78,11 @@ typedef struct UnetmmModule {
     /* The engine is about to be left: writes reports for the driver. */
     void (*flush)(UnetmmCore *core);
     /*
-     * The next moment of a timer; INT64_MAX: there is none.  Or where in
-     * UnetmmCore that moment is kept, not 0.
+     * The next moment of a timer; INT64_MAX: there is none.  Or where that
+     * moment is kept, as long as the card lives.
      */
     int64_t (*deadline)(const UnetmmCore *core);
-    size_t deadline_at;
+    const int64_t *(*deadline_at)(const UnetmmCore *core);
     bool deadline_of_pages;     /* there is none without x-dma-page-ns */
     /* A deadline has passed, maybe another module's. */
     void (*due)(UnetmmCore *core, int64_t now);

@@ -31,7 +31,7 @@ static void port_reset(UnetmmCore *core)
         port->fifo_first = (port->fifo_first + 1) % core->params.local_queue;
         port->fifo_used--;
     }
-    core->wire_turn = 0;
+    core->port->wire_turn = 0;
 }
 
 static void port_free(UnetmmCore *core)
@@ -72,7 +72,7 @@ void unetmm_port_release(UnetmmCore *core, uint8_t *frame)
 /* Can a frame be given to the wire now? */
 bool unetmm_port_ready(const UnetmmCore *core)
 {
-    return !core->port->busy && !core->paused && unetmm_delay_room(core);
+    return !core->port->busy && !core->engine.paused && unetmm_delay_room(core);
 }
 
 bool unetmm_port_local(const UnetmmCore *core, const uint8_t *frame)
@@ -82,7 +82,7 @@ bool unetmm_port_local(const UnetmmCore *core, const uint8_t *frame)
 
 bool unetmm_port_open(const UnetmmCore *core, const uint8_t *frame)
 {
-    return !core->paused && (unetmm_port_local(core, frame) ?
+    return !core->engine.paused && (unetmm_port_local(core, frame) ?
                              core->port->fifo_used < core->params.local_queue :
                              !core->port->busy);
 }
@@ -345,7 +345,7 @@ static void port_save(UnetmmStream *st, UnetmmCore *core)
 {
     bool behind = core->port->busy;
 
-    core->wire_turn = unetmm_stream_choice(st, core->wire_turn,
+    core->port->wire_turn = unetmm_stream_choice(st, core->port->wire_turn,
                                            core->params.endpoints, "wire_turn");
     unetmm_stream_enter(st, "port", UNETMM_STREAM_ONE);
     port_save_fifo(st, core);

@@ -53,8 +53,15 @@ typedef struct UnetmmPort {
     int64_t reordered_until_ns;
     UnetmmDelayed delayed[UNETMM_MAX_DELAYED];  /* circular, in order */
     uint32_t delayed_first, delayed_used;
+    uint32_t wire_turn;         /* the first to be looked at for the wire */
     GPtrArray *pool;            /* UNETMM_POOL_FRAMES buffers at most */
 } UnetmmPort;
+
+/* The endpoint has used the wire: the next one is looked at first. */
+static inline void unetmm_port_turn_over(UnetmmCore *core, uint16_t ep)
+{
+    core->port->wire_turn = (ep + 1) % core->params.endpoints;
+}
 
 static inline uint64_t unetmm_mac_to_u64(const uint8_t *mac)
 {

@@ -527,7 +527,7 @@ static void heads_check(UnetmmCore *core, UnetmmEp *ep, uint32_t *most)
         UnetmmHead *head = unetmm_head_at(ep, i);
 
         if (head->state == UNETMM_HEAD_CHECK && head_may_ask(ep, head)) {
-            ep->heads_behind = core->heads_behind = true;
+            ep->heads_behind = core->heads->behind = true;
         }
     }
     if (heads_unseen(ep, ahead)) {
@@ -567,10 +567,10 @@ void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep)
 
 void unetmm_heads_go_on(UnetmmCore *core)
 {
-    if (!core->heads_behind) {
+    if (!core->heads->behind) {
         return;
     }
-    core->heads_behind = false;
+    core->heads->behind = false;
     for (uint32_t i = 0; i < core->params.endpoints; i++) {
         UnetmmEp *ep = &core->eps[i];
 
@@ -649,7 +649,7 @@ static const UnetmmMissOwner head_owner = {
 /* The endpoint, which is new, gets its heads and their misses. */
 void unetmm_head_begin(UnetmmCore *core, UnetmmEp *ep)
 {
-    ep->heads = &core->heads[ep->id * UNETMM_MAX_HEADS];
+    ep->heads = &core->heads->all[ep->id * UNETMM_MAX_HEADS];
     memset(ep->heads, 0, UNETMM_MAX_HEADS * sizeof(*ep->heads));
     for (unsigned i = 0; i < UNETMM_MAX_HEADS; i++) {
         unetmm_miss_own(&ep->misses[1 + i], &head_owner, ep, &ep->heads[i]);
@@ -666,12 +666,14 @@ static void head_stop(UnetmmCore *core, UnetmmEp *ep)
 
 static void head_create(UnetmmCore *core)
 {
-    core->heads = g_new0(UnetmmHead,
-                         core->params.endpoints * UNETMM_MAX_HEADS);
+    core->heads = g_new0(UnetmmHeads, 1);
+    core->heads->all = g_new0(UnetmmHead,
+                              core->params.endpoints * UNETMM_MAX_HEADS);
 }
 
 static void head_free(UnetmmCore *core)
 {
+    g_free(core->heads->all);
     g_clear_pointer(&core->heads, g_free);
 }
 

@@ -6,39 +6,9 @@
 #ifndef UNETMM_RECV_H
 #define UNETMM_RECV_H
 
-#include "../ep/ep.h"
+#include "head.h"
 
 typedef struct UnetmmLandingOps UnetmmLandingOps;
-
-#define UNETMM_HEAD_ASKS        4       /* of the first head in one activity */
-#define UNETMM_HEAD_STEP        16      /* pages looked at ahead at a time */
-
-typedef enum UnetmmHeadState {
-    UNETMM_HEAD_CHECK,          /* look whether its pages are there */
-    UNETMM_HEAD_READY,
-    UNETMM_HEAD_ASKED,
-    UNETMM_HEAD_DEFERRED,
-    UNETMM_HEAD_FAILED,         /* comes back with `status` in its turn */
-} UnetmmHeadState;
-
-typedef struct UnetmmHead {
-    UnetmmHeadState state;
-    uint8_t status;
-    bool zero;                  /* UNETMM_FQE_F_ZERO */
-    bool chain;                 /* the buffer goes on in the next head */
-    uint32_t asked_in;          /* activity in which it was asked last ... */
-    uint32_t asks;              /* ... and how often in that one */
-    uint32_t checked;           /* CHECK: pages from its first, found there */
-    uint32_t len;
-    uint64_t addr;
-    uint64_t cookie;
-} UnetmmHead;
-
-/* Memory of a buffer, which has as many parts as heads. */
-typedef struct UnetmmPart {
-    uint64_t addr;
-    uint32_t len;
-} UnetmmPart;
 
 /* Where some of a message's bytes go. */
 typedef struct UnetmmPiece {
@@ -55,8 +25,8 @@ typedef struct UnetmmPiece {
 
 /*
  * Where a message, or a packet of one, goes.  Pages are held from the lookup
- * until they have been written.  Whoever begins with a message takes
- * unetmm_recv_blank() and passes it on.
+ * until they have been written.  The function that begins a message takes
+ * unetmm_recv_blank() and passes the placement on.
  */
 typedef struct UnetmmPlacement {
     uint32_t npieces;
@@ -143,47 +113,6 @@ struct UnetmmSlotOps {
                     const struct unetmm_cqe *cqe, const uint8_t *data);
     const UnetmmLandingOps *landing;
 };
-
-/* recv/head.c: the pre-translated heads of the free queues */
-void unetmm_head_begin(UnetmmCore *core, UnetmmEp *ep);
-void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep);
-UnetmmHead *unetmm_head_at(UnetmmEp *ep, uint32_t n);
-/* Heads of the first buffer; 0: there is none, or its end is not here yet. */
-uint32_t unetmm_head_run(UnetmmEp *ep);
-/* Its parts, UNETMM_MAX_SEGS of them at most; returns how many. */
-uint32_t unetmm_head_parts(UnetmmEp *ep, UnetmmPart *parts);
-/* The head for which the first buffer has to go back; NULL: it need not. */
-UnetmmHead *unetmm_head_failed(UnetmmEp *ep);
-/* The head asks no more; its buffer goes back with `status` in its turn. */
-void unetmm_head_fail(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
-                      uint8_t status);
-/* Heads before the next one that are of the same buffer. */
-uint32_t unetmm_head_chained(UnetmmEp *ep);
-/* Does the first buffer, if any, wait for no reply, and has it not failed? */
-bool unetmm_heads_settled(UnetmmEp *ep);
-/* Is there a descriptor to be fetched? */
-bool unetmm_heads_wanted(UnetmmEp *ep);
-bool unetmm_head_may_zero(const UnetmmSourceOps *source, uint64_t addr,
-                          uint32_t len);
-/* Later messages go on, in the main loop. */
-void unetmm_heads_go_on(UnetmmCore *core);
-/* The free descriptor of a slot.  False: the bus refused it; it is stopped. */
-bool unetmm_head_read(UnetmmCore *core, UnetmmEp *ep, uint32_t slot,
-                      struct unetmm_fqe *fqe);
-/* UNETMM_ST_OK; or why it is returned. */
-uint8_t unetmm_head_status(UnetmmCore *core, UnetmmEp *ep,
-                           const struct unetmm_fqe *fqe);
-/*
- * For a message of `len` bytes: are the pages that it touches there?  Then they
- * are held, for the caller to release.
- */
-bool unetmm_head_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
-                       uint32_t len, UnetmmPage *pages, uint32_t *npages);
-bool unetmm_head_begins(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
-                        uint32_t len);
-/* Both: all heads of the first buffer, which is whole. */
-void unetmm_head_pop(UnetmmCore *core, UnetmmEp *ep);
-bool unetmm_head_return(UnetmmCore *core, UnetmmEp *ep, uint8_t status);
 
 /* recv/recv.c */
 /* The others are reached by UnetmmSlotOps and UnetmmChannelOps. */

@@ -60,6 +60,10 @@ void unetmm_heads_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
                                  "would have refused", ep->id);
         }
     }
+    /* How far they have been looked at is not saved. */
+    if (unetmm_stream_reads(st) && ep->nheads) {
+        ep->heads_behind = core->heads->behind = true;
+    }
     if (!st->wrong && !heads_ok(ep)) {
         unetmm_stream_refuse(st, "endpoint %u has a free buffer of too many "
                              "parts", ep->id);
@@ -233,8 +237,6 @@ static void landing_save(UnetmmStream *st, UnetmmCore *core)
         rx->generation = ep->generation;
         rx->active = rx->moving = true;
         ep->landing = true;
-        /* Channels that are not held up are not touched by its end. */
-        core->rels_waiting = true;
     }
 }
 

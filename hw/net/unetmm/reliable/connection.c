@@ -19,7 +19,7 @@ uint32_t unetmm_rel_next_bit(const uint64_t *bits, uint32_t n, uint32_t limit)
 void unetmm_rel_due_at(UnetmmCore *core, const UnetmmRel *rel, int64_t when)
 {
     core->rel->timed[rel->number / 64] |= 1ull << rel->number % 64;
-    core->rel_due_ns = MIN(core->rel_due_ns, when);
+    core->rel->due_ns = MIN(core->rel->due_ns, when);
 }
 
 void unetmm_rel_arm_at(UnetmmCore *core, UnetmmRel *rel, int64_t when)

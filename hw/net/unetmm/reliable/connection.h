@@ -170,6 +170,8 @@ struct UnetmmRels {
     uint32_t kept;              /* packets before their turn, in all */
     uint64_t *acks, *timed;     /* bit n: all[n] owes one; has a time */
     uint32_t acks_owed;         /* acknowledgements */
+    bool waiting;               /* a channel goes on after the landing */
+    int64_t due_ns;             /* no channel's time ends before */
 };
 
 static inline UnetmmRelMsg *unetmm_rel_msg(UnetmmRel *rel, uint32_t index)

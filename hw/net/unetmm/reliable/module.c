@@ -12,7 +12,7 @@ static void rel_create(UnetmmCore *core)
     core->rel->all = g_new0(UnetmmRel *, MAX(core->params.reliable, 1));
     core->rel->acks = g_new0(uint64_t, core->params.reliable / 64 + 1);
     core->rel->timed = g_new0(uint64_t, core->params.reliable / 64 + 1);
-    core->rel_due_ns = INT64_MAX;
+    core->rel->due_ns = INT64_MAX;
 }
 
 static void rel_free(UnetmmCore *core)
@@ -52,8 +52,8 @@ static void rel_reset(UnetmmCore *core)
             rel_forget(core, &core->eps[i]);
         }
     }
-    core->rel_due_ns = INT64_MAX;
-    core->rels_waiting = false;
+    core->rel->due_ns = INT64_MAX;
+    core->rel->waiting = false;
 }
 
 static void rel_turn(UnetmmCore *core, UnetmmEp *ep)
@@ -75,9 +75,14 @@ static bool rel_idle(UnetmmCore *core)
 
 static void rel_due(UnetmmCore *core, int64_t now)
 {
-    if (core->rel_due_ns <= now) {
+    if (core->rel->due_ns <= now) {
         unetmm_rel_timer(core, now);
     }
+}
+
+static const int64_t *rel_deadline(const UnetmmCore *core)
+{
+    return &core->rel->due_ns;
 }
 
 const UnetmmModule unetmm_module_rel = {
@@ -89,7 +94,7 @@ const UnetmmModule unetmm_module_rel = {
     .ep_end = rel_forget,
     .turn = rel_turn,
     .idle = rel_idle,
-    .deadline_at = offsetof(UnetmmCore, rel_due_ns),
+    .deadline_at = rel_deadline,
     .due = rel_due,
     .landed = unetmm_rel_landing_over,
     .check = unetmm_rels_check,

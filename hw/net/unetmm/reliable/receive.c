@@ -322,7 +322,7 @@ const UnetmmLandingOps unetmm_landing_packet = {
 /* A landing is over, for which channels may have had to wait. */
 void unetmm_rel_landing_over(UnetmmCore *core)
 {
-    for (uint32_t i = 0; core->rels_waiting && i < core->params.endpoints;
+    for (uint32_t i = 0; core->rel->waiting && i < core->params.endpoints;
          i++) {
         for (UnetmmRel *rel = core->eps[i].rels; rel && rel->awake;
              rel = rel->next) {
@@ -331,7 +331,7 @@ void unetmm_rel_landing_over(UnetmmCore *core)
             }
         }
     }
-    core->rels_waiting = false;
+    core->rel->waiting = false;
 }
 
 static void rel_slots_go_on(UnetmmCore *core, UnetmmEp *ep)
@@ -341,7 +341,7 @@ static void rel_slots_go_on(UnetmmCore *core, UnetmmEp *ep)
             continue;
         }
         if (core->rx->active) {
-            core->rels_waiting = true;
+            core->rel->waiting = true;
             return;
         }
         if (!unetmm_budget_left(core)) {

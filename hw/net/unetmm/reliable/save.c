@@ -674,6 +674,8 @@ static bool misses_ok(const UnetmmRel *rel, bool goes)
 
 void unetmm_rels_check(UnetmmStream *st, UnetmmCore *core)
 {
+    /* Channels that the landing does not hold up are not touched by its end. */
+    core->rel->waiting = core->rx->active;
     for (uint32_t i = 0; i < core->params.reliable && !st->wrong; i++) {
         const UnetmmRel *rel = core->rel->all[i];
         bool goes;

@@ -53,7 +53,7 @@ void unetmm_rel_timer(UnetmmCore *core, int64_t now)
 {
     uint32_t n = core->params.reliable;
 
-    core->rel_due_ns = INT64_MAX;
+    core->rel->due_ns = INT64_MAX;
     for (uint32_t i = unetmm_rel_next_bit(core->rel->timed, 0, n); i < n;
          i = unetmm_rel_next_bit(core->rel->timed, i + 1, n)) {
         UnetmmRel *rel = core->rel->all[i];
@@ -69,6 +69,6 @@ void unetmm_rel_timer(UnetmmCore *core, int64_t now)
         if (due == INT64_MAX) {
             core->rel->timed[i / 64] &= ~(1ull << i % 64);
         }
-        core->rel_due_ns = MIN(core->rel_due_ns, due);
+        core->rel->due_ns = MIN(core->rel->due_ns, due);
     }
 }

@@ -50,7 +50,7 @@ static void eventcount_reset(UnetmmCore *core)
     for (uint32_t i = 0; i < core->params.spaces; i++) {
         counters_drop(&core->spaces[i]);
     }
-    core->due_first = core->due_used = 0;
+    unetmm_list_clear(&core->remote->due);
 }
 
 static uint64_t counter_address(const UnetmmSpace *space, uint32_t id)
@@ -62,18 +62,6 @@ static uint64_t counter_address(const UnetmmSpace *space, uint32_t id)
 static bool counter_reached(uint64_t now, uint64_t value)
 {
     return now - value <= INT64_MAX;
-}
-
-/* Of the whole list a space is in once, whatever it owes. */
-void unetmm_event_counters_list(UnetmmCore *core, uint16_t id)
-{
-    UnetmmSpace *space = &core->spaces[id];
-
-    if (!space->telling) {
-        space->telling = true;
-        core->due[(core->due_first + core->due_used++) %
-                  core->params.spaces] = id;
-    }
 }
 
 static bool arm_rsvd_ok(const struct unetmm_cmd_arm *cmd)
@@ -160,7 +148,7 @@ bool unetmm_event_counter_add(UnetmmCore *core, UnetmmEp *ep, uint32_t id)
         counter_reached(old + 1, c->value)) {
         c->state = UNETMM_COUNTER_DUE;
         space->counters_due++;
-        unetmm_event_counters_list(core, ep->space);
+        unetmm_list_add(&core->remote->due, ep->space);
     }
     trace_unetmm_counter_add(ep->space, id, old + 1);
     return true;
@@ -192,16 +180,16 @@ static bool counters_tell(UnetmmCore *core, uint16_t id)
 /* Endpoints come first. */
 static void eventcount_flush(UnetmmCore *core)
 {
-    while (core->due_used && !core->tell_used) {
-        uint16_t id = core->due[core->due_first];
+    UnetmmList *due = &core->remote->due;
+
+    while (due->used && !core->lists->tell.used) {
+        uint16_t id = unetmm_list_first(due);
 
         if (!counters_tell(core, id)) {
             unetmm_notify_full(core);
             return;
         }
-        core->spaces[id].telling = false;
-        core->due_first = (core->due_first + 1) % core->params.spaces;
-        core->due_used--;
+        unetmm_list_pop(due);
     }
 }
 
@@ -261,38 +249,17 @@ void unetmm_event_counters_save(UnetmmStream *st, UnetmmCore *core, uint16_t id)
 static void counters_due_save(UnetmmStream *st, UnetmmCore *core)
 {
     uint32_t n = core->params.spaces;
-    uint32_t used = unetmm_stream_choice(st, core->due_used, n + 1, "due_used");
+    const bool *due = core->remote->due.has;
 
-    for (uint32_t i = 0; i < used && !st->wrong; i++) {
-        uint16_t *slot = &core->due[(core->due_first + i) % n];
-
-        *slot = unetmm_stream_member(st, *slot, n, "due", i);
-        if (!unetmm_stream_reads(st)) {
-            continue;
-        }
-        if (core->spaces[*slot].telling) {
-            unetmm_stream_refuse(st, "counters of space %u are to be told of "
-                                 "twice", *slot);
-            return;
-        }
-        unetmm_event_counters_list(core, *slot);
-    }
+    unetmm_list_save(st, &core->remote->due, n, &(UnetmmListNames) {
+        "due_used", "due", "counters of space %u are to be told of twice",
+    });
     for (uint32_t i = 0; i < n && !st->wrong; i++) {
-        if (core->spaces[i].counters_due && !core->spaces[i].telling) {
+        if (core->spaces[i].counters_due && !due[i]) {
             unetmm_stream_refuse(st, "nobody is to tell of counters of space "
                                  "%u", i);
         }
     }
-}
-
-static void eventcount_create(UnetmmCore *core)
-{
-    core->due = g_new0(uint16_t, core->params.spaces);
-}
-
-static void eventcount_free(UnetmmCore *core)
-{
-    g_clear_pointer(&core->due, g_free);
 }
 
 static uint64_t counters_save_limit(const UnetmmCore *core)
@@ -302,9 +269,7 @@ static uint64_t counters_save_limit(const UnetmmCore *core)
 
 const UnetmmModule unetmm_module_eventcount = {
     .name = "eventcount",
-    .create = eventcount_create,
     .reset = eventcount_reset,
-    .free = eventcount_free,
     .space_end = eventcount_space_end,
     .flush = eventcount_flush,
     .save = counters_due_save,

@@ -280,7 +280,7 @@ static uint8_t move_done(UnetmmCore *core, UnetmmRegion *region,
         end_done(region->moved, r);
         break;
     }
-    trace_unetmm_redirect(region - core->regions, what, r->first,
+    trace_unetmm_redirect(region - core->remote->regions, what, r->first,
                           r->last - r->first, r->to, status, *result);
     move_tell_channels(core, region->space);
     return status;
@@ -291,14 +291,14 @@ static uint8_t move_await(UnetmmCore *core, UnetmmRegion *region,
                               UnetmmMove *r, uint8_t what, uint16_t tag,
                               uint32_t *result, bool *wait)
 {
-    if (!unetmm_region_moving_in(core, region - core->regions, r->first,
+    if (!unetmm_region_moving_in(core, region - core->remote->regions, r->first,
                                  r->last)) {
         return move_done(core, region, r, what, result);
     }
     r->waits = what;
     r->tag = tag;
-    core->closing++;
-    core->moves_waiting++;
+    unetmm_cmd_later(core);
+    core->remote->moves_waiting++;
     *wait = true;
     return UNETMM_CS_OK;
 }
@@ -383,11 +383,11 @@ uint8_t unetmm_move(UnetmmCore *core,
     uint8_t status;
 
     if (cmd->region >= core->params.regions ||
-        !core->regions[cmd->region].live ||
-        core->regions[cmd->region].clearing) {
+        !core->remote->regions[cmd->region].live ||
+        core->remote->regions[cmd->region].clearing) {
         return UNETMM_CS_BAD_ID;
     }
-    region = &core->regions[cmd->region];
+    region = &core->remote->regions[cmd->region];
     if (!region->moved) {
         return UNETMM_CS_BAD_ARG;
     }
@@ -418,14 +418,14 @@ static void move_done_late(UnetmmCore *core, UnetmmMove *r,
                                uint8_t status, uint32_t result)
 {
     r->waits = 0;
-    core->moves_waiting--;
+    core->remote->moves_waiting--;
     unetmm_cmd_done_late(core, r->tag, UNETMM_CMD_REGION_REDIRECT, status,
                          result);
 }
 
 void unetmm_move_landed(UnetmmCore *core, uint32_t number)
 {
-    UnetmmRegion *region = &core->regions[number];
+    UnetmmRegion *region = &core->remote->regions[number];
 
     for (unsigned i = 0; region->moved && i < UNETMM_REDIRECTS; i++) {
         UnetmmMove *r = &region->moved->moves[i];
@@ -522,8 +522,8 @@ static void move_save(UnetmmStream *st, UnetmmCore *core,
     if (st->wrong) {
         made->waits = 0;
     } else if (made->waits && unetmm_stream_reads(st)) {
-        core->moves_waiting++;
-        core->closing++;
+        core->remote->moves_waiting++;
+        unetmm_cmd_later(core);
     }
 }
 
@@ -555,7 +555,7 @@ void unetmm_moves_save(UnetmmStream *st, UnetmmCore *core,
 /* Does each of its parts that is to move wait for a page that moves? */
 bool unetmm_moves_ok(const UnetmmCore *core, uint32_t number)
 {
-    const UnetmmMoved *m = core->regions[number].moved;
+    const UnetmmMoved *m = core->remote->regions[number].moved;
 
     for (unsigned i = 0; m && i < UNETMM_REDIRECTS; i++) {
         const UnetmmMove *r = &m->moves[i];

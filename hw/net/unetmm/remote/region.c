@@ -40,7 +40,7 @@ uint8_t unetmm_region_set(UnetmmCore *core, uint16_t space,
         space >= core->params.spaces || !core->spaces[space].live) {
         return UNETMM_CS_BAD_ID;
     }
-    region = &core->regions[cmd->region];
+    region = &core->remote->regions[cmd->region];
     if (region->live) {
         return UNETMM_CS_EXISTS;
     }
@@ -66,7 +66,7 @@ uint8_t unetmm_region_set(UnetmmCore *core, uint16_t space,
 
 static void region_end(UnetmmCore *core, uint32_t number)
 {
-    UnetmmRegion *region = &core->regions[number];
+    UnetmmRegion *region = &core->remote->regions[number];
 
     region->live = region->clearing = false;
     if (region->flags & UNETMM_REGION_F_KEYED) {
@@ -82,10 +82,11 @@ static void region_end(UnetmmCore *core, uint32_t number)
 static void region_reset(UnetmmCore *core)
 {
     for (uint32_t i = 0; i < core->params.regions; i++) {
-        g_free(core->regions[i].moved);
+        g_free(core->remote->regions[i].moved);
     }
-    memset(core->regions, 0, core->params.regions * sizeof(*core->regions));
-    core->regions_clearing = core->moves_waiting = 0;
+    memset(core->remote->regions, 0,
+           core->params.regions * sizeof(*core->remote->regions));
+    core->remote->clearing = core->remote->moves_waiting = 0;
 }
 
 /* Do `len` bytes from `at` on, one at least, meet these? */
@@ -128,16 +129,16 @@ uint8_t unetmm_region_clear(UnetmmCore *core, uint32_t number, uint16_t tag,
 {
     UnetmmRegion *region;
 
-    if (number >= core->params.regions || !core->regions[number].live ||
-        core->regions[number].clearing) {
+    if (number >= core->params.regions || !core->remote->regions[number].live ||
+        core->remote->regions[number].clearing) {
         return UNETMM_CS_BAD_ID;
     }
-    region = &core->regions[number];
+    region = &core->remote->regions[number];
     if (unetmm_region_moving(core, number)) {
         region->clearing = true;
         region->clear_tag = tag;
-        core->closing++;
-        core->regions_clearing++;
+        unetmm_cmd_later(core);
+        core->remote->clearing++;
         *wait = true;
         return UNETMM_CS_OK;
     }
@@ -148,14 +149,14 @@ uint8_t unetmm_region_clear(UnetmmCore *core, uint32_t number, uint16_t tag,
 void unetmm_region_landed(UnetmmCore *core)
 {
     for (uint32_t i = 0; i < core->params.regions &&
-         (core->regions_clearing || core->moves_waiting); i++) {
-        UnetmmRegion *region = &core->regions[i];
+         (core->remote->clearing || core->remote->moves_waiting); i++) {
+        UnetmmRegion *region = &core->remote->regions[i];
 
         unetmm_move_landed(core, i);
 
         if (region->clearing && !unetmm_region_moving(core, i)) {
             region_end(core, i);
-            core->regions_clearing--;
+            core->remote->clearing--;
             unetmm_cmd_done_late(core, region->clear_tag,
                                  UNETMM_CMD_REGION_CLEAR, UNETMM_CS_OK, 0);
         }
@@ -170,7 +171,7 @@ const UnetmmRegion *unetmm_region_find(const UnetmmCore *core, uint16_t space,
     if (number >= core->params.regions) {
         return NULL;
     }
-    region = &core->regions[number];
+    region = &core->remote->regions[number];
     return region->live && !region->clearing && region->space == space &&
            region->key == key ? region : NULL;
 }
@@ -183,7 +184,7 @@ bool unetmm_region_revoked(const UnetmmCore *core, uint16_t space,
     if (number >= core->params.regions) {
         return false;
     }
-    region = &core->regions[number];
+    region = &core->remote->regions[number];
     if (region->live && region->clearing && region->space == space &&
         region->key == key && region->flags & UNETMM_REGION_F_KEYED) {
         return true;
@@ -229,8 +230,8 @@ static void clearing_save(UnetmmStream *st, UnetmmCore *core,
     if (unetmm_stream_reads(st) && !st->wrong) {
         region->clearing = true;
         region->clear_tag = tag;
-        core->regions_clearing++;
-        core->closing++;
+        core->remote->clearing++;
+        unetmm_cmd_later(core);
     }
 }
 
@@ -248,7 +249,7 @@ void unetmm_target_save(UnetmmStream *st, UnetmmTarget *target,
 /* The saved region is checked as by REGION_SET. */
 static void region_save(UnetmmStream *st, UnetmmCore *core, uint32_t number)
 {
-    UnetmmRegion *region = &core->regions[number];
+    UnetmmRegion *region = &core->remote->regions[number];
     struct unetmm_cmd_region cmd = {
         .region = number, .key = region->key, .addr = region->addr,
         .length = region->length, .cookie = region->cookie,
@@ -291,10 +292,10 @@ static void region_last_save(UnetmmStream *st, UnetmmCore *core,
 static void regions_save(UnetmmStream *st, UnetmmCore *core)
 {
     for (uint32_t i = 0; i < core->params.regions && !st->wrong; i++) {
-        bool live = core->regions[i].live;
+        bool live = core->remote->regions[i].live;
 
         unetmm_stream_enter(st, "region", i);
-        region_last_save(st, core, &core->regions[i]);
+        region_last_save(st, core, &core->remote->regions[i]);
         unetmm_stream_bool(st, &live, "live");
         if (live) {
             region_save(st, core, i);
@@ -307,7 +308,8 @@ static void regions_save(UnetmmStream *st, UnetmmCore *core)
 static void regions_check(UnetmmStream *st, UnetmmCore *core)
 {
     for (uint32_t i = 0; i < core->params.regions; i++) {
-        if ((core->regions[i].clearing && !unetmm_region_moving(core, i)) ||
+        if ((core->remote->regions[i].clearing &&
+             !unetmm_region_moving(core, i)) ||
             !unetmm_moves_ok(core, i)) {
             unetmm_stream_refuse(st, "region %u waits for a page that does "
                                  "not move", i);
@@ -317,12 +319,16 @@ static void regions_check(UnetmmStream *st, UnetmmCore *core)
 
 static void region_create(UnetmmCore *core)
 {
-    core->regions = g_new0(UnetmmRegion, MAX(core->params.regions, 1));
+    core->remote = g_new0(UnetmmRemote, 1);
+    core->remote->regions = g_new0(UnetmmRegion, MAX(core->params.regions, 1));
+    unetmm_list_create(&core->remote->due, core->params.spaces);
 }
 
 static void region_free(UnetmmCore *core)
 {
-    g_clear_pointer(&core->regions, g_free);
+    g_free(core->remote->regions);
+    unetmm_list_free(&core->remote->due);
+    g_clear_pointer(&core->remote, g_free);
 }
 
 static uint64_t regions_save_limit(const UnetmmCore *core)

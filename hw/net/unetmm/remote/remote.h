@@ -73,6 +73,13 @@ typedef struct UnetmmRegion {
     uint32_t last_key;
 } UnetmmRegion;
 
+struct UnetmmRemote {
+    UnetmmRegion *regions;      /* params.regions of them */
+    uint32_t clearing;          /* regions whose end waits for a page */
+    uint32_t moves_waiting;
+    UnetmmList due;             /* spaces whose event counters owe wake-ups */
+};
+
 typedef struct UnetmmImport {
     bool live;
     uint8_t rights;
@@ -98,7 +105,6 @@ uint32_t unetmm_event_counter_check(const UnetmmCore *core,
 /* Adds 1 to a counter of the endpoint's space.  False: the bus refused it. */
 bool unetmm_event_counter_add(UnetmmCore *core, UnetmmEp *ep, uint32_t id);
 /* A counter of the space is DUE. */
-void unetmm_event_counters_list(UnetmmCore *core, uint16_t id);
 /* UnetmmSavedParts.counters */
 void unetmm_event_counters_save(UnetmmStream *st, UnetmmCore *core,
                                 uint16_t id);

@@ -2,7 +2,7 @@
  * unetmm: the completions of commands
  *
  * Most commands complete at once.  Some have to wait for a page that moves:
- * the completion ring keeps a place for each (UnetmmCore.closing).
+ * the completion ring keeps a place for each (UnetmmRings.late).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -26,9 +26,14 @@ void unetmm_cmd_done(UnetmmCore *core, uint16_t tag, uint8_t opcode,
     unetmm_ring_post_done(core, done);
 }
 
+void unetmm_cmd_later(UnetmmCore *core)
+{
+    core->ring->late++;
+}
+
 void unetmm_cmd_done_late(UnetmmCore *core, uint16_t tag, uint8_t opcode,
                           uint8_t status, uint32_t result)
 {
-    core->closing--;
+    core->ring->late--;
     unetmm_cmd_done(core, tag, opcode, status, result);
 }

@@ -12,26 +12,41 @@
 
 void unetmm_event(UnetmmCore *core, uint32_t events)
 {
-    core->events |= events;
-    trace_unetmm_event(events, core->events);
-    if (events & core->event_mask) {
+    core->ring->events |= events;
+    trace_unetmm_event(events, core->ring->events);
+    if (events & core->ring->event_mask) {
         unetmm_irq_want(core, UNETMM_VEC_EVENT);
     }
 }
 
+void unetmm_events_clear(UnetmmCore *core, uint32_t events)
+{
+    core->ring->events &= ~events;
+    /* Events still pending must not wait for the next one. */
+    if (core->ring->events & core->ring->event_mask) {
+        unetmm_irq_want(core, UNETMM_VEC_EVENT);
+    }
+}
+
+void unetmm_events_mask(UnetmmCore *core, uint32_t mask)
+{
+    core->ring->event_mask = mask & UNETMM_EVENT_ALL;
+    unetmm_events_clear(core, 0);
+}
+
 void unetmm_core_fatal(UnetmmCore *core)
 {
-    if (!(core->status & UNETMM_STATUS_FATAL)) {
-        core->status |= UNETMM_STATUS_FATAL;
+    if (!(core->engine.status & UNETMM_STATUS_FATAL)) {
+        core->engine.status |= UNETMM_STATUS_FATAL;
         unetmm_event(core, UNETMM_EVENT_FATAL);
     }
 }
 
 void unetmm_irq_want(UnetmmCore *core, unsigned vector)
 {
-    core->vectors[vector].pending = true;
+    core->ring->vectors[vector].pending = true;
     /* Also from inside of unetmm_irq_flush(), behind this vector's turn. */
-    core->vectors_wait = true;
+    core->ring->vectors_wait = true;
 }
 
 static uint32_t irq_moderation(const UnetmmCore *core, unsigned vector)
@@ -44,24 +59,27 @@ static uint32_t irq_moderation(const UnetmmCore *core, unsigned vector)
     };
 
     return vector == UNETMM_VEC_NET ? 0 :
-           core->rings[ring[vector]].moderate_ns;
+           core->ring->all[ring[vector]].moderate_ns;
 }
 
 void unetmm_irq_flush(UnetmmCore *core)
 {
-    core->vectors_wait = false;
+    UnetmmRings *r = core->ring;
+
+    r->vectors_wait = false;
     for (unsigned i = 0; i < UNETMM_NUM_VECTORS; i++) {
-        UnetmmVector *v = &core->vectors[i];
-        uint32_t least = irq_moderation(core, i);
+        UnetmmVector *v = &r->vectors[i];
+        uint32_t least;
 
         if (!v->pending) {
             continue;
         }
+        least = irq_moderation(core, i);
         if (least) {
             int64_t now = core->ops->now_ns(core->host);
 
             if (now < v->not_before_ns) {
-                core->vectors_wait = true;
+                r->vectors_wait = true;
                 continue;
             }
             v->not_before_ns = now + least;
@@ -76,11 +94,12 @@ void unetmm_irq_flush(UnetmmCore *core)
 /* Looked at behind a flush: when the next moderated interrupt is due. */
 static int64_t irq_deadline(const UnetmmCore *core)
 {
+    const UnetmmRings *r = core->ring;
     int64_t when = INT64_MAX;
 
-    for (unsigned i = 0; core->vectors_wait && i < UNETMM_NUM_VECTORS; i++) {
-        if (core->vectors[i].pending) {
-            when = MIN(when, core->vectors[i].not_before_ns);
+    for (unsigned i = 0; r->vectors_wait && i < UNETMM_NUM_VECTORS; i++) {
+        if (r->vectors[i].pending) {
+            when = MIN(when, r->vectors[i].not_before_ns);
         }
     }
     return when;
@@ -91,7 +110,7 @@ static void irq_save(UnetmmStream *st, UnetmmCore *core)
     int64_t now = core->ops->now_ns(core->host);
 
     for (unsigned i = 0; i < UNETMM_NUM_VECTORS; i++) {
-        UnetmmVector *v = &core->vectors[i];
+        UnetmmVector *v = &core->ring->vectors[i];
 
         unetmm_stream_enter(st, "vector", i);
         unetmm_stream_bool(st, &v->pending, "pending");
@@ -101,14 +120,8 @@ static void irq_save(UnetmmStream *st, UnetmmCore *core)
     }
 }
 
-static void irq_reset(UnetmmCore *core)
-{
-    memset(core->vectors, 0, sizeof(core->vectors));
-}
-
 const UnetmmModule unetmm_module_irq = {
     .name = "irq",
-    .reset = irq_reset,
     .deadline = irq_deadline,
     .save = irq_save,
 };

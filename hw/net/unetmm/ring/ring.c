@@ -22,9 +22,9 @@ static void ring_reset(UnetmmCore *core)
         [UNETMM_RING_BACKUP] = sizeof(struct unetmm_backup),
     };
 
-    memset(core->rings, 0, UNETMM_NUM_RINGS * sizeof(*core->rings));
+    memset(core->ring, 0, sizeof(*core->ring));
     for (unsigned i = 0; i < UNETMM_NUM_RINGS; i++) {
-        core->rings[i].entry_bytes = bytes[i];
+        core->ring->all[i].entry_bytes = bytes[i];
     }
 }
 
@@ -88,7 +88,8 @@ static bool ring_index(UnetmmRing *ring, unsigned number, uint32_t reg,
 /* Is there an entry of which no interrupt may have told? */
 static void ring_taken(UnetmmCore *core, const UnetmmRing *ring)
 {
-    if (ring == &core->rings[UNETMM_RING_FAULT] && ring->prod != ring->cons) {
+    if (ring == &core->ring->all[UNETMM_RING_FAULT] &&
+        ring->prod != ring->cons) {
         unetmm_irq_want(core, UNETMM_VEC_FAULT);
     }
 }
@@ -97,7 +98,7 @@ static void ring_taken(UnetmmCore *core, const UnetmmRing *ring)
 bool unetmm_ring_configure(UnetmmCore *core, unsigned number, uint32_t reg,
                            uint32_t value)
 {
-    UnetmmRing *ring = &core->rings[number];
+    UnetmmRing *ring = &core->ring->all[number];
 
     switch (reg) {
     case UNETMM_RING_BASE_LO:
@@ -135,7 +136,7 @@ bool unetmm_ring_configure(UnetmmCore *core, unsigned number, uint32_t reg,
 
 uint32_t unetmm_ring_register(UnetmmCore *core, unsigned number, uint32_t reg)
 {
-    const UnetmmRing *ring = &core->rings[number];
+    const UnetmmRing *ring = &core->ring->all[number];
 
     switch (reg) {
     case UNETMM_RING_BASE_LO:
@@ -173,7 +174,7 @@ static bool ring_fetch(UnetmmCore *core, UnetmmRing *ring, void *entry)
 
 bool unetmm_ring_fetch_cmd(UnetmmCore *core, struct unetmm_cmd *cmd)
 {
-    UnetmmRing *ring = &core->rings[UNETMM_RING_CMD];
+    UnetmmRing *ring = &core->ring->all[UNETMM_RING_CMD];
 
     if (ring->prod == ring->cons || !ring_fetch(core, ring, cmd)) {
         return false;
@@ -185,11 +186,16 @@ bool unetmm_ring_fetch_cmd(UnetmmCore *core, struct unetmm_cmd *cmd)
 
 bool unetmm_ring_peek_backup(UnetmmCore *core, struct unetmm_backup *buffer)
 {
-    if (!ring_fetch(core, &core->rings[UNETMM_RING_BACKUP], buffer)) {
+    if (!ring_fetch(core, &core->ring->all[UNETMM_RING_BACKUP], buffer)) {
         return false;
     }
     unetmm_le_backup(buffer);
     return true;
+}
+
+void unetmm_ring_take_backup(UnetmmCore *core)
+{
+    core->ring->all[UNETMM_RING_BACKUP].cons++;
 }
 
 static bool ring_post(UnetmmCore *core, UnetmmRing *ring, const void *entry)
@@ -210,7 +216,7 @@ static uint32_t ring_phase(const UnetmmRing *ring)
 
 bool unetmm_ring_post_done(UnetmmCore *core, struct unetmm_cmd_done done)
 {
-    UnetmmRing *ring = &core->rings[UNETMM_RING_CMDC];
+    UnetmmRing *ring = &core->ring->all[UNETMM_RING_CMDC];
 
     if (!unetmm_ring_room(ring)) {
         return false;
@@ -226,7 +232,7 @@ bool unetmm_ring_post_done(UnetmmCore *core, struct unetmm_cmd_done done)
 
 bool unetmm_ring_post_fault(UnetmmCore *core, struct unetmm_fault fault)
 {
-    UnetmmRing *ring = &core->rings[UNETMM_RING_FAULT];
+    UnetmmRing *ring = &core->ring->all[UNETMM_RING_FAULT];
     /* The driver is going to look at the ring before it gives places back. */
     bool quiet = fault.type == UNETMM_FAULT_EVICT && ring->prod != ring->cons;
 
@@ -248,7 +254,7 @@ bool unetmm_ring_post_fault(UnetmmCore *core, struct unetmm_fault fault)
 
 bool unetmm_ring_post_notify(UnetmmCore *core, struct unetmm_notify notify)
 {
-    UnetmmRing *ring = &core->rings[UNETMM_RING_NOTIFY];
+    UnetmmRing *ring = &core->ring->all[UNETMM_RING_NOTIFY];
 
     if (!unetmm_ring_room(ring)) {
         return false;
@@ -295,20 +301,20 @@ static void rings_save(UnetmmStream *st, UnetmmCore *core)
 {
     for (unsigned i = 0; i < UNETMM_NUM_RINGS; i++) {
         unetmm_stream_enter(st, "ring", i);
-        ring_save(st, &core->rings[i]);
+        ring_save(st, &core->ring->all[i]);
         unetmm_stream_leave(st);
     }
 }
 
 static void ring_create(UnetmmCore *core)
 {
-    core->rings = g_new0(UnetmmRing, UNETMM_NUM_RINGS);
+    core->ring = g_new0(UnetmmRings, 1);
     ring_reset(core);
 }
 
 static void ring_free(UnetmmCore *core)
 {
-    g_clear_pointer(&core->rings, g_free);
+    g_clear_pointer(&core->ring, g_free);
 }
 
 const UnetmmModule unetmm_module_ring = {

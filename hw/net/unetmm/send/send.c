@@ -528,7 +528,7 @@ static void tx_transmit(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *tx)
     if (!unetmm_send_room(core, tx, tx->frame)) {
         return;
     }
-    core->wire_turn = (ep->id + 1) % core->params.endpoints;
+    unetmm_port_turn_over(core, ep->id);
     unetmm_count(core, ep, UNETMM_C_tx_frames, 1);
     unetmm_count(core, ep, UNETMM_C_tx_bytes, tx->desc.len);
     switch (unetmm_port_transmit(core, g_steal_pointer(&tx->frame),

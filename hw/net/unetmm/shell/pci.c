@@ -509,7 +509,9 @@ static void unetmm_realize(PCIDevice *pdev, Error **errp)
                           &dev->mem_reentrancy_guard, s);
     qemu_format_nic_info_str(qemu_get_queue(s->nic), s->conf.macaddr.a);
     s->core.port->link = !qemu_get_queue(s->nic)->link_down;
-    s->core.paused = !runstate_is_running();
+    if (!runstate_is_running()) {
+        unetmm_core_pause(&s->core, true);
+    }
     s->vm_change = qdev_add_vm_change_state_handler(dev, unetmm_vm_change, s);
 }
 

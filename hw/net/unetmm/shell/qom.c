@@ -12,6 +12,7 @@
 #include "qapi/error.h"
 #include "qapi/visitor.h"
 #include "../ep/ep.h"
+#include "../source/source.h"
 #include "shell.h"
 
 static const char *const index_names[] = {
@@ -299,11 +300,13 @@ static void unetmm_timing_get(Object *obj, Visitor *v, const char *name,
 static void unetmm_tlb_get(Object *obj, Visitor *v, const char *name,
                            void *opaque, Error **errp)
 {
-    UnetmmTlb *tlb = &UNETMM(obj)->core.tlb;
+    const UnetmmSources *source = UNETMM(obj)->core.source;
+    const UnetmmTlb *tlb;
 
-    if (!tlb->entries || !visit_start_list(v, name, NULL, 0, errp)) {
+    if (!source || !visit_start_list(v, name, NULL, 0, errp)) {
         return;
     }
+    tlb = &source->tlb;
     for (uint32_t i = 0; i < unetmm_tlb_capacity(tlb); i++) {
         const UnetmmTlbEntry *e = &tlb->entries[tlb->slot[i]];
 

@@ -35,19 +35,19 @@ static UnetmmXlat shadow_find(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
     uint64_t leaf;
     uint32_t id;
 
-    if (unetmm_tlb_lookup(&core->cache, space, key, false, &id) ==
+    if (unetmm_tlb_lookup(&core->source->cache, space, key, false, &id) ==
         UNETMM_TLB_MISS) {
         unetmm_count(core, ep, UNETMM_C_cache_misses, 1);
         result = unetmm_table_leaf(core, ep, vpn, &leaf);
         if (result == UNETMM_XLAT_OK) {
             /* If there is no room for it, it is looked for again. */
-            unetmm_tlb_new_batch(&core->cache);
-            unetmm_tlb_insert(&core->cache, space, key, leaf |
+            unetmm_tlb_new_batch(&core->source->cache);
+            unetmm_tlb_insert(&core->source->cache, space, key, leaf |
                               UNETMM_PTE_VALID | UNETMM_PTE_READ, 0);
         }
     } else {
         unetmm_count(core, ep, UNETMM_C_cache_hits, 1);
-        leaf = core->cache.entries[id].pte & UNETMM_PTE_ADDR;
+        leaf = core->source->cache.entries[id].pte & UNETMM_PTE_ADDR;
     }
     if (result == UNETMM_XLAT_OK) {
         *entry = leaf + (vpn & (UNETMM_TABLE_ENTRIES - 1)) * sizeof(uint64_t);
@@ -59,9 +59,9 @@ static UnetmmXlat shadow_find(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
 static UnetmmShadowLine *shadow_line(UnetmmCore *core, uint64_t entry,
                                      uint64_t *at)
 {
-    *at = entry & -(uint64_t)sizeof(core->shadow_lines[0].ptes);
+    *at = entry & -(uint64_t)sizeof(core->source->lines[0].ptes);
     /* Tables alike, of two spaces, shall not be in each other's way. */
-    return &core->shadow_lines[(entry / sizeof(core->shadow_lines[0].ptes) ^
+    return &core->source->lines[(entry / sizeof(core->source->lines[0].ptes) ^
                                 entry >> UNETMM_PAGE_SHIFT) %
                                UNETMM_SHADOW_LINES];
 }
@@ -71,7 +71,7 @@ static uint64_t *shadow_known(UnetmmCore *core, uint64_t entry)
     uint64_t at;
     UnetmmShadowLine *line = shadow_line(core, entry, &at);
 
-    return line->at == at && line->run == core->run ?
+    return line->at == at && line->run == core->engine.run ?
            &line->ptes[(entry - at) / sizeof(line->ptes[0])] : NULL;
 }
 
@@ -105,7 +105,7 @@ static bool shadow_read(UnetmmCore *core, UnetmmEp *ep, uint64_t entry,
         for (unsigned i = 0; i < UNETMM_SHADOW_LINE; i++) {
             unetmm_le_u64(&line->ptes[i]);
         }
-        line->run = core->run;
+        line->run = core->engine.run;
         line->at = at;
         known = &line->ptes[(entry - at) / sizeof(line->ptes[0])];
     }

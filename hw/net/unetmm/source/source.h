@@ -24,6 +24,12 @@ typedef struct UnetmmShadowLine {
     uint64_t ptes[UNETMM_SHADOW_LINE];
 } UnetmmShadowLine;
 
+struct UnetmmSources {
+    UnetmmTlb tlb;              /* source tlb */
+    UnetmmTlb cache;            /* sources with a table */
+    UnetmmShadowLine *lines;    /* UNETMM_SHADOW_LINES of them */
+};
+
 /* source/table.c */
 /* Of a table in host memory: the entry cache, then the table. */
 UnetmmXlat unetmm_table_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,

@@ -68,15 +68,15 @@ bool unetmm_table_cached(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
     uint16_t space = unetmm_user(ep)->space;
     uint32_t id = UNETMM_TLB_NONE;
 
-    if (unetmm_tlb_lookup(&core->cache, space, vpn, write, &id) ==
+    if (unetmm_tlb_lookup(&core->source->cache, space, vpn, write, &id) ==
         UNETMM_TLB_MISS) {
         unetmm_count(core, ep, UNETMM_C_cache_misses, 1);
         return false;
     }
     unetmm_count(core, ep, UNETMM_C_cache_hits, 1);
     *page = (UnetmmPage) {
-        .dma = core->cache.entries[id].pte & UNETMM_PTE_ADDR,
-        .tlb = &core->cache,
+        .dma = core->source->cache.entries[id].pte & UNETMM_PTE_ADDR,
+        .tlb = &core->source->cache,
         .id = id,
     };
     return true;
@@ -96,16 +96,16 @@ UnetmmXlat unetmm_table_use(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
     if (!(pte & right)) {
         return UNETMM_XLAT_ERROR;
     }
-    unetmm_tlb_new_batch(&core->cache);
-    if (unetmm_tlb_insert(&core->cache, space, vpn, pte, 0) ==
+    unetmm_tlb_new_batch(&core->source->cache);
+    if (unetmm_tlb_insert(&core->source->cache, space, vpn, pte, 0) ==
         UNETMM_TLB_REFUSED ||
-        unetmm_tlb_lookup(&core->cache, space, vpn, write, &id) ==
+        unetmm_tlb_lookup(&core->source->cache, space, vpn, write, &id) ==
         UNETMM_TLB_MISS) {
         return UNETMM_XLAT_MISS;
     }
     *page = (UnetmmPage) {
         .dma = pte & UNETMM_PTE_ADDR,
-        .tlb = &core->cache,
+        .tlb = &core->source->cache,
         .id = id,
     };
     return UNETMM_XLAT_OK;
@@ -147,48 +147,48 @@ UnetmmXlat unetmm_table_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
 
 UnetmmTlb *unetmm_table_cache(UnetmmCore *core)
 {
-    return &core->cache;
+    return &core->source->cache;
 }
 
 uint32_t unetmm_table_max_pages(const UnetmmCore *core)
 {
-    return MIN(unetmm_tlb_capacity(&core->cache), UNETMM_MAX_BUF_PAGES);
+    return MIN(unetmm_tlb_capacity(&core->source->cache), UNETMM_MAX_BUF_PAGES);
 }
 
 static void table_create(UnetmmCore *core)
 {
     /* LRU, so that filling one page of a buffer spares the pages before it. */
-    unetmm_tlb_init(&core->cache,
+    unetmm_tlb_init(&core->source->cache,
                     core->params.cache_entries / core->params.cache_ways,
                     core->params.cache_ways, 0);
-    core->cache.replace = UNETMM_TLB_REPLACE_LRU;
-    core->shadow_lines = g_new0(UnetmmShadowLine, UNETMM_SHADOW_LINES);
+    core->source->cache.replace = UNETMM_TLB_REPLACE_LRU;
+    core->source->lines = g_new0(UnetmmShadowLine, UNETMM_SHADOW_LINES);
 }
 
 static void table_reset(UnetmmCore *core)
 {
-    unetmm_tlb_reset(&core->cache);
+    unetmm_tlb_reset(&core->source->cache);
 }
 
 static void table_free(UnetmmCore *core)
 {
-    unetmm_tlb_free(&core->cache);
-    g_clear_pointer(&core->shadow_lines, g_free);
+    unetmm_tlb_free(&core->source->cache);
+    g_free(core->source->lines);
 }
 
 static void table_save(UnetmmStream *st, UnetmmCore *core)
 {
-    unetmm_space_save_tlb(st, core, &core->cache, "cache");
+    unetmm_space_save_tlb(st, core, &core->source->cache, "cache");
 }
 
 static void table_check(UnetmmStream *st, UnetmmCore *core)
 {
-    unetmm_space_check_tlb(st, &core->cache);
+    unetmm_space_check_tlb(st, &core->source->cache);
 }
 
 static uint64_t table_save_limit(const UnetmmCore *core)
 {
-    return unetmm_tlb_save_limit(&core->cache);
+    return unetmm_tlb_save_limit(&core->source->cache);
 }
 
 const UnetmmModule unetmm_module_table = {

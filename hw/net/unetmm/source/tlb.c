@@ -11,9 +11,10 @@ static UnetmmXlat tlb_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
                              bool write, UnetmmPage *page)
 {
     const UnetmmUser *user = unetmm_user(ep);
+    UnetmmTlb *tlb = &core->source->tlb;
     uint32_t id = UNETMM_TLB_NONE;
 
-    switch (unetmm_tlb_lookup(&core->tlb, user->space, vpn, write, &id)) {
+    switch (unetmm_tlb_lookup(tlb, user->space, vpn, write, &id)) {
     case UNETMM_TLB_HIT_SET:
         unetmm_count(core, ep, UNETMM_C_tlb_hits, 1);
         break;
@@ -26,8 +27,8 @@ static UnetmmXlat tlb_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
         return UNETMM_XLAT_MISS;
     }
     *page = (UnetmmPage) {
-        .dma = core->tlb.entries[id].pte & UNETMM_PTE_ADDR,
-        .tlb = &core->tlb,
+        .dma = tlb->entries[id].pte & UNETMM_PTE_ADDR,
+        .tlb = tlb,
         .id = id,
     };
     return UNETMM_XLAT_OK;
@@ -36,8 +37,8 @@ static UnetmmXlat tlb_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
 static UnetmmTlbInsert tlb_insert(UnetmmCore *core, uint16_t space,
                                   uint64_t vpn, uint64_t pte, uint32_t tag)
 {
-    UnetmmTlbInsert result = unetmm_tlb_insert(&core->tlb, space, vpn, pte,
-                                               tag);
+    UnetmmTlbInsert result = unetmm_tlb_insert(&core->source->tlb, space, vpn,
+                                               pte, tag);
 
     trace_unetmm_tlb_insert(space, vpn, pte, tag, result);
     if (result == UNETMM_TLB_REFUSED) {
@@ -50,12 +51,12 @@ static UnetmmTlbInsert tlb_insert(UnetmmCore *core, uint16_t space,
 
 static UnetmmTlb *tlb_tlb(UnetmmCore *core)
 {
-    return &core->tlb;
+    return &core->source->tlb;
 }
 
 static uint32_t tlb_max_pages(const UnetmmCore *core)
 {
-    return MIN(unetmm_tlb_capacity(&core->tlb), UNETMM_MAX_BUF_PAGES);
+    return MIN(unetmm_tlb_capacity(&core->source->tlb), UNETMM_MAX_BUF_PAGES);
 }
 
 const UnetmmSourceOps unetmm_source_tlb = {
@@ -72,37 +73,39 @@ static void tlb_create(UnetmmCore *core)
 {
     const UnetmmParams *params = &core->params;
 
-    unetmm_tlb_init(&core->tlb, params->tlb_sets, params->tlb_ways,
+    core->source = g_new0(UnetmmSources, 1);
+    unetmm_tlb_init(&core->source->tlb, params->tlb_sets, params->tlb_ways,
                     params->tlb_victims);
-    core->tlb.index = params->tlb_index;
-    core->tlb.replace = params->tlb_replace;
-    core->tlb.evict = unetmm_tlb_evicted;
-    core->tlb.opaque = core;
+    core->source->tlb.index = params->tlb_index;
+    core->source->tlb.replace = params->tlb_replace;
+    core->source->tlb.evict = unetmm_tlb_evicted;
+    core->source->tlb.opaque = core;
 }
 
 static void tlb_reset(UnetmmCore *core)
 {
-    unetmm_tlb_reset(&core->tlb);
+    unetmm_tlb_reset(&core->source->tlb);
 }
 
 static void tlb_free(UnetmmCore *core)
 {
-    unetmm_tlb_free(&core->tlb);
+    unetmm_tlb_free(&core->source->tlb);
+    g_clear_pointer(&core->source, g_free);
 }
 
 static void tlb_save(UnetmmStream *st, UnetmmCore *core)
 {
-    unetmm_space_save_tlb(st, core, &core->tlb, "tlb");
+    unetmm_space_save_tlb(st, core, &core->source->tlb, "tlb");
 }
 
 static void tlb_check(UnetmmStream *st, UnetmmCore *core)
 {
-    unetmm_space_check_tlb(st, &core->tlb);
+    unetmm_space_check_tlb(st, &core->source->tlb);
 }
 
 static uint64_t tlb_save_limit(const UnetmmCore *core)
 {
-    return unetmm_tlb_save_limit(&core->tlb);
+    return unetmm_tlb_save_limit(&core->source->tlb);
 }
 
 const UnetmmModule unetmm_module_tlb = {

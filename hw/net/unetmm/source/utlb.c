@@ -33,10 +33,10 @@ static void utlb_keep_neighbours(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
 
     for (unsigned i = 0; i < group; i++) {
         if (first + i == vpn || !utlb_usable(ptes[i]) ||
-            unetmm_tlb_has(&core->cache, space, first + i)) {
+            unetmm_tlb_has(&core->source->cache, space, first + i)) {
             continue;
         }
-        if (unetmm_tlb_insert(&core->cache, space, first + i, ptes[i],
+        if (unetmm_tlb_insert(&core->source->cache, space, first + i, ptes[i],
                               UTLB_NEIGHBOUR) == UNETMM_TLB_INSERTED) {
             unetmm_count(core, ep, UNETMM_C_utlb_fetched, 1);
         }
@@ -71,7 +71,7 @@ static UnetmmXlat utlb_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
                               bool write, UnetmmPage *page)
 {
     if (unetmm_table_cached(core, ep, vpn, write, page)) {
-        UnetmmTlbEntry *e = &core->cache.entries[page->id];
+        UnetmmTlbEntry *e = &core->source->cache.entries[page->id];
 
         if (e->tag == UTLB_NEIGHBOUR) {
             e->tag = 0;

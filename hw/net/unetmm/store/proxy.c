@@ -282,6 +282,11 @@ static uint64_t proxies_save_limit(const UnetmmCore *core)
     return core->params.proxy_pages * 16ull;
 }
 
+void unetmm_proxy_abort(UnetmmCore *core)
+{
+    core->store->start.live = false;
+}
+
 const UnetmmModule unetmm_module_proxy = {
     .name = "proxy",
     .create = proxy_create,

@@ -65,6 +65,7 @@ struct UnetmmStore {
     uint32_t updates, shared;   /* packets of stores that wait */
     UnetmmProxy *proxies;       /* params.proxy_pages of them */
     UnetmmStart start;
+    int64_t due_ns;             /* no packet of stores has to go before */
 };
 
 /* store/proxy.c */
@@ -73,6 +74,8 @@ uint8_t unetmm_proxy_check(UnetmmCore *core, uint16_t id,
                            const struct unetmm_cmd_proxy *cmd);
 uint8_t unetmm_proxy_set(UnetmmCore *core, uint16_t id,
                          const struct unetmm_cmd_proxy *cmd);
+/* The send that two stores begin is not begun. */
+void unetmm_proxy_abort(UnetmmCore *core);
 uint8_t unetmm_proxy_clear(UnetmmCore *core,
                            const struct unetmm_cmd_proxy *cmd);
 /* A store to a proxy page, its first byte at `offset` of them, and a load. */

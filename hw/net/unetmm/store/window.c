@@ -30,7 +30,7 @@ static void window_create(UnetmmCore *core)
                                   MAX(core->params.window_pages, 1));
     core->store->waiting = g_new0(UnetmmStores *,
                                   MAX(core->params.reliable, 1));
-    core->window_due_ns = INT64_MAX;
+    core->store->due_ns = INT64_MAX;
 }
 
 static void window_free(UnetmmCore *core)
@@ -44,7 +44,7 @@ static void window_reset(UnetmmCore *core)
 {
     memset(core->store->windows, 0,
            core->params.window_pages * sizeof(*core->store->windows));
-    core->window_due_ns = INT64_MAX;
+    core->store->due_ns = INT64_MAX;
 }
 
 /* ---- Commands ----------------------------------------------------------- */
@@ -277,7 +277,7 @@ static UnetmmUpdate *window_new(UnetmmCore *core, UnetmmStores *s,
     if (w->combine_bytes) {
         s->open = true;
         s->due_ns = core->ops->now_ns(core->host) + w->combine_ns;
-        core->window_due_ns = MIN(core->window_due_ns, s->due_ns);
+        core->store->due_ns = MIN(core->store->due_ns, s->due_ns);
     }
     return u;
 }
@@ -366,10 +366,10 @@ void unetmm_window_store(UnetmmCore *core, uint32_t offset,
 
 static void window_due(UnetmmCore *core, int64_t now)
 {
-    if (core->window_due_ns > now) {
+    if (core->store->due_ns > now) {
         return;
     }
-    core->window_due_ns = INT64_MAX;
+    core->store->due_ns = INT64_MAX;
     for (uint32_t i = 0; core->store->updates && i < core->params.reliable;
          i++) {
         UnetmmStores *s = core->store->waiting[i];
@@ -378,7 +378,7 @@ static void window_due(UnetmmCore *core, int64_t now)
             unetmm_window_flush(core, &core->eps[s->ep], s);
         }
         if (s && s->open) {
-            core->window_due_ns = MIN(core->window_due_ns, s->due_ns);
+            core->store->due_ns = MIN(core->store->due_ns, s->due_ns);
         }
     }
 }
@@ -497,7 +497,7 @@ void unetmm_stores_save(UnetmmStream *st, UnetmmCore *core, UnetmmStores *s)
         unetmm_stream_refuse(st, "stores follow a store that is missing");
     }
     if (unetmm_stream_reads(st)) {
-        core->window_due_ns = MIN(core->window_due_ns, s->due_ns);
+        core->store->due_ns = MIN(core->store->due_ns, s->due_ns);
     }
 }
 
@@ -507,6 +507,11 @@ static uint64_t windows_save_limit(const UnetmmCore *core)
            window_places(core) * (UNETMM_MAX_INLINE + 32ull);
 }
 
+static const int64_t *window_deadline(const UnetmmCore *core)
+{
+    return &core->store->due_ns;
+}
+
 const UnetmmModule unetmm_module_window = {
     .name = "window",
     .create = window_create,
@@ -514,7 +519,7 @@ const UnetmmModule unetmm_module_window = {
     .free = window_free,
     .ep_close = window_ep_close,
     .import_end = unetmm_window_drop_import,
-    .deadline_at = offsetof(UnetmmCore, window_due_ns),
+    .deadline_at = window_deadline,
     .due = window_due,
     .save = windows_save,
     .save_limit = windows_save_limit,

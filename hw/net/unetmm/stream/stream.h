@@ -77,17 +77,19 @@ typedef struct UnetmmField {
     uint64_t least, most;
 } UnetmmField;
 
-#define UNETMM_FIELD_(type, member, saved, kind, least, most) \
-    { #member, offsetof(type, member), sizeof(((type *)0)->member), saved, \
+#define UNETMM_FIELD_(type, member, name, saved, kind, least, most) \
+    { name, offsetof(type, member), sizeof(((type *)0)->member), saved, \
       UNETMM_VALUE_##kind, least, most }
 /* Any number, in as many bytes as it has; a bool; a number of least .. most. */
 #define UNETMM_FIELD(type, member) \
-    UNETMM_FIELD_(type, member, sizeof(((type *)0)->member), NUMBER, 0, \
+    UNETMM_FIELD_AS(type, member, #member)
+#define UNETMM_FIELD_AS(type, member, name) \
+    UNETMM_FIELD_(type, member, name, sizeof(((type *)0)->member), NUMBER, 0, \
                   UINT64_MAX)
 #define UNETMM_FIELD_BOOL(type, member) \
-    UNETMM_FIELD_(type, member, sizeof(uint32_t), BOOL, 0, 1)
+    UNETMM_FIELD_(type, member, #member, sizeof(uint32_t), BOOL, 0, 1)
 #define UNETMM_FIELD_RANGE(type, member, least, most) \
-    UNETMM_FIELD_(type, member, sizeof(uint32_t), NUMBER, least, most)
+    UNETMM_FIELD_(type, member, #member, sizeof(uint32_t), NUMBER, least, most)
 
 /* Members of one object, in this order: writes them, or reads and checks. */
 void unetmm_stream_fields(UnetmmStream *st, void *object,

@@ -59,7 +59,7 @@ static uint32_t miss_id(const UnetmmCore *core, const UnetmmMiss *miss)
 
 static void miss_full(UnetmmCore *core)
 {
-    if (!(core->events & UNETMM_EVENT_FAULT_FULL)) {
+    if (!(core->ring->events & UNETMM_EVENT_FAULT_FULL)) {
         core->counters[UNETMM_C_faults_waited]++;
         unetmm_event(core, UNETMM_EVENT_FAULT_FULL);
     }
@@ -67,16 +67,9 @@ static void miss_full(UnetmmCore *core)
 
 static void miss_enqueue(UnetmmCore *core, UnetmmMiss *miss)
 {
-    UnetmmMisses *misses = core->miss;
-    uint32_t n = unetmm_misses(core);
-
     miss->state = UNETMM_MISS_WANTED;
     miss->found_ns = core->ops->now_ns(core->host);
-    if (!miss->queued) {
-        miss->queued = true;
-        misses->wanted[(misses->wanted_first + misses->wanted_used++) % n] =
-            miss_number(core, miss);
-    }
+    unetmm_list_add(&core->miss->wanted, miss_number(core, miss));
 }
 
 static void miss_leave_flight(UnetmmCore *core, const UnetmmMiss *miss)
@@ -276,6 +269,19 @@ void unetmm_miss_room(UnetmmCore *core)
     }
 }
 
+/*
+ * Misses that waited for room may go on; not those that wait for held entries:
+ * two such misses would be asked again at each other's records, as fast as the
+ * driver can read, for as long as the entries are held.
+ */
+void unetmm_miss_ring_moved(UnetmmCore *core)
+{
+    if (core->miss->evict_waits) {
+        core->miss->evict_waits = false;
+        unetmm_miss_room(core);
+    }
+}
+
 void unetmm_miss_changed(UnetmmCore *core, uint16_t space)
 {
     uint32_t n = unetmm_misses(core);
@@ -293,7 +299,7 @@ void unetmm_miss_changed(UnetmmCore *core, uint16_t space)
 /* Some of the ring is kept for evictions. */
 static bool fault_room_for(const UnetmmCore *core, uint32_t n)
 {
-    const UnetmmRing *ring = &core->rings[UNETMM_RING_FAULT];
+    const UnetmmRing *ring = &core->ring->all[UNETMM_RING_FAULT];
 
     /* Only an enabled ring has a depth that was checked. */
     return ring->enabled &&
@@ -379,10 +385,9 @@ bool unetmm_fault_room(UnetmmCore *core)
 static void miss_flush(UnetmmCore *core)
 {
     UnetmmMisses *misses = core->miss;
-    uint32_t n = unetmm_misses(core);
 
-    while (misses->wanted_used && misses->asked < core->params.max_faults) {
-        UnetmmMiss *miss = &misses->all[misses->wanted[misses->wanted_first]];
+    while (misses->wanted.used && misses->asked < core->params.max_faults) {
+        UnetmmMiss *miss = &misses->all[unetmm_list_first(&misses->wanted)];
 
         /* Of those that missed in one run the first reports, the rest join. */
         if (miss->state == UNETMM_MISS_WANTED &&
@@ -391,9 +396,7 @@ static void miss_flush(UnetmmCore *core)
                 return;
             }
         }
-        miss->queued = false;
-        misses->wanted_first = (misses->wanted_first + 1) % n;
-        misses->wanted_used--;
+        unetmm_list_pop(&misses->wanted);
     }
 }
 
@@ -697,7 +700,7 @@ static void miss_create(UnetmmCore *core)
 {
     core->miss = g_new0(UnetmmMisses, 1);
     core->miss->all = g_new0(UnetmmMiss, unetmm_misses(core));
-    core->miss->wanted = g_new0(uint16_t, unetmm_misses(core));
+    unetmm_list_create(&core->miss->wanted, unetmm_misses(core));
     core->miss->in_flight = g_new0(uint16_t, unetmm_misses(core));
 }
 
@@ -706,11 +709,10 @@ static void miss_reset(UnetmmCore *core)
     /* Generations go on, so that late replies of the old driver are stale. */
     for (uint32_t i = 0; i < unetmm_misses(core); i++) {
         core->miss->all[i].state = UNETMM_MISS_NONE;
-        core->miss->all[i].queued = false;
         core->miss->all[i].late = false;
         core->miss->all[i].generation++;
     }
-    core->miss->wanted_first = core->miss->wanted_used = 0;
+    unetmm_list_clear(&core->miss->wanted);
     core->miss->in_flight_used = core->miss->asked = 0;
     core->miss->joined = core->miss->refused = 0;
     core->miss->changing = 0;
@@ -721,7 +723,7 @@ static void miss_reset(UnetmmCore *core)
 static void miss_free(UnetmmCore *core)
 {
     g_free(core->miss->all);
-    g_free(core->miss->wanted);
+    unetmm_list_free(&core->miss->wanted);
     g_free(core->miss->in_flight);
     g_clear_pointer(&core->miss, g_free);
 }

@@ -113,30 +113,6 @@ static void flight_save(UnetmmStream *st, UnetmmCore *core)
     }
 }
 
-/* Those to be reported, first come first served; some are not any more. */
-static void wanted_save(UnetmmStream *st, UnetmmCore *core)
-{
-    uint32_t n = unetmm_misses(core);
-    uint32_t used = unetmm_stream_choice(st, core->miss->wanted_used, n + 1,
-                                         "wanted_used");
-
-    for (uint32_t i = 0; i < used && !st->wrong; i++) {
-        uint16_t *slot =
-            &core->miss->wanted[(core->miss->wanted_first + i) % n];
-
-        *slot = unetmm_stream_member(st, *slot, n, "wanted", i);
-        if (!unetmm_stream_reads(st)) {
-            continue;
-        }
-        if (core->miss->all[*slot].queued) {
-            unetmm_stream_refuse(st, "miss %u is to be reported twice", *slot);
-            return;
-        }
-        core->miss->all[*slot].queued = true;
-        core->miss->wanted_used++;
-    }
-}
-
 void unetmm_misses_save(UnetmmStream *st, UnetmmCore *core)
 {
     uint32_t n = unetmm_misses(core);
@@ -147,7 +123,10 @@ void unetmm_misses_save(UnetmmStream *st, UnetmmCore *core)
         unetmm_stream_leave(st);
     }
     flight_save(st, core);
-    wanted_save(st, core);
+    /* Those to be reported; some are not any more. */
+    unetmm_list_save(st, &core->miss->wanted, n, &(UnetmmListNames) {
+        "wanted_used", "wanted", "miss %u is to be reported twice",
+    });
 }
 
 /* ---- Checks ------------------------------------------------------------- */
@@ -186,7 +165,8 @@ static void miss_check(UnetmmStream *st, const UnetmmCore *core,
         (!asks && miss->state != UNETMM_MISS_REFUSED &&
          miss->state != UNETMM_MISS_CHANGING) ||
         (asks && miss->state == UNETMM_MISS_CHANGING) ||
-        (miss->state == UNETMM_MISS_WANTED && !miss->queued) ||
+        (miss->state == UNETMM_MISS_WANTED &&
+         !core->miss->wanted.has[number]) ||
         (miss->state == UNETMM_MISS_JOINED && !joined_ok(core, ep, miss))) {
         unetmm_stream_refuse(st, "miss %u waits in vain", number);
     }

@@ -39,8 +39,6 @@ uint8_t unetmm_space_create(UnetmmCore *core, uint16_t id,
     *space = (UnetmmSpace) {
         .live = true, .source = source, .levels = cmd->levels,
         .table = cmd->table, .first_ep = UNETMM_NO_EP,
-        /* The list may still have the old one. */
-        .telling = space->telling,
     };
     trace_unetmm_space_create(id, source->name);
     return UNETMM_CS_OK;
@@ -236,7 +234,7 @@ void unetmm_invalidate(UnetmmCore *core, uint32_t space, uint64_t start,
     const UnetmmSourceOps *source;
     uint32_t dropped = 0;
 
-    core->inv_busy = false;
+    core->inv->busy = false;
     core->counters[UNETMM_C_invalidations]++;
     if (space >= core->params.spaces || !core->spaces[space].live ||
         last < first) {
@@ -257,29 +255,44 @@ void unetmm_invalidate(UnetmmCore *core, uint32_t space, uint64_t start,
         }
         unetmm_miss_room(core);
         unetmm_miss_changed(core, space);
-        core->inv_going_space = space;
-        core->inv_going_first = first;
-        core->inv_going_last = last;
-        core->inv_busy = true;
+        core->inv->space = space;
+        core->inv->first = first;
+        core->inv->last = last;
+        core->inv->busy = true;
     }
     core->counters[UNETMM_C_inv_waits] += unetmm_invalidate_busy(core);
-    trace_unetmm_invalidate(space, start, last_byte, dropped, core->inv_busy);
+    trace_unetmm_invalidate(space, start, last_byte, dropped, core->inv->busy);
 }
 
 /* A space that is gone has no page in flight: its endpoints went before it. */
 bool unetmm_invalidate_busy(UnetmmCore *core)
 {
-    const UnetmmSpace *space = &core->spaces[core->inv_going_space];
+    const UnetmmSpace *space = &core->spaces[core->inv->space];
 
-    core->inv_busy = core->inv_busy && space->live && space->source->tlb &&
+    core->inv->busy = core->inv->busy && space->live && space->source->tlb &&
                      unetmm_tlb_in_dma(space->source->tlb(core),
-                                       core->inv_going_space,
-                                       core->inv_going_first,
-                                       core->inv_going_last);
-    return core->inv_busy;
+                                       core->inv->space,
+                                       core->inv->first,
+                                       core->inv->last);
+    return core->inv->busy;
 }
 
 /* ---- Saved state -------------------------------------------------------- */
+
+static const UnetmmField inv_range[] = {
+    UNETMM_FIELD_AS(UnetmmInv, first, "inv_going_first"),
+    UNETMM_FIELD_AS(UnetmmInv, last, "inv_going_last"),
+};
+
+void unetmm_invalidate_save(UnetmmStream *st, UnetmmCore *core)
+{
+    UNETMM_STREAM_FIELDS(st, core->inv, inv_range);
+    core->inv->space = unetmm_stream_choice(st, core->inv->space,
+                                            core->params.spaces,
+                                            "inv_going_space");
+    unetmm_stream_bool(st, &core->inv->busy, "inv_busy");
+    unetmm_stream_bool(st, &core->miss->evict_waits, "evict_waits");
+}
 
 /* The saved space is checked as by SPACE_CREATE. */
 static void space_save(UnetmmStream *st, UnetmmCore *core, uint16_t id)
@@ -416,16 +429,19 @@ void unetmm_page_save(UnetmmStream *st, UnetmmCore *core, const UnetmmEp *ep,
 static void space_create(UnetmmCore *core)
 {
     core->spaces = g_new0(UnetmmSpace, core->params.spaces);
+    core->inv = g_new0(UnetmmInv, 1);
 }
 
 static void space_reset(UnetmmCore *core)
 {
     memset(core->spaces, 0, core->params.spaces * sizeof(*core->spaces));
+    core->inv->busy = false;
 }
 
 static void space_free(UnetmmCore *core)
 {
     g_clear_pointer(&core->spaces, g_free);
+    g_clear_pointer(&core->inv, g_free);
 }
 
 const UnetmmModule unetmm_module_space = {

@@ -1,21 +1,18 @@
 /*
- * unetmm: address spaces, their sources of translations, and misses
+ * unetmm: address spaces and their sources of translations
  *
  * A page is looked up (unetmm_space_lookup), held while a transfer relies on
- * it, and locked while its DMA runs.  A page that is absent is a miss: the
- * driver is asked, and the miss's owner is told the reply.
+ * it, and locked while its DMA runs.  A page that is absent is a
+ * miss (miss.h).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #ifndef UNETMM_XLAT_H
 #define UNETMM_XLAT_H
 
-#include "../base/base.h"
+#include "miss.h"
 
 typedef struct UnetmmEventCounter UnetmmEventCounter;
-
-/* An endpoint's misses: its send, its heads.  Channels have their own. */
-static_assert(UNETMM_EP_MISSES == 1 + UNETMM_MAX_HEADS, "a miss for each head");
 
 typedef struct UnetmmSpace {
     bool live;
@@ -28,7 +25,6 @@ typedef struct UnetmmSpace {
     uint64_t counter_page;
     UnetmmEventCounter *counters;    /* UNETMM_EVENT_COUNTERS, or NULL */
     uint32_t counters_due;
-    bool telling;               /* in the list of those that owe wake-ups */
 } UnetmmSpace;
 
 static inline UnetmmSpace *unetmm_space_of(const UnetmmCore *core,
@@ -90,117 +86,12 @@ struct UnetmmSourceOps {
     uint32_t (*max_pages)(const UnetmmCore *core);
 };
 
-typedef enum UnetmmMissState {
-    UNETMM_MISS_NONE,
-    UNETMM_MISS_WANTED,         /* to be reported when there is room */
-    UNETMM_MISS_ASKED,
-    UNETMM_MISS_DEFERRED,
-    UNETMM_MISS_JOINED,         /* another's report covers it */
-    UNETMM_MISS_REFUSED,        /* no room for the reply; asked at release */
-    UNETMM_MISS_CHANGING,       /* the table says so; looked at after INV */
-} UnetmmMissState;
-
-/* Pages that a transfer is going to need, besides those that it misses. */
-typedef struct UnetmmAhead {
-    uint64_t vpn;
-    uint32_t npages;
-} UnetmmAhead;
-
-/* The purpose of a miss.  Each room with misses fills one for each kind. */
-typedef struct UnetmmMissOwner {
-    const char *name;
-    bool write;                 /* the pages are to be written, else read */
-    bool head;                  /* of a buffer that has received nothing yet */
-    /*
-     * The driver has replied: UNETMM_REPLY_DEFERRED, RESOLVED, or ERROR with
-     * this status.  After the last two the miss is over.
-     */
-    void (*reply)(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
-                  uint8_t status);
-    /*
-     * Lists the segments of the transfer behind the pages that it misses: up to
-     * UNETMM_MAX_SEGS - 1.  NULL: none.
-     */
-    uint32_t (*ahead)(const UnetmmCore *core, const UnetmmMiss *miss,
-                      UnetmmAhead *ahead);
-} UnetmmMissOwner;
-
-/*
- * Each endpoint has one for its send and one for each head, and each reliable
- * channel one for each kind of fault.  Their places in core->miss->all are
- * fixed: a fault id and the saved state name them by number.
- */
-struct UnetmmMiss {
-    const UnetmmMissOwner *owner;   /* NULL: a channel's, which is no more */
-    UnetmmEp *ep;               /* whose space the pages are in */
-    void *of;                   /* the owner's: a head, a channel */
-    UnetmmMissState state;
-    bool write;
-    bool zero;                  /* the old contents need not be kept */
-    bool queued;                /* in core->miss->wanted, whatever its state */
-    uint16_t generation;        /* makes fault ids of old misses stale */
-    uint16_t leader;            /* JOINED: number of the miss in flight */
-    uint32_t npages;
-    uint64_t vpn;
-    int64_t found_ns;           /* WANTED: since when */
-    bool late;                  /* x-fault-delay: a reply that is not told */
-    uint8_t late_reply, late_status;
-    int64_t due_ns;
+/* The pages that the last invalidation was for, until all have landed. */
+struct UnetmmInv {
+    uint16_t space;
+    uint64_t first, last;
+    bool busy;
 };
-
-struct UnetmmMisses {
-    UnetmmMiss *all;            /* unetmm_misses() of them */
-    uint16_t *in_flight;        /* numbers of misses ASKED or DEFERRED */
-    uint32_t in_flight_used, asked; /* `asked`: ASKED, at most max_faults */
-    uint16_t *wanted;           /* circular: numbers of misses to report */
-    uint32_t wanted_first, wanted_used;
-    uint32_t joined, refused, changing, late;   /* misses in such states */
-    bool evict_waits;           /* an entry could not leave: ring full */
-};
-
-/* All misses that there can be: those of endpoints, then of channels. */
-static inline uint32_t unetmm_misses(const UnetmmCore *core)
-{
-    return core->params.endpoints * UNETMM_EP_MISSES +
-           core->params.reliable * UNETMM_REL_MISSES;
-}
-
-/* xlat/ahead.c */
-/*
- * Pages from vpn on, npages of which are needed now, up to the end of
- * [addr, + len) if it is in there and the source asks ahead.
- */
-uint32_t unetmm_space_ahead(const UnetmmCore *core, const UnetmmEp *ep,
-                            uint64_t vpn, uint32_t npages, uint64_t addr,
-                            uint64_t len);
-/* Lists segs[first .. nsegs - 1], but for those that are empty. */
-uint32_t unetmm_segments_ahead(const struct unetmm_seg *segs, uint32_t first,
-                               uint32_t nsegs, UnetmmAhead *ahead);
-
-/* xlat/miss.c */
-bool unetmm_tlb_evicted(void *opaque, const UnetmmTlbEntry *entry);
-/* Gives an unused miss to its owner, or (NULL) takes it back. */
-void unetmm_miss_own(UnetmmMiss *miss, const UnetmmMissOwner *owner,
-                     UnetmmEp *ep, void *of);
-/* Asks for pages, in place of those asked for before. */
-void unetmm_miss_want(UnetmmCore *core, UnetmmMiss *miss, uint64_t vpn,
-                      uint32_t npages, bool zero);
-void unetmm_miss_cancel(UnetmmCore *core, UnetmmMiss *miss);
-/* Has the fault ring room for a waiting miss?  If not, the driver is told. */
-bool unetmm_fault_room(UnetmmCore *core);
-/* The same, for a record that is never deferred. */
-bool unetmm_fault_spare(const UnetmmCore *core);
-void unetmm_miss_room(UnetmmCore *core);
-/* The driver has changed entries of a space's table. */
-void unetmm_miss_changed(UnetmmCore *core, uint16_t space);
-uint8_t unetmm_fault_reply(UnetmmCore *core, uint16_t space,
-                           const struct unetmm_cmd_reply *reply,
-                           uint32_t *taken);
-
-/* xlat/save.c */
-/* Of module miss. */
-void unetmm_misses_save(UnetmmStream *st, UnetmmCore *core);
-void unetmm_misses_check(UnetmmStream *st, UnetmmCore *core);
 
 /* xlat/space.c */
 /* NULL: there is none with this number. */
@@ -234,6 +125,8 @@ void unetmm_page_head(const UnetmmPage *page);
 void unetmm_invalidate(UnetmmCore *core, uint32_t space, uint64_t start,
                        uint64_t last_byte);
 bool unetmm_invalidate_busy(UnetmmCore *core);
+/* Their part of the saved registers. */
+void unetmm_invalidate_save(UnetmmStream *st, UnetmmCore *core);
 uint64_t unetmm_pte_pages(uint64_t addr, uint64_t len);
 /* A TLB or cache of the card: `name`, and bytes that it takes. */
 void unetmm_space_save_tlb(UnetmmStream *st, UnetmmCore *core, UnetmmTlb *tlb,

@@ -531,7 +531,7 @@ static bool write_piece_ok(const UnetmmRegion *region,
 static bool write_landing_ok(UnetmmCore *core, UnetmmRel *rel)
 {
     const UnetmmLanding *rx = core->rx;
-    const UnetmmRegion *region = &core->regions[0];
+    const UnetmmRegion *region = &core->remote->regions[0];
 
     if (rx->header.handle >= core->params.regions ||
         rx->header.psn - rel->rx.nxt >= UNETMM_REL_WINDOW ||
