@@ -180,8 +180,10 @@ int unetmm_read_limits(struct unetmm_dev *dev)
 		hw->regions = readl(dev->regs + UNETMM_REG_REGIONS);
 		hw->imports = readl(dev->regs + UNETMM_REG_IMPORTS);
 	}
+	hw->window_pages = 0;
 	if (hw->caps & UNETMM_CAP_WINDOWS)
 		hw->window_pages = readl(dev->regs + UNETMM_REG_WINDOW_PAGES);
+	hw->proxy_pages = 0;
 	if (hw->caps & UNETMM_CAP_PROXIES)
 		hw->proxy_pages = readl(dev->regs + UNETMM_REG_PROXY_PAGES);
 	hw->sysbuf_slots = 0;

@@ -656,6 +656,41 @@ TEST(test_page_missing, fix_test)
     expect_there(f, 3900, 500, 1);
 }
 
+/*
+ * A peer gives two packets one number: the page of the first, which was
+ * dropped, is of no interest to the second, which is kept.
+ */
+TEST(test_page_of_another, fix_test)
+{
+    static const uint8_t data[100] = "needs a buffer";
+    struct unetmm_frame other = {
+        .opcode = UNETMM_WIRE_SEND, .psn = PEER_YOURS + 1,
+        .remote = sizeof(data), .flags = LAST,
+    };
+    Fix *f = *state;
+    struct unetmm_fault miss;
+
+    peer_open(f);
+    fake_invalidate(f->s1, PEER_PAGE(21), FAKE_PAGE);
+    write_at(f, PEER_YOURS + 1, 4000, 500, 1, LAST);
+    assert_true(fake_fault(&f->d, &miss));
+    peer_give(f, other, data, sizeof(data));
+    assert_int_equal(f->h.core.rel->kept, 1);
+    write_at(f, PEER_YOURS, 0, 500, 1, LAST);
+    assert_int_equal(fake_reply(&f->d, &miss, UNETMM_REPLY_ERROR,
+                                UNETMM_ST_LIMIT), UNETMM_CS_OK);
+    assert_int_equal(f->h.core.rel->kept, 1);
+    fake_post(&f->a, PEER_PAGE(1), 4096, 80);
+    fake_ring_bell(&f->a);
+    fake_serve(&f->d);
+    fake_wire_clear(&f->h);
+    peer_give(f, other, data, sizeof(data));
+    assert_int_equal(fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK,
+                                 80).len, sizeof(data));
+    assert_int_equal(f->h.core.rel->kept, 0);
+    peer_expect_ack(f, PEER_YOURS + 2, 0, UNETMM_ACK_OK, 0);
+}
+
 #define PAGE_NS 5000
 
 static void slow(UnetmmParams *p)

@@ -96,6 +96,28 @@ TEST(test_send, timed_test)
     assert_int_equal(m->wake, INT64_MAX);
 }
 
+/* Picoseconds of a clock that has run for 200 days are too many for 64 bits. */
+TEST(test_after_long, timed_test)
+{
+    const int64_t long_ns = 200ll * 24 * 3600 * 1000000000;
+    Timed *m = timed_up(state, COSTS);
+    Fix *f = m->f;
+
+    for (unsigned i = 0; i < 3; i++) {
+        pass(m, long_ns);
+        assert_int_equal(m->t.ops.now_ns(&m->t), f->h.now);
+        send_one(m);
+        pass(m, SENT_NS - 1);
+        assert_int_equal(f->h.wire->len, 0);
+        assert_int_equal(m->wake, f->h.now + 1);
+        pass(m, 1);
+        assert_int_equal(f->h.wire->len, 1);
+        fake_wire_clear(&f->h);
+        pass(m, 500);
+        fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    }
+}
+
 /* The second message is taken up when the card is through with the first. */
 TEST(test_serial, timed_test)
 {

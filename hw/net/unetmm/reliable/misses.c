@@ -14,6 +14,10 @@ static void rel_region_error(UnetmmCore *core, UnetmmRel *rel, uint32_t psn)
         /* The packet is in a slot, which the driver will give up as well. */
         return;
     }
+    if (psn == rel->rx.nxt && rel->kept[psn % UNETMM_REL_WINDOW].frame) {
+        /* A peer that gave the number twice: a message needs no region. */
+        return;
+    }
     if (psn == rel->rx.nxt) {
         unetmm_recvwin_ready(&rel->rx);
         unetmm_recvwin_lost(&rel->rx);

@@ -10,6 +10,7 @@
 #include "timing.h"
 
 #define PS_PER_NS   1000
+#define EPOCH_NS    (24 * 3600 * 1000000000ll)
 #define PROBE_BYTES 256
 
 typedef enum EffectKind {
@@ -41,9 +42,22 @@ typedef struct Effect {
 
 /* ---- Clocks ------------------------------------------------------------- */
 
+/*
+ * An int64_t has room for 106 days of picoseconds, and a host's clock may be at
+ * any time: so they are counted from an epoch, which follows the clock while no
+ * effect waits.
+ */
 static int64_t host_ps(UnetmmTiming *t)
 {
-    return t->inner->now_ns(t->host) * PS_PER_NS;
+    int64_t now = t->inner->now_ns(t->host);
+    int64_t passed = now - t->epoch_ns;
+
+    if (passed > EPOCH_NS && g_queue_is_empty(&t->effects)) {
+        t->now_ps = MAX(t->now_ps / PS_PER_NS - passed, 0) * PS_PER_NS;
+        t->epoch_ns = now;
+        passed = 0;
+    }
+    return passed * PS_PER_NS;
 }
 
 static int64_t card_ps(UnetmmTiming *t)
@@ -58,7 +72,8 @@ static void arm(UnetmmTiming *t)
 {
     const Effect *e = g_queue_peek_head(&t->effects);
 
-    t->wake_at(t->host, e ? (e->when_ps + PS_PER_NS - 1) / PS_PER_NS :
+    t->wake_at(t->host, e ? t->epoch_ns +
+                            (e->when_ps + PS_PER_NS - 1) / PS_PER_NS :
                             INT64_MAX);
 }
 
@@ -231,7 +246,7 @@ static void queue_clear(UnetmmTiming *t)
 
 void unetmm_timing_drop(UnetmmTiming *t)
 {
-    t->now_ps = 0;
+    t->epoch_ns = t->now_ps = 0;
     t->head = false;
     queue_clear(t);
     arm(t);
@@ -374,7 +389,10 @@ static bool timed_mem_cmpxchg64(void *host, uint64_t addr, uint64_t *old,
 
 static int64_t timed_now_ns(void *host)
 {
-    return card_ps(host) / PS_PER_NS;
+    UnetmmTiming *t = host;
+    int64_t now = card_ps(t);
+
+    return t->epoch_ns + now / PS_PER_NS;
 }
 
 static void timed_timer_at(void *host, int64_t when_ns)

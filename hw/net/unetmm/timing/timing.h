@@ -94,6 +94,7 @@ typedef struct UnetmmTiming {
     /* Calls unetmm_timing_due() at that time; INT64_MAX: not any more. */
     void (*wake_at)(void *host, int64_t when_ns);
     bool head;
+    int64_t epoch_ns;           /* the host's time at which now_ps is 0 */
     int64_t now_ps;             /* the card's; may be behind the host's */
     GQueue effects;             /* in the order of their time */
     GQueue writes;              /* those of them that write to memory */
