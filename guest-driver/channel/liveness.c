@@ -113,8 +113,8 @@ void unetmm_liveness_accepted(struct unetmm_chan *chan)
 	chan->probes = min_t(u8, chan->probes, 1);
 }
 
-/* A peer that is there all the same, and was not heard, learns of it. */
-static void unetmm_chan_exorcise(struct unetmm_chan *chan)
+/* A CLOSE tells the peer, which may be there although nothing was heard of it. */
+static void unetmm_chan_end_silent(struct unetmm_chan *chan)
 {
 	unetmm_count(chan->ep->dev, ghosts);
 	unetmm_tell_close(chan->ep->dev, chan);
@@ -139,7 +139,7 @@ static bool unetmm_hunt_one(struct unetmm_chan *chan, u64 now, u32 *turn)
 		unetmm_chan_probe(chan, now);
 		return true;
 	}
-	unetmm_chan_exorcise(chan);
+	unetmm_chan_end_silent(chan);
 	return false;
 }
 

@@ -47,7 +47,7 @@
  *   - UNETMM_PAGER_SPARE workers of the pool never sleep for a process: misses that
  *     need no page-in are served whatever others do.
  *   - A space has at most `page_ins` sleepers (module's parameter, 16), and a user at most
- *     `user_threads`, and half of those that others leave.  Thirsty spaces have turns, too.
+ *     `user_threads`, and half of the rest.  Spaces that wait for a sleeper have turns.
  *   - Workers are created when none is idle, up to `pager_workers` (128).  The last
  *     worker that is awake never sleeps, whether another can be created or not.
  *   - serve may wait for memory to be allocated, and for nothing else: pages that may

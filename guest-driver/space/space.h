@@ -64,19 +64,19 @@ struct unetmm_source {
 	 */
 	int (*enter)(struct unetmm_aspace *space, struct unetmm_batch *batch,
 		     unsigned long vpn, u32 npages, unsigned long seq);
-	/* So many pages of [start, last] have gone.  As the notifier. */
+	/* @npages of [start, last] were dropped.  In the notifier: must not sleep. */
 	void (*lost)(struct unetmm_aspace *space, unsigned long start,
 		     unsigned long last, unsigned long npages);
-	/* A pin leaves the tree.  space->lock. */
+	/* The pin leaves the tree.  Holds space->lock. */
 	void (*forget)(struct unetmm_aspace *space, struct unetmm_pin *pin);
-	/* At a limit: takes a pin from the card; false: it is in use.  space->lock. */
+	/* At a limit: takes a pin from the card; false: in use.  Holds space->lock. */
 	bool (*give)(struct unetmm_aspace *space, struct unetmm_pin *pin);
 	/*
 	 * Fills miss->user, and clips the miss; false: nobody waits any more.
 	 * NULL: the card knows addresses of the process.
 	 */
 	bool (*find)(struct unetmm_aspace *space, struct unetmm_miss *miss);
-	/* The dropped pages are still mapped, with other rights.  As the notifier. */
+	/* The dropped pages are still mapped, with other rights.  In the notifier. */
 	void (*rights_changed)(struct unetmm_aspace *space, unsigned long vpn,
 			       unsigned long last);
 	/*
@@ -164,7 +164,7 @@ struct unetmm_file {
 	wait_queue_head_t wait;		/* poll() */
 };
 
-/* So many pages of [start, last] are no longer the card's. */
+/* The card has lost @npages of [start, last]. */
 static inline void unetmm_space_lost(struct unetmm_aspace *space,
 				     unsigned long start, unsigned long last,
 				     unsigned long npages)

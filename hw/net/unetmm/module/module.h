@@ -44,8 +44,8 @@ typedef struct UnetmmModule {
     /* The life of an endpoint.  It has been set up by EP_CREATE. */
     void (*ep_begin)(UnetmmCore *core, UnetmmEp *ep);
     /*
-     * It is stopped: nothing of it happens any more, its misses are cancelled.
-     * May come twice.
+     * The endpoint is stopped: the module does nothing more for it, and
+     * cancels its misses.  An endpoint may be stopped twice.
      */
     void (*ep_stop)(UnetmmCore *core, UnetmmEp *ep);
     /* EP_DESTROY has begun: nothing names the endpoint any more. */

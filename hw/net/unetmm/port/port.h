@@ -121,7 +121,7 @@ void unetmm_port_release(UnetmmCore *core, uint8_t *frame);
 bool unetmm_port_ready(const UnetmmCore *core);
 /* Has this frame's way out room now: the wire, or the card's own queue? */
 bool unetmm_port_open(const UnetmmCore *core, const uint8_t *frame);
-/* Takes the frame: where it belongs, without more ado. */
+/* Takes the frame, and sends it without a check or a delay. */
 UnetmmSent unetmm_port_emit(UnetmmCore *core, uint8_t *frame, uint32_t bytes);
 /* Takes the frame; it must have come from unetmm_port_buffer(). */
 UnetmmSent unetmm_port_transmit(UnetmmCore *core, uint8_t *frame,

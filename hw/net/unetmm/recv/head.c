@@ -209,7 +209,7 @@ static uint8_t head_part_status(UnetmmCore *core, UnetmmEp *ep, uint32_t before,
            UNETMM_ST_TOO_LARGE : UNETMM_ST_OK;
 }
 
-/* Is one of the parts before, which are of the same buffer, bad? */
+/* Was the buffer counted as bad, for a part that was posted before? */
 static bool head_counted(UnetmmEp *ep, uint32_t before)
 {
     for (uint32_t i = 0; i < before; i++) {

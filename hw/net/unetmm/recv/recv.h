@@ -81,12 +81,13 @@ static inline uint32_t unetmm_read_bytes(const struct unetmm_frame *f)
     return UNETMM_GET(UNETMM_READ_BYTES, f->imm);
 }
 
-/* A message's demands on a buffer. */
+/* The buffer that a message needs. */
 typedef struct UnetmmNeed {
-    uint32_t len;               /* it must be as long as that */
-    uint32_t begins;            /* not 0: its first bytes will do, not held */
-    bool as_it_is;              /* and they may be absent */
-    bool unfilled;              /* all may: it goes back as it is */
+    uint32_t len;               /* bytes that the buffer must have */
+    uint32_t begins;            /* not 0: so many bytes must be present now,
+                                   and the buffer is not held */
+    bool as_it_is;              /* these bytes may be absent, too */
+    bool unfilled;              /* all bytes may be absent: none is written */
 } UnetmmNeed;
 
 typedef enum UnetmmPlaced {

@@ -106,7 +106,7 @@ bool unetmm_offload(void *host, uint8_t *frame, size_t bytes, uint32_t mss,
             VIRTIO_NET_HDR_GSO_NONE);
     if (done && mss) {
         offload_look(&pieces, net_tx_pkt_get_vhdr(s->tx_pkt), frame, bytes);
-        /* Of none, there would be no piece. */
+        /* Without payload there is no piece to send. */
         done = pieces.left > 0;
     }
     if (done) {

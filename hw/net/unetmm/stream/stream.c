@@ -171,7 +171,7 @@ static uint32_t stream_below(UnetmmStream *st, uint32_t value, unsigned bytes,
                              uint32_t limit, UnetmmValueKind kind,
                              const char *name)
 {
-    /* Of none at all none is right. */
+    /* A limit of 0 allows no value: the range 1..0 refuses all. */
     return stream_range(st, value, bytes, kind, !limit, limit ? limit - 1 : 0,
                         name);
 }

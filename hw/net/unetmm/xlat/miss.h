@@ -94,7 +94,7 @@ static inline uint32_t unetmm_misses(const UnetmmCore *core)
 uint32_t unetmm_space_ahead(const UnetmmCore *core, const UnetmmEp *ep,
                             uint64_t vpn, uint32_t npages, uint64_t addr,
                             uint64_t len);
-/* Lists segs[first .. nsegs - 1], but for those that are empty. */
+/* Lists segs[first .. nsegs - 1] without empty segments. */
 uint32_t unetmm_segments_ahead(const struct unetmm_seg *segs, uint32_t first,
                                uint32_t nsegs, UnetmmAhead *ahead);
 
