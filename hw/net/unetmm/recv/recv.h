@@ -84,8 +84,7 @@ static inline uint32_t unetmm_read_bytes(const struct unetmm_frame *f)
 /* The buffer that a message needs. */
 typedef struct UnetmmNeed {
     uint32_t len;               /* bytes that the buffer must have */
-    uint32_t begins;            /* not 0: so many bytes must be present now,
-                                   and the buffer is not held */
+    uint32_t begins;            /* not 0: only these must be there; not held */
     bool as_it_is;              /* these bytes may be absent, too */
     bool unfilled;              /* all bytes may be absent: none is written */
 } UnetmmNeed;

@@ -26,8 +26,7 @@ typedef enum UnetmmRelWant {
 
 typedef struct UnetmmRecvWindow {
     uint32_t nxt;               /* the next packet to be taken */
-    uint64_t have;              /* bit: nxt.., the packet is kept: its frame,
-                                   if it has one, is there as long as the bit */
+    uint64_t have;              /* bit: nxt.., kept; no frame without it */
     uint64_t spoilt;            /* bit: of `have`, never to be in its place */
     uint64_t wrong;             /* bit: nxt.., its key was wrong, and counted */
     uint8_t bad_keys;           /* ever; fewer than UNETMM_REL_BAD_KEYS */
