@@ -352,7 +352,7 @@ def each_boot_has_a_turn():
     """On one of two kernels, or with one of three seeds."""
     def booted(kernel, seed, **more):
         options = argparse.Namespace(**{
-            "kernel": kernel, "seed": seed, "turn": "0/2", "long": False,
+            "kernel": kernel, "seed": seed, "turn": "0/3", "long": False,
             "only": None, **more})
         return {boot.name for boot in run.boots(kernel)
                 if run.has_turn(boot, options)}
@@ -368,6 +368,7 @@ def each_boot_has_a_turn():
     assert set.union(*groups) == all_of("debug")
     assert sum(map(len, groups)) == len(all_of("debug"))
     assert booted("debug", 0) == booted("debug", 2) == groups[0]
+    assert [booted("debug", 6 * n + 5, turn="0/6") for n in range(3)] == groups
     for kernel in ("6.1", "6.12", "debug"):
         for more in ({"turn": None}, {"long": True}, {"only": "one/vm"}):
             assert booted(kernel, 1, **more) == all_of(kernel), (kernel, more)

@@ -522,8 +522,9 @@ static void expect_redirected(Pair *p, uint32_t credits)
     }
 }
 
-static void each_wire_with(PairTune *tune, uint8_t source, uint32_t mtu,
-                           uint32_t credits, uint32_t n)
+/* The packets that waited behind another one. */
+static uint64_t each_wire_with(PairTune *tune, uint8_t source, uint32_t mtu,
+                               uint32_t credits, uint32_t n)
 {
     struct unetmm_cmd_channel how = {
         .mtu = mtu, .send_psn = 0xffffffe0, .recv_psn = 0x7fffffe0,
@@ -557,9 +558,10 @@ static void each_wire_with(PairTune *tune, uint8_t source, uint32_t mtu,
     }
     assert_int_equal(!credits, along > 0);
     assert_int_equal(!!credits, redirected > 0);
-    assert_int_equal(credits > 1, followed > 0);
+    assert_true(credits > 1 || !followed);
     print_message("# %" PRIu64 " packets redirected, %" PRIu64 " of them "
                   "behind another\n", redirected, followed);
+    return followed;
 }
 
 static void each_wire(PairTune *tune, uint8_t source, uint32_t mtu, uint32_t n)
@@ -625,22 +627,28 @@ TEST(test_odp, cmocka_unit_test)
     each_wire(slow_pages, UNETMM_SOURCE_ODP, 4000, 20);
 }
 
-/* Packets go to the system buffer, in any order, and wait there. */
+/*
+ * Packets go to the system buffer, in any order, and wait there; some of them,
+ * with some seeds of the slow pages none, behind another one.
+ */
 TEST(test_redirect, cmocka_unit_test)
 {
-    each_wire_with(NULL, UNETMM_SOURCE_SHADOW, 1500, 32, 40);
-    each_wire_with(slow_pages, UNETMM_SOURCE_SHADOW, 4000, 7, 20);
+    uint64_t n = each_wire_with(NULL, UNETMM_SOURCE_SHADOW, 1500, 32, 40);
+
+    n += each_wire_with(slow_pages, UNETMM_SOURCE_SHADOW, 4000, 7, 20);
+    assert_true(n > 0);
 }
 
 TEST(test_redirect_tlb, cmocka_unit_test)
 {
-    each_wire_with(cramped, UNETMM_SOURCE_TLB, 1500, 3, 30);
+    assert_true(each_wire_with(cramped, UNETMM_SOURCE_TLB, 1500, 3, 30) > 0);
     each_wire_with(NULL, UNETMM_SOURCE_TLB, 256, 1, 10);
 }
 
 TEST(test_redirect_odp, cmocka_unit_test)
 {
-    each_wire_with(cramped_cache, UNETMM_SOURCE_ODP, 1500, 32, 40);
+    assert_true(each_wire_with(cramped_cache, UNETMM_SOURCE_ODP, 1500, 32,
+                               40) > 0);
 }
 
 #define ROUNDS 40
