@@ -11,7 +11,7 @@ case ":$PATH:" in
 esac
 
 LIB="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
-for part in cache ui packages apt python codespell qemu stock \
+for part in cache ui packages apt python codespell qemu qemu_versions stock \
     kernel driver guest fuzz s390x threads initramfs bench docs \
     python_guest provider mpi_guest package roots fabtests; do
     # shellcheck source=/dev/null # each file is checked alone

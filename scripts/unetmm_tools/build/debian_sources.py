@@ -12,7 +12,8 @@ options are theirs, the suites are those that the build needs:
   bookworm-backports on bookworm (build tools);
 - from the security archive: the same releases' security suites.
 
-With a SUITE: that one's packages alone, of both archives.
+With a SUITE: that one's packages alone, of both archives; with SUITE-source the sources
+of the archive alone.
 """
 
 import glob
@@ -95,6 +96,8 @@ def stanza_text(entry, uri, types, suites):
 
 def wanted_suites(kind, release, only=None):
     """[(types, suites)] to read from an archive of this kind."""
+    if only and only.endswith("-source"):
+        return [] if kind == "security" else [("deb-src", only.removesuffix("-source"))]
     if only and kind == "security":
         # Backports have no security suite: their newest version is the mended one.
         return [] if only.endswith("-backports") else [("deb", only + "-security")]
