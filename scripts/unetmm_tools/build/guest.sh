@@ -13,7 +13,8 @@ configure_guest() {
     touch "$build/configured"
 }
 
-# ninja_guest TITLE TARGET...: builds targets of ninja in a step with a title.
+# ninja_guest TITLE TARGET...: builds targets of ninja in a step with a title; `tools` stands
+# for the programs of guests that are no tests.
 ninja_guest() {
     local title=$1 build lock
     shift
@@ -25,6 +26,10 @@ ninja_guest() {
     take_lock "guest-$(basename "$build")" lock
     [ -e "$build/configured" ] ||
         step guest-configure "configuring the library" configure_guest "$build"
+    # shellcheck disable=SC2046 # words
+    [ "$1" != tools ] || set -- $(sed -En \
+        's#^build (guest-lib/(tools|examples)/[^ ]*|tests/bench/bench-local): c_LINKER.*#\1#p' \
+        "$build/build.ninja")
     # ninja itself knows whether there is anything to do; ask it without
     # showing a step.
     if ! ninja -C "$build" -n "$@" 2>/dev/null |
@@ -35,8 +40,8 @@ ninja_guest() {
 }
 
 # The files for guests and for installation, without tests that run here, which take
-# twice as long to build.
-setup_guest() { ninja_guest "library and tools" all; }
+# twice as long to build.  scripts/demo sets UNETMM_GUEST to tools: no tests at all.
+setup_guest() { ninja_guest "library and tools" "${UNETMM_GUEST:-all}"; }
 
 # The unit tests, the benchmarks and the simulation of the card's core.
 setup_unit() {
@@ -65,9 +70,10 @@ guest_programs() {
     build=$(guest_build)
     find "$build"/guest-lib/tools "$build"/guest-lib/examples -maxdepth 1 \
         -type f -perm /111 ! -name '*.so*' -printf '%p usr/bin/%f\n' 2>/dev/null || true
+    echo "$build/tests/bench/bench-local usr/bin/bench-local"
+    [ "${UNETMM_GUEST:-}" != tools ] || return 0
     find "$build"/tests/guest -maxdepth 1 -type f -perm /111 ! -name '*.so*' \
         -printf '%p tests/%f\n' 2>/dev/null || true
-    echo "$build/tests/bench/bench-local usr/bin/bench-local"
     find "$REPO"/tests/guest -maxdepth 1 -type f -perm /111 ! -name init \
         -printf '%p tests/%f\n' 2>/dev/null || true
 }
