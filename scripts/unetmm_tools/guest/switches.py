@@ -32,7 +32,7 @@ class Hub:
 
     def command(self):
         """QEMU's command line."""
-        words = [vm.setup_paths("qemu")["qemu"], "-machine", "none",
+        words = [vm.default_qemu(), "-machine", "none",
                  "-nodefaults", "-no-user-config", "-display", "none"]
         for number in range(1, self._number + 1):
             words += ["-netdev",

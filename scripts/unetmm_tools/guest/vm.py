@@ -30,6 +30,7 @@ STATUS = re.compile(r"unetmm-run-status (\d+)\r?\n")
 
 # The targets of scripts/setup that make a QEMU, by the values of --qemu.
 QEMUS = {"built": "qemu", "stock": "stock"}
+DEFAULT_QEMU = "built"
 
 DESCRIPTION = """\
 Boots one guest with the card in it and gives a shell on its console, or runs
@@ -96,11 +97,11 @@ def add_machine_options(group):
         help="file system for --kernel PATH (default: the one for 6.1, whose "
              "modules fit no other kernel)")
     group.add_argument(
-        "--qemu", default=os.environ.get("UNETMM_QEMU") or "built",
-        metavar="built|stock|PATH",
+        "--qemu", metavar="built|stock|PATH",
         help="the patched QEMU that scripts/setup builds, Debian's unpatched QEMU "
              "10.0 with the card as a shared object (docs/stock.rst), or a program "
-             "that has the card (default: the environment's UNETMM_QEMU, or built)")
+             "that has the card (default: the environment's UNETMM_QEMU, or "
+             f"{DEFAULT_QEMU})")
     group.add_argument(
         "--accel", choices=("tcg", "kvm", "auto"), default="auto",
         help="auto takes KVM where it is usable (default: auto)")
@@ -188,6 +189,8 @@ def parse_options(arguments):
         arguments, extra = arguments[:cut], arguments[cut + 1:]
     options = build_parser().parse_args(arguments)
     options.extra = extra
+    options.qemu = options.qemu or os.environ.get("UNETMM_QEMU") or \
+        ("built" if is_virtual(options) else DEFAULT_QEMU)
     check_options(options)
     return options
 
@@ -248,6 +251,12 @@ def setup_paths(*targets):
         # setup has said why, in one sentence.
         raise SystemExit(done.returncode)
     return dict(line.split("=", 1) for line in done.stdout.splitlines())
+
+
+def default_qemu():
+    """The program that scripts run without --qemu."""
+    name = os.environ.get("UNETMM_QEMU") or DEFAULT_QEMU
+    return setup_paths(QEMUS[name])[QEMUS[name]] if name in QEMUS else name
 
 
 def kvm_problem():
