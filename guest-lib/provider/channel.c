@@ -74,6 +74,7 @@ static int post_fence(struct umfi_ep *ep)
         umfi_op_begin(ep->port);
         fence->kept = true;
         ep->fence = fence;
+        ep->injected = false;
         ep->fence_ms = umfi_now_ms() + umfi_config.close_ms;
     }
     return ret;
@@ -88,10 +89,21 @@ static void leave_fence(struct umfi_ep *ep)
     }
 }
 
+/*
+ * The card takes a message out of the send queue long before the peer's card acknowledges the
+ * message: unetmm_send_pending() does not tell.
+ */
 static bool has_unsent(const struct umfi_ep *ep)
 {
-    return ep->state == UMFI_CONNECTED && ep->open && !ep->port->failed &&
-        unetmm_send_pending(ep->port->ep) > 0;
+    const struct umfi_port *port = ep->port;
+    bool unsent = ep->injected;
+
+    for (uint32_t i = 0; !unsent && i < port->nops; i++) {
+        const struct umfi_op *op = &port->ops[i];
+
+        unsent = op->busy && op->ep == ep && !(op->flags & FI_RECV);
+    }
+    return unsent && ep->state == UMFI_CONNECTED && ep->open && !port->failed;
 }
 
 /* EPs that share a port share its slots: half of them are for messages. */
@@ -109,7 +121,7 @@ static void fence_others(struct umfi_domain *domain)
     for (struct umfi_list *i = domain->eps.next; i != &domain->eps; i = i->next) {
         struct umfi_ep *ep = umfi_of(i, struct umfi_ep, in_domain);
 
-        if (!ep->fence && has_unsent(ep) && has_room(ep->port)) {
+        if (ep->port && !ep->fence && has_room(ep->port) && has_unsent(ep)) {
             post_fence(ep);
         }
     }

@@ -31,6 +31,7 @@ struct umfi_ep {
     enum umfi_state state;
     struct umfi_list node;      /* port.accepting, port.ending */
     struct umfi_list in_domain; /* domain.eps */
+    bool injected;              /* since the last fence: messages without an operation */
     struct umfi_op *fence;      /* that has not completed; NULL: none */
     bool fenced;                /* behind all that was sent: then none is needed any more */
     int64_t fence_ms, until_ms; /* the peer's time for the fence, and that of ENDING */

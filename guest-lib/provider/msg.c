@@ -69,6 +69,7 @@ static ssize_t inject_op(struct umfi_ep *ep, const void *buf, size_t len,
     umfi_lock(ep->domain);
     if (ep->state == UMFI_CONNECTED) {
         ret = post(ep, &iov, 1, data, flags, 0, UNETMM_INLINE | UNETMM_UNSIGNALED);
+        ep->injected = ep->injected || !ret;
     }
     umfi_unlock(ep->domain);
     return ret;

@@ -59,7 +59,7 @@ static bool crossing;                   /* peers close when we do */
 static bool hasty;                      /* peers close at once ... */
 static struct umfi_port *reader;        /* ... and another thread reads of it first */
 static int (*silent)(int64_t ns);       /* a peer's driver: the error */
-static int unsent;                      /* messages that no peer takes */
+static int untaken;                     /* slots with descriptors that no channel has taken */
 static unsigned flood;                  /* messages of a stranger to the data port */
 static int context_fd;
 static struct unetmm_ep_attr created;   /* the last endpoint of the card */
@@ -133,7 +133,7 @@ static int card_poll(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned
 
 static int card_pending(struct unetmm_ep *ep)
 {
-    return unsent;
+    return untaken;
 }
 
 static const struct unetmm_rare_ops_ rare = {
@@ -445,7 +445,7 @@ static void open_scene(struct scene *s)
     crossing = hasty = false;
     reader = NULL;
     silent = NULL;
-    unsent = 0;
+    untaken = 0;
     flood = 0;
     umfi_config.connect_ms = 1000000;
     context_fd = eventfd(0, EFD_NONBLOCK);

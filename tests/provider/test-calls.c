@@ -36,7 +36,7 @@ static void open_objects(void)
 
     memset(&o, 0, sizeof(o));
     ncards = sent = 0;
-    unsent = 0;
+    untaken = 0;
     silent = NULL;
     umfi_config.connect_ms = 1000;
     umfi_config.close_ms = 0;
@@ -170,9 +170,8 @@ static void state_ending(void)
 {
     state_connected();
     umfi_config.close_ms = 1000000;
-    unsent = 1;
+    assert_int_equal(fi_inject(o.ep, o.memory, 1, 0), 0);
     assert_int_equal(fi_shutdown(o.ep, 0), 0);
-    unsent = 0;
     umfi_config.close_ms = 0;
 }
 

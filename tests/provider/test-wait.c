@@ -136,7 +136,7 @@ static void listener_closes(void **state)
     close_scene(&s);
 }
 
-/* A connected endpoint with a message that the peer's card does not take */
+/* A connected endpoint with a message that the peer's card does not acknowledge */
 static void open_dead(struct scene *s)
 {
     struct umfi_ep *ep;
@@ -149,6 +149,7 @@ static void open_dead(struct scene *s)
     __atomic_add_fetch(&s->eq.channels, 1, __ATOMIC_RELAXED);
     umfi_ep_connected(ep, NULL, 0);
     umfi_unlock(&s->domain);
+    assert_int_equal(fi_inject(s->ep, s->memory, 1, 0), 0);
 }
 
 static void open_dead_ones(struct scene *s, struct fid_ep *eps[DEAD])
@@ -159,7 +160,6 @@ static void open_dead_ones(struct scene *s, struct fid_ep *eps[DEAD])
         open_dead(s);
         eps[i] = s->ep;
     }
-    unsent = 1;
 }
 
 /* Peers that have gone cost a program that closes its endpoints one such time in all. */
@@ -200,10 +200,10 @@ static void room_for_messages(void **state)
     struct scene s;
 
     open_dead_ones(&s, eps);
-    unsent = (int)inside(eps[1])->port->slots / 2;
+    untaken = (int)inside(eps[1])->port->slots / 2;
     assert_int_equal(fi_close(&eps[0]->fid), 0);
     assert_null(inside(eps[1])->fence);
-    unsent--;
+    untaken--;
     assert_int_equal(fi_close(&eps[1]->fid), 0);
     assert_non_null(inside(eps[2])->fence);
     close_scene(&s);
