@@ -171,7 +171,7 @@ static void drain(struct umfi_ep *ep)
             fence_others(ep->domain);
             waits = true;
         }
-        if (!unetmm_arm(ep->port->ep)) {
+        if (left > 0 && !unetmm_arm(ep->port->ep)) {
             umfi_unlock(ep->domain);
             poll(&wake, 1, (int)(left < LOOK_MS ? left : LOOK_MS));
             umfi_lock(ep->domain);
@@ -213,7 +213,7 @@ static void end_drained(struct umfi_port *port)
 
         next = i->next;
         if (is_drained(ep)) {
-            /* end_channel() makes progress, which may call this function for other EPs. */
+            /* end_channel() makes progress, which may end other EPs of the list. */
             umfi_list_del(&ep->node);
             end_channel(ep);
             ended(ep, UNETMM_ST_OK);

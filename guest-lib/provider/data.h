@@ -50,7 +50,7 @@ struct umfi_op {
     uint64_t flags;             /* of the completion; FI_COMPLETION: there is one */
     size_t len;
     void *buf;
-    struct umfi_ep *ep;         /* NULL: of an SRX, or the EP was closed */
+    struct umfi_ep *ep;         /* NULL: of an SRX.  Closed: `done` is set */
     /*
      * If it has one part, and its success is to be an entry: the queue of a send, the port
      * of a receive, whose queue is that of the EP that it comes to.  Else NULL.
@@ -89,6 +89,7 @@ struct umfi_port {
     uint64_t nended;
     uint32_t nops, channels, slots, depth;
     bool failed;                /* the card stopped the endpoint */
+    bool ends;                  /* EPs of `ending`, at the moment */
     char scratch;               /* the buffer of an empty receive */
 };
 

@@ -243,8 +243,11 @@ void umfi_port_progress(struct umfi_port *port)
     if (n < 0) {
         fail(port, n);
     }
-    if (port->ending.next != &port->ending) {
+    /* An EP that ends makes progress, too: the others wait for the caller's turn. */
+    if (port->ending.next != &port->ending && !port->ends) {
+        port->ends = true;
         port->events->progressed(port);
+        port->ends = false;
     }
 }
 

@@ -467,6 +467,42 @@ static void completions_of_nothing(void **state)
     shut_scene(&s);
 }
 
+static unsigned depth, deepest;     /* of the calls that end EPs */
+
+static void end_some(struct umfi_port *port)
+{
+    deepest = ++depth > deepest ? depth : deepest;
+    umfi_channel_events.progressed(port);
+    depth--;
+}
+
+/* One EP after the other, not one inside the other. */
+static void ended_together(void **state)
+{
+    const struct umfi_port_events events = {
+        .connected = umfi_channel_events.connected, .ended = umfi_channel_events.ended,
+        .progressed = end_some,
+    };
+    struct umfi_ep eps[8];
+    struct scene s;
+
+    open_scene(&s);
+    s.port.events = &events;
+    umfi_lock(&s.domain);
+    for (unsigned i = 0; i < 8; i++) {
+        eps[i] = *umfi_of(s.ep, struct umfi_ep, fid);
+        eps[i].state = UMFI_ENDING;
+        umfi_list_init(&eps[i].node);
+        umfi_list_add(&s.port.ending, &eps[i].node);
+        s.eq.channels++;
+    }
+    umfi_unlock(&s.domain);
+    progress(&s);
+    assert_int_equal(disconnects, 8);
+    assert_int_equal(deepest, 1);
+    shut_scene(&s);
+}
+
 /* Data that has no room in a request: nothing is asked. */
 static void long_request(void **state)
 {
@@ -488,6 +524,7 @@ int main(void)
         cmocka_unit_test(stopped_port),
         cmocka_unit_test(receive_after_the_end),
         cmocka_unit_test(completions_of_nothing),
+        cmocka_unit_test(ended_together),
         cmocka_unit_test(long_request),
     };
 

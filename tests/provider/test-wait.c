@@ -14,6 +14,7 @@
 
 static pthread_t program;           /* the thread that calls the provider */
 static int64_t waited_ms;           /* by it */
+static int tick_ms;                 /* a look at the clock takes so long */
 static struct umfi_ep *answering;   /* its card sends all while fi_close() waits */
 static sem_t answered;              /* the silent driver's threads may go on */
 
@@ -23,7 +24,7 @@ int __wrap_epoll_wait(int fd, struct epoll_event *list, int n, int ms);
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
 {
-    int64_t ms = __atomic_load_n(&waited_ms, __ATOMIC_RELAXED);
+    int64_t ms = __atomic_fetch_add(&waited_ms, tick_ms, __ATOMIC_RELAXED);
 
     t->tv_sec = 1 + ms / 1000;
     t->tv_nsec = ms % 1000 * 1000000;
@@ -63,6 +64,7 @@ static void complete_fence(const struct umfi_ep *ep)
 
 int __wrap_poll(struct pollfd *fds, nfds_t n, int ms)
 {
+    assert_true(ms >= 0);
     wait_ms(ms);
     if (answering) {
         complete_fence(answering);
@@ -93,7 +95,7 @@ static void open_wait(void)
 {
     program = pthread_self();
     answering = NULL;
-    waited_ms = 0;
+    waited_ms = tick_ms = 0;
     umfi_config.close_ms = CLOSE_MS;
     umfi_config.connect_ms = 1000;
     assert_int_equal(sem_init(&answered, 0, 0), 0);
@@ -175,6 +177,19 @@ static void peers_have_gone(void **state)
     }
     close_scene(&s);
     assert_int_equal(waited_ms, CLOSE_MS);
+}
+
+/* The time is over between two looks at the clock: no wait without an end begins. */
+static void time_is_over(void **state)
+{
+    struct fid_ep *eps[DEAD];
+    struct scene s;
+
+    open_dead_ones(&s, eps);
+    tick_ms = CLOSE_MS / 2;
+    assert_int_equal(fi_close(&eps[0]->fid), 0);
+    assert_int_equal(fi_close(&eps[1]->fid), 0);
+    close_scene(&s);
 }
 
 /* A peer that has taken messages since then has its whole time when its turn comes. */
@@ -300,6 +315,7 @@ int main(void)
         cmocka_unit_test(silent_peer),
         cmocka_unit_test(listener_closes),
         cmocka_unit_test(peers_have_gone),
+        cmocka_unit_test(time_is_over),
         cmocka_unit_test(peer_is_slow),
         cmocka_unit_test(room_for_messages),
         cmocka_unit_test(shutdown_when_sent),
