@@ -78,9 +78,10 @@ struct umfi_cm_port {
     uint8_t *buffers;
     struct unetmm_completion *later;    /* COMPLETIONS, and one for each buffer */
     unsigned later_first, later_end;
+    uint64_t refused;               /* buffers that the library has not taken */
     unsigned idle, idle_most;       /* callers: is_idle() */
     unsigned calling;               /* calls that use it without the lock */
-    bool dropped;                   /* a completion of some conn */
+    bool has_dropped;               /* some conn has `lost_completion` */
     bool failed;                    /* the card stopped the endpoint */
     bool told;                      /* the program knows */
 };
@@ -93,7 +94,7 @@ struct umfi_conn {
     unsigned channel;
     bool open;                  /* its channel */
     bool closed;                /* its CQE_CLOSED has come */
-    bool dropped;               /* a completion of it: see keep() */
+    bool lost_completion;       /* of it: see keep() */
     bool requested;             /* acceptor: REQUEST has come */
     bool answered;              /* acceptor: the peer is to end the channel */
     bool accepted;              /* the answer, to be given or given, is ACCEPT */
@@ -126,16 +127,37 @@ static bool take_completion(struct umfi_cm_port *port, struct unetmm_completion 
     return n > 0;
 }
 
+/* NULL: the channel is nobody's. */
+static struct umfi_conn *conn_of(const struct umfi_cm_port *port, unsigned channel)
+{
+    return channel < port->fabric->dev.card.channels ? port->by_channel[channel] : NULL;
+}
+
+/* A peer that has a key may write, too: that takes a buffer, and fills none. */
 static bool has_buffer(const struct unetmm_completion *c)
 {
-    return c->type == UNETMM_CQE_BUFFER ||
+    return c->type == UNETMM_CQE_BUFFER || c->type == UNETMM_CQE_WRITTEN ||
         (c->type == UNETMM_CQE_RECEIVED && !c->is_inline);
 }
 
-static void post_again(struct umfi_cm_port *port, const struct unetmm_completion *c)
+/* A refusal, for want of memory, is not the end: see post_refused(). */
+static int post(struct umfi_cm_port *port, uint64_t buffer)
 {
-    unetmm_post_recv(port->ep, port->buffers + c->user_data * BUFFER_BYTES, BUFFER_BYTES,
-                     c->user_data, 0);
+    int ret = unetmm_post_recv(port->ep, port->buffers + buffer * BUFFER_BYTES, BUFFER_BYTES,
+                               buffer, 0);
+
+    port->refused &= ~(1ull << buffer);
+    port->refused |= (uint64_t)!!ret << buffer;
+    return ret;
+}
+
+static void post_refused(struct umfi_cm_port *port)
+{
+    for (unsigned i = 0; i < BUFFERS && port->refused; i++) {
+        if (port->refused >> i & 1) {
+            post(port, i);
+        }
+    }
 }
 
 /* Only a send that has failed can be behind the channel's CLOSED. */
@@ -147,7 +169,7 @@ static bool drop_if_of(struct umfi_cm_port *port, unsigned channel, bool *closed
     }
     *closed = *closed || c->type == UNETMM_CQE_CLOSED;
     if (has_buffer(c)) {
-        post_again(port, c);
+        post(port, c->user_data);
     }
     return true;
 }
@@ -165,13 +187,13 @@ static void take_end(struct umfi_conn *conn, const struct unetmm_completion *c)
  */
 static void keep(struct umfi_cm_port *port, unsigned *n, const struct unetmm_completion *c)
 {
-    struct umfi_conn *conn = port->by_channel[c->channel];
+    struct umfi_conn *conn = conn_of(port, c->channel);
 
     if (*n < COMPLETIONS || (has_buffer(c) && *n < COMPLETIONS + BUFFERS)) {
         port->later[(*n)++] = *c;
     } else if (conn) {
         take_end(conn, c);
-        conn->dropped = port->dropped = true;
+        conn->lost_completion = port->has_dropped = true;
     }
 }
 
@@ -536,16 +558,16 @@ static void lose_dropped(struct umfi_cm_port *port)
 {
     struct umfi_list *next;
 
-    if (!port->dropped) {
+    if (!port->has_dropped) {
         return;
     }
-    port->dropped = false;
+    port->has_dropped = false;
     for (struct umfi_list *i = port->conns.next; i != &port->conns; i = next) {
         struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
 
         next = i->next;
-        if (conn->dropped) {
-            conn->dropped = false;
+        if (conn->lost_completion) {
+            conn->lost_completion = false;
             lose(conn);
         }
     }
@@ -613,24 +635,25 @@ static void port_progress(struct umfi_cm_port *port)
     unsigned taken = 0, calls = 0;
     struct unetmm_completion c;
 
+    post_refused(port);
     lose_dropped(port);
     while (taken++ < COMPLETIONS && calls < BACKLOG && take_completion(port, &c)) {
-        struct umfi_conn *conn = port->by_channel[c.channel];
+        struct umfi_conn *conn = conn_of(port, c.channel);
         struct message m;
 
         if (!conn) {
             calls += take_callers(port);
-            conn = port->by_channel[c.channel];
+            conn = conn_of(port, c.channel);
         }
         if (has_buffer(&c)) {
             /* The buffer is the card's again before the message is believed. */
             memcpy(&m, port->buffers + c.user_data * BUFFER_BYTES, sizeof(m));
-            post_again(port, &c);
-            if (conn && c.type == UNETMM_CQE_RECEIVED) {
-                take_message(conn, &m, c.len);
-            }
-        } else if (conn) {
-            /* A send that failed, the end, or a message of no type of ours */
+            post(port, c.user_data);
+        }
+        if (conn && c.type == UNETMM_CQE_RECEIVED && !c.is_inline) {
+            take_message(conn, &m, c.len);
+        } else if (conn && c.type != UNETMM_CQE_BUFFER) {
+            /* A send that failed, the end, a write, or a message of no type of ours */
             UMFI_INFO(FI_LOG_EP_CTRL, "the channel of a request has ended: %s\n",
                       unetmm_status_str(c.status));
             take_end(conn, &c);
@@ -822,8 +845,7 @@ static int post_buffers(struct umfi_cm_port *port)
         }
     }
     for (unsigned i = 0; !ret && i < BUFFERS; i++) {
-        ret = unetmm_post_recv(port->ep, port->buffers + i * BUFFER_BYTES,
-                               BUFFER_BYTES, i, 0);
+        ret = post(port, i);
     }
     return ret;
 }

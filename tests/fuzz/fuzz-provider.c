@@ -86,6 +86,7 @@ struct buffer {
 static struct card {
     struct unetmm_ep ep;
     bool live, stopped;
+    bool cm;                    /* of the connection management */
     unsigned callers;
     uint32_t mtu[CHANNELS];     /* 0: the number is free */
     bool ended[CHANNELS];       /* by the peer or by failure */
@@ -200,6 +201,7 @@ int unetmm_ep_create(struct unetmm_ctx *ctx, const struct unetmm_ep_attr *attr,
         memset(card, 0, sizeof(*card));
         card->live = true;
         card->depth = at_most(attr->free_depth);
+        card->cm = !(attr->flags & UNETMM_EP_NO_INLINE);
         card->slots = at_most(attr->send_slots ? attr->send_slots : POSTED);
         card->ep = (struct unetmm_ep) {
             .alive = 1, .source = &source, .rare = &rare, .index = &indices,
@@ -799,6 +801,22 @@ static void program_op(uint8_t what)
     }
 }
 
+/* Whatever peers have done, the connection management has posted its buffers again. */
+static void check_buffers(void)
+{
+    struct umfi_fabric *fabric = umfi_of(p.fabric, struct umfi_fabric, fid);
+
+    pthread_mutex_lock(&fabric->lock);
+    do {
+        umfi_cm_progress(fabric);
+    } while (umfi_cm_arm(fabric));
+    for (unsigned i = 0; i < CARDS; i++) {
+        assert(!cards[i].live || !cards[i].cm || cards[i].stopped ||
+               cards[i].nposted == cards[i].depth);
+    }
+    pthread_mutex_unlock(&fabric->lock);
+}
+
 static void close_program(void)
 {
     while (p.nrequests) {
@@ -853,6 +871,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             program_op(what);
         }
     }
+    check_buffers();
     close_program();
     close(card_fd);
     close(context_fd);

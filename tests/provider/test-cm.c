@@ -38,6 +38,7 @@ struct fi_provider umfi_provider = { .name = UMFI_NAME };
 static int card_fds[2], context_fd;
 static uint32_t mtu[CHANNELS];      /* 0: the number is free */
 static uint8_t *buffers[BUFFERS];   /* that are posted */
+static unsigned refusals;           /* of the next buffers, for want of memory */
 static struct unetmm_completion pending[PENDING];
 static uint8_t sent[CM_BYTES];      /* the last message */
 static unsigned npending, requests, events;
@@ -75,6 +76,10 @@ static int card_post(struct unetmm_ep *ep, void *buf, size_t len, uint64_t user_
                      unsigned flags)
 {
     assert_int_equal(flags, 0);
+    if (refusals) {
+        refusals--;
+        return -ENOMEM;
+    }
     buffers[user_data] = buf;
     return 0;
 }
@@ -677,6 +682,41 @@ static void end_in_a_flood(void **state)
     close_listener(&s, &pep);
 }
 
+/* The card gives a buffer to a completion. */
+static void take_buffer(unsigned i, uint8_t type, unsigned channel)
+{
+    assert_non_null(buffers[i]);
+    buffers[i] = NULL;
+    pending[npending++] = (struct unetmm_completion) {
+        .type = type, .channel = (uint16_t)channel, .user_data = i, .flags = UNETMM_CQE_F_IMM,
+    };
+}
+
+/* Peers write by a key, and each write takes a buffer: the card has all of them again. */
+static void written_by_peers(void **state)
+{
+    struct umfi_pep pep = { 0 };
+    struct scene s;
+
+    open_request(&s, &pep);
+    call_in(&s, 2);
+    take_buffer(1, UNETMM_CQE_WRITTEN, 1);
+    /* Behind an end, and among completions that wait while a channel ends */
+    arrive(0, CM_REJECT);
+    take_buffer(2, UNETMM_CQE_WRITTEN, 0);
+    take_buffer(3, UNETMM_CQE_WRITTEN, 2);
+    take_buffer(4, UNETMM_CQE_WRITTEN, CHANNELS);
+    refusals = 1;
+    progress(&s);
+    /* The writers' channels have ended. */
+    require_open(0);
+    progress(&s);
+    for (unsigned i = 0; i < BUFFERS; i++) {
+        assert_non_null(buffers[i]);
+    }
+    close_listener(&s, &pep);
+}
+
 /* Other callers' completions are not lost, and no wait begins before they are taken. */
 static void others_wait(void **state)
 {
@@ -1199,6 +1239,7 @@ int main(void)
         cmocka_unit_test(rejected_callers),
         cmocka_unit_test(end_of_the_caller_before),
         cmocka_unit_test(end_in_a_flood),
+        cmocka_unit_test(written_by_peers),
         cmocka_unit_test(others_wait),
         cmocka_unit_test(connector_not_reached),
         cmocka_unit_test(silent_driver),
