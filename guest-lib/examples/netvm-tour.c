@@ -269,8 +269,8 @@ static void serve(struct host *h)
               UNETMM_CALL_SEND);
         go_on(h, &m);
     } while (m.order != LEAVE);
-    while (unetmm_send_pending(h->ep)) {
-    }
+    /* Until the visitor's card has the last answer; the visitor may end first. */
+    unetmm_shutdown(h->ep, c.channel, SECOND);
 }
 
 static void host(struct unetmm_ctx *ctx)

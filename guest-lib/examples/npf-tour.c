@@ -110,8 +110,8 @@ static void host(struct unetmm_ctx *ctx)
         check(unetmm_send(ep, c.channel, &m, sizeof(m), 0, UNETMM_UNSIGNALED),
               UNETMM_CALL_SEND);
     } while (m.order != LEAVE);
-    while (unetmm_send_pending(ep)) {
-    }
+    /* Until the visitor's card has the last answer; the visitor may end first. */
+    unetmm_shutdown(ep, c.channel, SECOND);
     check(unetmm_unexport(ctx, BOX), UNETMM_CALL_EXPORT);
     check(unetmm_ep_destroy(ep), UNETMM_CALL_ANY);
 }

@@ -131,8 +131,8 @@ static void serve(struct host *h)
             watch(h);
         }
     } while (m.order != LEAVE);
-    while (unetmm_send_pending(h->orders)) {
-    }
+    /* Until the visitor's card has the last answer; the visitor may end first. */
+    unetmm_shutdown(h->orders, c.channel, SECOND);
 }
 
 static void host(struct unetmm_ctx *ctx)

@@ -370,7 +370,10 @@ int unetmm_send_imm(struct unetmm_ep *ep, int channel,
                     const void *buf, size_t len, uint32_t imm,
                     uint64_t user_data, unsigned flags);
 
-/* Slots of the send queue in use; 0: all messages are out. */
+/*
+ * Slots of the send queue in use; 0: the card has taken all messages.  On a reliable channel
+ * the peer's card may not have them: a completion says that, or unetmm_shutdown().
+ */
 int unetmm_send_pending(struct unetmm_ep *ep);
 
 /* ---- Fast path: free buffers ------------------------------------------- */

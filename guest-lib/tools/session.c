@@ -209,7 +209,7 @@ void session_open(struct session *s, const struct options *opt)
     attr.pretranslate = heads_that_fit(s);
     attr.spin_ns = opt->spin_ns;
     attr.free_depth = power_of_two(s->buffers);
-    attr.completion_depth = power_of_two(2 * (s->buffers + attr.send_slots));
+    s->depth = attr.completion_depth = power_of_two(2 * (s->buffers + attr.send_slots));
     ret = unetmm_ep_create(s->ctx, &attr, &s->ep);
     if (ret) {
         fail_call(ret, UNETMM_CALL_EP_CREATE, "cannot create an endpoint");
@@ -221,11 +221,20 @@ void session_open(struct session *s, const struct options *opt)
     unetmm_ring(s->ep);
 }
 
+/* A listener's last answer is lost with the channel, unless the peer's card has the answer. */
+static void await_answer(const struct session *s)
+{
+    if (s->opt->listen && s->opt->reliable && !s->gone) {
+        unetmm_shutdown(s->ep, s->peer.channel, NS_PER_S);
+    }
+}
+
 void session_close(struct session *s)
 {
     uint64_t start = now_ns();
 
-    /* A last answer may still be in the queue. */
+    await_answer(s);
+    /* A last datagram may still be in the queue. */
     while (unetmm_send_pending(s->ep) > 0 && now_ns() - start < NS_PER_S) {
         struct event event;
 
@@ -535,6 +544,7 @@ static bool is_chosen(struct session *s, const struct event *event)
 static bool accept_peer(struct session *s)
 {
     struct event event;
+    uint32_t left = s->depth;
     bool chosen = false;
 
     s->gone = false;
@@ -543,7 +553,7 @@ static bool accept_peer(struct session *s)
     do {
         session_event(s, &event, 0);
         session_release(s, &event);
-    } while (s->ncompletions);
+    } while (s->ncompletions && --left);
     while (!chosen && any_patience(s)) {
         take_callers(s);
         session_event(s, &event, (int64_t)ACCEPT_NS);
@@ -568,6 +578,7 @@ bool session_serve(struct session *s, bool (*serve)(struct session *s))
     do {
         good = accept_peer(s) && serve(s);
         if (s->opt->forever) {
+            await_answer(s);
             unetmm_disconnect(s->ep, s->peer.channel);
         }
     } while (s->opt->forever);

@@ -107,6 +107,7 @@ struct session {
     uint8_t *rx;
     size_t stride;
     uint32_t rx_slots;
+    uint32_t depth;             /* completions that can wait */
     uint32_t posted;            /* buffers posted so far */
     uint8_t *tx;
     size_t tx_bytes;
@@ -159,10 +160,10 @@ bool session_request(struct session *s, const struct control *request,
                      enum control_type reply, struct control *answer,
                      uint64_t timeout_ns);
 
-/* A START and the plan that it carries */
 /* The number of the next run and of its first message; both begin again somewhen. */
 void plan_follow(const struct plan *plan, uint32_t *run, uint32_t *first);
 
+/* A START and the plan that it carries */
 void plan_make(struct plan *plan, const struct session *s, uint64_t size,
                uint32_t run, uint32_t first);
 void plan_to_control(const struct plan *plan, struct control *control);
