@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Cards, endpoints, channels and completions."""
 import collections
+import contextlib
 import itertools
 import types
 import warnings
@@ -8,9 +9,9 @@ import warnings
 from _unetmm import ffi, lib
 
 from ._memory import EventCounter, Export, Import, Keyed
-from ._names import (ChannelFlag, Policy, Right, Scope, Source, Type, address,
-                     again_after_signals, check, completion_error, gather,
-                     mac_text, readable, writable)
+from ._names import (ChannelFlag, Error, Policy, Right, Scope, Source, Type,
+                     address, again_after_signals, check, completion_error,
+                     gather, mac_text, readable, writable)
 
 BATCH = 64
 
@@ -35,6 +36,9 @@ class Closing:
         if self._handle is not None:
             warnings.warn(f"{self!r} was not closed", ResourceWarning,
                           source=self)
+            # The card is not to write on into memory of another object.
+            with contextlib.suppress(Error):
+                self.close()
 
     @property
     def handle(self):

@@ -57,9 +57,9 @@ class Export:
         """Ends the export; a second time does nothing."""
         if self.context.exports.get(self.number) is not self:
             return
-        del self.context.exports[self.number]
         check(lib.unetmm_unexport(self.context.handle, self.number),
               lib.UNETMM_CALL_EXPORT)
+        del self.context.exports[self.number]
         self._moved.clear()
         self._memory = None
 

@@ -278,11 +278,26 @@ class Errors(unittest.TestCase):
             with self.assertRaises(ValueError):
                 call()
 
-    def test_one_that_is_not_closed_is_a_warning(self):
+    def test_one_that_is_not_closed_is_a_warning_and_closed(self):
+        # Else the card writes on into the buffer, which is the next object's.
         card = unetmm.Context("/loop")
+        card.endpoint().post_recv(bytearray(4096))
+        card.export(1, bytearray(4096))
         with self.assertWarns(ResourceWarning):
-            card.__del__()
-        card.close()
+            del card
+            gc.collect()
+        self.assertEqual(lib.loop_leaks(), 0)
+
+    def test_an_export_that_does_not_end_is_kept(self):
+        with unetmm.Context("/loop") as card:
+            export = card.export(1, bytearray(4096))
+            handle, card._handle = card._handle, None
+            with self.assertRaises(ValueError):
+                export.close()
+            card._handle = handle
+            self.assertIn(1, card.exports)
+            export.close()
+            self.assertNotIn(1, card.exports)
 
     def test_a_forked_child_has_nothing(self):
         with unetmm.Context("/loop") as card, card.endpoint() as ep:
