@@ -49,6 +49,11 @@ struct unetmm_chan {
 	u8 features;			/* UNETMM_FEATURE_*: of both cards */
 	int error;			/* FAILED: why */
 	struct unetmm_user *closer;	/* has a place in ctl.closes for it */
+	struct list_head rest;		/* ep->resting: its number is not free yet */
+	u32 sq_end;			/* its process had filled so many slots */
+	u32 cq_begin;			/* completions written when it was opened */
+	u32 cq_end;			/* ... when all of its own were; if `written` */
+	bool owes, written;		/* some wait for room; none does */
 	u8 closes;			/* CLOSE messages sent */
 	unsigned long close_at;		/* jiffies: the next one */
 };

@@ -270,13 +270,9 @@ static void unetmm_chan_unclaim(struct unetmm_ep *ep, u32 number)
 		if (chan->number != number || !chan->passive ||
 		    !list_empty(&chan->accept_node))
 			continue;
-		if (chan->state == UNETMM_CHAN_OPEN) {
-			unetmm_liveness_accepted(chan);
-			list_add(&chan->accept_node, &ep->accepts);
-			ep->nbacklog++;
-		} else {
-			unetmm_chan_end(chan, false);
-		}
+		unetmm_liveness_accepted(chan);
+		list_add(&chan->accept_node, &ep->accepts);
+		ep->nbacklog++;
 		return;
 	}
 }
@@ -579,6 +575,10 @@ void unetmm_chan_close_all(struct unetmm_ep *ep)
 	unetmm_liveness_forget(ep);
 	list_for_each_entry_safe(chan, next, &ep->chans, node)
 		unetmm_chan_end(chan, true);
+	list_for_each_entry_safe(chan, next, &ep->resting, rest) {
+		list_del(&chan->rest);
+		unetmm_chan_put(chan);
+	}
 	mutex_unlock(&ctl->lock);
 	wake_up_all(&ep->wait);
 }

@@ -3,6 +3,14 @@
  * unetmm: channels: their numbers, their places on the card and in the limits, and
  * their end.  channel/close.c repeats the CLOSE message.
  *
+ * A completion names its channel by its number.  So a number rests when its channel has
+ * ended: until the card has written all completions of the channel (its CLOSED, and
+ * those of sends that fail), and the endpoint's process has taken them.  The process
+ * says by its index how many it has taken: one that lies takes the completions of one of
+ * its channels for another's, or has no number left.  A channel with `tell` has one
+ * CLOSED, however it ends: a process that has closed it waits for that, and knows from
+ * then on that the number is another's.
+ *
  * All under ctl.lock.
  */
 #include <linux/etherdevice.h>
@@ -51,20 +59,87 @@ static void unetmm_chan_unreserve(struct unetmm_chan *chan)
 	chan->reserved = false;
 }
 
-/*
- * A number without a channel.  One that has become free is taken last: the endpoint's
- * process may have completions of that channel to read, and nothing tells it of the end
- * of a channel that it has not accepted.
- */
-static u32 unetmm_chan_number(const struct unetmm_ep *ep)
-{
-	u32 all = ep->dev->hw.channels, number;
+/* ---- Numbers ---------------------------------------------------------------- */
 
-	number = find_next_zero_bit(ep->chan_map, all, ep->chan_next);
-	if (number >= all)
-		number = find_first_zero_bit(ep->chan_map, all);
-	return number;
+/*
+ * Clears it on the card: how many completions of its number wait for room.  `tell`: a
+ * process that wanted its CLOSED, and has not got it, gets it.
+ */
+static u32 unetmm_chan_off(const struct unetmm_ep *ep, u32 number, bool tell)
+{
+	struct unetmm_cmd cmd = {
+		.opcode = UNETMM_CMD_CHANNEL_CLEAR,
+		.ep = cpu_to_le16(ep->id),
+		.channel = {
+			.channel = cpu_to_le16(number),
+			.flags = tell ? UNETMM_CHANNEL_F_TELL : 0,
+		},
+	};
+	u32 owed = 0;
+
+	return unetmm_cmd(ep->dev, &cmd, &owed) ? 0 : owed;
 }
+
+static u32 unetmm_cq_prod(const struct unetmm_ep *ep)
+{
+	return le32_to_cpu(READ_ONCE(ep->index->card.cq_prod));
+}
+
+/* Has the card written all completions of the ended channel? */
+static bool unetmm_chan_written(const struct unetmm_ep *ep, struct unetmm_chan *chan)
+{
+	if (chan->written)
+		return true;
+	/* Descriptors that were posted before the end fail one by one. */
+	if ((s32)(le32_to_cpu(READ_ONCE(ep->index->card.sq_cons)) - chan->sq_end) < 0)
+		return false;
+	if (chan->owes && unetmm_chan_off(ep, chan->number, true))
+		return false;
+	chan->cq_end = unetmm_cq_prod(ep);
+	chan->written = true;
+	return true;
+}
+
+/* Has the process taken them? */
+static bool unetmm_chan_rested(const struct unetmm_ep *ep, struct unetmm_chan *chan)
+{
+	u32 taken = le32_to_cpu(READ_ONCE(ep->index->user.cq_cons));
+
+	return unetmm_chan_written(ep, chan) &&
+	       (chan->cq_end == chan->cq_begin || (s32)(taken - chan->cq_end) >= 0);
+}
+
+/* The channel has ended.  Its number is free at once, or rests if it was open. */
+static void unetmm_chan_rest(struct unetmm_ep *ep, struct unetmm_chan *chan, bool was)
+{
+	chan->sq_end = le32_to_cpu(READ_ONCE(ep->index->user.sq_prod));
+	if (!was || ep->closed || unetmm_chan_rested(ep, chan)) {
+		__clear_bit(chan->number, ep->chan_map);
+		return;
+	}
+	kref_get(&chan->ref);
+	list_add_tail(&chan->rest, &ep->resting);
+}
+
+/*
+ * A number without a channel.  Numbers that rest become free in the order of the ends: the
+ * later ones wait for the same completions.
+ */
+static u32 unetmm_chan_number(struct unetmm_ep *ep)
+{
+	struct unetmm_chan *chan, *next;
+
+	list_for_each_entry_safe(chan, next, &ep->resting, rest) {
+		if (!unetmm_chan_rested(ep, chan))
+			break;
+		list_del(&chan->rest);
+		__clear_bit(chan->number, ep->chan_map);
+		unetmm_chan_put(chan);
+	}
+	return find_first_zero_bit(ep->chan_map, ep->dev->hw.channels);
+}
+
+/* ---- Channels --------------------------------------------------------------- */
 
 /*
  * A channel number of the endpoint, not open yet.  -ENOSPC: the endpoint has no number
@@ -94,7 +169,6 @@ struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac,
 		return ERR_PTR(ret);
 	}
 	__set_bit(number, ep->chan_map);
-	ep->chan_next = number + 1;
 	kref_init(&chan->ref);
 	INIT_LIST_HEAD(&chan->accept_node);
 	INIT_HLIST_NODE(&chan->hash);
@@ -177,6 +251,7 @@ int unetmm_chan_open(struct unetmm_chan *chan, u16 peer_ep, u16 peer_channel, u3
 	int ret;
 
 	ether_addr_copy(cmd.channel.peer_mac, chan->mac);
+	chan->cq_begin = unetmm_cq_prod(ep);
 	ret = unetmm_cmd(ep->dev, &cmd, NULL);
 	if (ret)
 		return ret;
@@ -192,22 +267,14 @@ int unetmm_chan_open(struct unetmm_chan *chan, u16 peer_ep, u16 peer_channel, u3
 	return 0;
 }
 
-/* `peer`: it was the peer, and the process that has it may want to know. */
-static void unetmm_chan_clear(struct unetmm_chan *chan, bool peer)
+/* `tell`: the process is to learn of it, if it wanted that. */
+static void unetmm_chan_clear(struct unetmm_chan *chan, bool tell)
 {
 	struct unetmm_ep *ep = chan->ep;
-	struct unetmm_cmd cmd = {
-		.opcode = UNETMM_CMD_CHANNEL_CLEAR,
-		.ep = cpu_to_le16(ep->id),
-		.channel = {
-			.channel = cpu_to_le16(chan->number),
-			.flags = peer ? UNETMM_CHANNEL_F_TELL : 0,
-		},
-	};
 
+	chan->owes = unetmm_chan_off(ep, chan->number, tell);
 	if (chan->state != UNETMM_CHAN_OPEN)
 		return;
-	unetmm_cmd(ep->dev, &cmd, NULL);
 	unetmm_chan_unreserve(chan);
 	hash_del(&chan->hash);
 	WRITE_ONCE(chan->state, UNETMM_CHAN_CLOSED);
@@ -225,31 +292,37 @@ static void unetmm_chan_unaccept(struct unetmm_chan *chan)
 	}
 }
 
-/* The peer's half is gone; our number stays until the process gives it back. */
+/*
+ * The peer's half is gone; our number stays until the process gives it back.  A channel
+ * that nobody has accepted ends; but if the process may have seen a completion of it, and
+ * is told of ends, it can still accept the channel: so it knows whose completion it was.
+ */
 void unetmm_chan_hangup(struct unetmm_chan *chan)
 {
-	bool waits = !list_empty(&chan->accept_node);
-
-	unetmm_chan_clear(chan, !waits);
-	if (waits)
+	if (list_empty(&chan->accept_node) ||
+	    (chan->how.tell && unetmm_cq_prod(chan->ep) != chan->cq_begin))
+		unetmm_chan_clear(chan, true);
+	else
 		unetmm_chan_end(chan, false);
 }
 
-/* Ends our half: the number is free again.  `tell`: the peer is to end its half. */
+/* Ends our half: the number rests.  `tell`: the peer is to end its half. */
 void unetmm_chan_end(struct unetmm_chan *chan, bool tell)
 {
+	bool open = chan->state == UNETMM_CHAN_OPEN || chan->state == UNETMM_CHAN_CLOSED;
 	struct unetmm_ep *ep = chan->ep;
 	bool sent;
 
 	lockdep_assert_held(&ep->dev->ctl->lock);
 	tell &= chan->state != UNETMM_CHAN_CLOSED;
 	sent = tell && unetmm_tell_close(ep->dev, chan);
-	unetmm_chan_clear(chan, false);
+	if (open)
+		unetmm_chan_clear(chan, list_empty(&chan->accept_node));
 	unetmm_chan_unreserve(chan);
 	unetmm_chan_unaccept(chan);
 	WRITE_ONCE(chan->state, UNETMM_CHAN_CLOSED);
 	list_del(&chan->node);
-	__clear_bit(chan->number, ep->chan_map);
+	unetmm_chan_rest(ep, chan, open);
 	chan->ep = NULL;
 	if (!tell || !unetmm_close_keep(ep->space, chan, sent))
 		unetmm_chan_put(chan);

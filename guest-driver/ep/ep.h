@@ -82,8 +82,8 @@ struct unetmm_ep {
 	u32 nbacklog;
 	struct list_head accepts;	/* channels nobody accepted yet */
 	struct list_head chans;
-	unsigned long *chan_map;
-	u32 chan_next;			/* the next one's number, if it is free */
+	unsigned long *chan_map;	/* numbers in use, or resting */
+	struct list_head resting;	/* ended channels, in the order of their ends */
 	struct list_head hunt_node;	/* ctl.hunts: it has refused somebody ... */
 	bool hunt_all;			/* ... and not for its backlog alone */
 	unsigned long *import_map;	/* numbers in use; NULL: the card has none */

@@ -36,6 +36,7 @@ struct unetmm_ep *unetmm_ep_alloc(struct unetmm_dev *dev)
 	INIT_LIST_HEAD(&ep->node);
 	INIT_LIST_HEAD(&ep->accepts);
 	INIT_LIST_HEAD(&ep->chans);
+	INIT_LIST_HEAD(&ep->resting);
 	INIT_LIST_HEAD(&ep->hunt_node);
 	INIT_LIST_HEAD(&ep->windows);
 	INIT_LIST_HEAD(&ep->flows);

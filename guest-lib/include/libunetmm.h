@@ -129,7 +129,7 @@ int unetmm_connect(struct unetmm_ep *ep, const uint8_t mac[6],
 /* Types of channels */
 #define UNETMM_DATAGRAM         UNETMM_LISTEN_DATAGRAM
 #define UNETMM_RELIABLE         UNETMM_LISTEN_RELIABLE
-/* Beside them: a completion of type UNETMM_CQE_CLOSED when the channel ends */
+/* Beside them: one completion of type UNETMM_CQE_CLOSED when the channel has ended */
 #define UNETMM_NOTIFY_CLOSE      UNETMM_LISTEN_TELL
 /* Only with RELIABLE: go-back-N when the page for data of a read is absent */
 #define UNETMM_GO_BACK_N        UNETMM_LISTEN_REWIND

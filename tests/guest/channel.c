@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -461,23 +462,268 @@ static void closed_with_messages(void)
     two_close(&t);
 }
 
-/* Completions of an ended channel are not taken for those of the next one. */
+/* ---- The numbers of ended channels ------------------------------------------------- */
+
+/* Stations with small queues, of which the second listens, and is told of ends. */
+static void numbers_open(struct two *t, unsigned type)
+{
+    struct unetmm_channel_attr channel = UNETMM_CHANNEL_ATTR_INIT;
+    struct unetmm_ep_attr attr = default_attr();
+
+    attr.completion_depth = 16;
+    channel.flags = type | UNETMM_NOTIFY_CLOSE;
+    card_mac(t->mac);
+    t->ctx = open_card();
+    station_open(&t->one, t->ctx, &attr);
+    station_open(&t->two, t->ctx, &attr);
+    CHECK_RET(unetmm_listen_ex(t->two.ep, SERVICE, 16, &channel), 0);
+}
+
+static unsigned number_next(struct two *t, unsigned type, unsigned *in)
+{
+    struct unetmm_channel_attr attr = UNETMM_CHANNEL_ATTR_INIT;
+
+    attr.flags = type;
+    t->one.channel = channel_of(unetmm_connect_ex(t->one.ep, t->mac, SERVICE, PATIENCE_NS,
+                                                  &attr, NULL));
+    *in = accept_from(&t->two);
+    return t->one.channel;
+}
+
+static void take_closed(struct two *t, unsigned channel)
+{
+    struct unetmm_completion c;
+
+    take(&t->two, UNETMM_CQE_CLOSED, &c);
+    CHECK_EQ(c.channel, channel);
+    CHECK_EQ(c.status, UNETMM_ST_BAD_CHANNEL);
+    CHECK(!take_now(&t->two, UNETMM_CQE_CLOSED, &c));
+}
+
+/*
+ * A number is another channel's when the process has taken the last completion of the
+ * ended one: its CLOSED, which comes once, whichever side ends the channel.
+ */
 static void number_rests(void)
 {
-    unsigned out, in, next_out, next_in;
+    unsigned out, in, next_in, turn;
+    struct unetmm_completion c;
     struct two t;
+    uint8_t byte = 0;
 
-    two_open(&t);
-    CHECK_RET(unetmm_listen_ex(t.two.ep, SERVICE, 1, &datagram_attr), 0);
-    out = connect_to(&t, &t.one, SERVICE);
-    in = accept_from(&t.two);
-    CHECK_RET(unetmm_disconnect(t.one.ep, out), 0);
+    numbers_open(&t, UNETMM_DATAGRAM);
+    for (turn = 0; turn < 4; turn++) {
+        out = number_next(&t, UNETMM_DATAGRAM, &in);
+        CHECK_EQ(send_status(&t.one, &byte, 1), UNETMM_ST_OK);
+        if (turn % 2) {
+            CHECK_RET(unetmm_disconnect(t.one.ep, out), 0);
+            CHECK_RET(unetmm_disconnect(t.two.ep, in), 0);
+        } else {
+            CHECK_RET(unetmm_disconnect(t.two.ep, in), 0);
+            CHECK_RET(unetmm_disconnect(t.one.ep, out), 0);
+        }
+        number_next(&t, UNETMM_DATAGRAM, &next_in);
+        CHECK(next_in != in);
+        take(&t.two, UNETMM_CQE_RECEIVED, &c);
+        CHECK_EQ(c.channel, in);
+        take_closed(&t, in);
+        CHECK_RET(unetmm_disconnect(t.one.ep, t.one.channel), 0);
+        CHECK_RET(unetmm_disconnect(t.two.ep, next_in), 0);
+        take_closed(&t, next_in);
+        number_next(&t, UNETMM_DATAGRAM, &next_in);
+        CHECK_EQ(next_in, in);
+        CHECK_RET(unetmm_disconnect(t.one.ep, t.one.channel), 0);
+        CHECK_RET(unetmm_disconnect(t.two.ep, next_in), 0);
+        take_closed(&t, next_in);
+    }
+    two_close(&t);
+}
+
+/* One whose CLOSED waits for a place in the completion queue rests until that was taken. */
+static void number_waits_for_room(void)
+{
+    unsigned i, in, next_in, out;
+    struct unetmm_completion c;
+    struct two t;
+    uint8_t byte = 0;
+
+    numbers_open(&t, UNETMM_DATAGRAM);
+    out = number_next(&t, UNETMM_DATAGRAM, &in);
+    for (i = 0; i < 16; i++) {
+        CHECK_EQ(send_status(&t.one, &byte, 1), UNETMM_ST_OK);
+    }
     CHECK_RET(unetmm_disconnect(t.two.ep, in), 0);
-    next_out = connect_to(&t, &t.one, SERVICE);
-    next_in = accept_from(&t.two);
-    CHECK(next_out != out);
+    CHECK_RET(unetmm_disconnect(t.one.ep, out), 0);
+    number_next(&t, UNETMM_DATAGRAM, &next_in);
     CHECK(next_in != in);
-    passes(&t.one, next_out, &t.two, next_in);
+    for (i = 0; i < 16; i++) {
+        CHECK_RET(unetmm_poll(t.two.ep, &c, 1), 1);
+        CHECK_EQ(c.type, UNETMM_CQE_RECEIVED);
+    }
+    /* All that were written when it ended have been taken, and one is still to come. */
+    CHECK_RET(unetmm_disconnect(t.one.ep, t.one.channel), 0);
+    number_next(&t, UNETMM_DATAGRAM, &next_in);
+    CHECK(next_in != in);
+    take(&t.two, UNETMM_CQE_CLOSED, &c);
+    CHECK_EQ(c.channel, in);
+    two_close(&t);
+}
+
+/* One that ends before it is accepted can be accepted, if it has left a completion. */
+static void number_of_unaccepted(void)
+{
+    unsigned out, in;
+    struct unetmm_completion c;
+    struct two t;
+    uint8_t byte = 0;
+
+    numbers_open(&t, UNETMM_DATAGRAM);
+    out = connect_to(&t, &t.one, SERVICE);
+    t.one.channel = out;
+    CHECK_EQ(send_status(&t.one, &byte, 1), UNETMM_ST_OK);
+    CHECK_RET(unetmm_disconnect(t.one.ep, out), 0);
+    take(&t.two, UNETMM_CQE_RECEIVED, &c);
+    take_closed(&t, c.channel);
+    in = accept_from(&t.two);
+    CHECK_EQ(in, c.channel);
+    CHECK_RET(unetmm_disconnect(t.two.ep, in), 0);
+    CHECK_EQ(number_next(&t, UNETMM_DATAGRAM, &in), out);
+    CHECK_EQ(in, c.channel);
+    two_close(&t);
+}
+
+/* One whose sends fail, without room for their completions, rests until these were taken. */
+static void number_of_failed_sends(void)
+{
+    unsigned i, in, out, n = 0;
+    struct unetmm_completion c;
+    struct two t;
+    uint8_t byte = 0;
+
+    numbers_open(&t, UNETMM_RELIABLE);
+    out = number_next(&t, UNETMM_RELIABLE, &in);
+    /* Of these 16 have room. */
+    for (i = 0; i < 24; i++) {
+        CHECK_RET(unetmm_send(t.one.ep, (int)out, &byte, 1, i, 0), 0);
+    }
+    CHECK_RET(unetmm_disconnect(t.one.ep, out), 0);
+    for (i = 0; i < 16; i++) {
+        CHECK_RET(unetmm_wait(t.one.ep, &c, 1, PATIENCE_NS), 1);
+        CHECK_EQ(c.type, UNETMM_CQE_SENT);
+        CHECK_EQ(c.user_data, n++);
+    }
+    number_next(&t, UNETMM_RELIABLE, &in);
+    CHECK(t.one.channel != out);
+    for (; n < 24; n++) {
+        take(&t.one, UNETMM_CQE_SENT, &c);
+        CHECK_EQ(c.user_data, n);
+        CHECK_EQ(c.channel, out);
+    }
+    CHECK_RET(unetmm_disconnect(t.one.ep, t.one.channel), 0);
+    CHECK_EQ(number_next(&t, UNETMM_RELIABLE, &in), out);
+    two_close(&t);
+}
+
+struct reader {
+    struct two *t;
+    unsigned rounds;
+    unsigned channels;
+};
+
+struct heard {
+    bool there, ending;
+    uint32_t serial;            /* of its messages; 0: none has come */
+};
+
+static void hear(struct station *at, struct heard *heard, const struct unetmm_completion *c,
+                 unsigned *ends)
+{
+    struct heard *h = &heard[c->channel];
+    uint32_t serial;
+
+    while (!h->there && !h->ending) {
+        unsigned number = accept_from(at);
+
+        CHECK(!heard[number].there && !heard[number].ending);
+        heard[number] = (struct heard) { .there = true };
+    }
+    if (c->type == UNETMM_CQE_CLOSED) {
+        if (h->there) {
+            CHECK_RET(unetmm_disconnect(at->ep, c->channel), 0);
+        }
+        *h = (struct heard) { 0 };
+        ++*ends;
+        return;
+    }
+    CHECK_EQ(c->type, UNETMM_CQE_RECEIVED);
+    memcpy(&serial, c->data, sizeof(serial));
+    CHECK(!h->serial || h->serial == serial);
+    h->serial = serial;
+    /* Of some this side is the first to end, with a message or the end on the way. */
+    if (h->there && serial % 3 == 0) {
+        CHECK_RET(unetmm_disconnect(at->ep, c->channel), 0);
+        h->there = false;
+        h->ending = true;
+    }
+}
+
+/* Takes completions now and then, one at a time. */
+static void *read_slowly(void *argument)
+{
+    struct reader *r = argument;
+    struct heard *heard = calloc(r->channels, sizeof(*heard));
+    struct unetmm_completion c;
+    unsigned ends = 0, n;
+    struct chance chance;
+
+    chance_init(&chance, 1);
+    CHECK(heard);
+    while (ends < r->rounds) {
+        for (n = chance_below(&chance, 24); n; n--) {
+            int ret = unetmm_poll(r->t->two.ep, &c, 1);
+
+            CHECK(ret >= 0);
+            if (ret) {
+                hear(&r->t->two, heard, &c, &ends);
+            }
+        }
+        sched_yield();
+    }
+    free(heard);
+    return NULL;
+}
+
+/*
+ * A peer connects, sends, and ends its channels, which a slow reader takes: no completion
+ * is taken for another channel's.
+ */
+static void numbers_of_many(void)
+{
+    struct unetmm_channel_attr attr = UNETMM_CHANNEL_ATTR_INIT;
+    struct unetmm_completion c;
+    struct unetmm_info info;
+    struct reader reader;
+    pthread_t thread;
+    struct two t;
+    uint32_t i;
+    int out;
+
+    numbers_open(&t, UNETMM_RELIABLE);
+    card_info(&info);
+    reader = (struct reader) { &t, rounds(run.lengthy ? 10000 : 1000), info.channels };
+    CHECK_EQ(pthread_create(&thread, NULL, read_slowly, &reader), 0);
+    for (i = 1; i <= reader.rounds; i++) {
+        out = unetmm_connect_ex(t.one.ep, t.mac, SERVICE, PATIENCE_NS, &attr, NULL);
+        channel_of(out);
+        unetmm_send(t.one.ep, out, &i, sizeof(i), 0, UNETMM_UNSIGNALED);
+        unetmm_send(t.one.ep, out, &i, sizeof(i), 0, UNETMM_UNSIGNALED);
+        CHECK_RET(unetmm_fence(t.one.ep, out, i, 0), 0);
+        do {
+            take(&t.one, UNETMM_CQE_SENT, &c);
+        } while (c.user_data != i);
+        CHECK_RET(unetmm_disconnect(t.one.ep, out), 0);
+    }
+    CHECK_EQ(pthread_join(thread, NULL), 0);
     two_close(&t);
 }
 
@@ -653,6 +899,10 @@ static const struct test tests[] = {
     { "endpoint-gone", endpoint_gone, TEST_BOTH, 0 },
     { "closed-with-messages", closed_with_messages, TEST_TLB, 0 },
     { "number-rests", number_rests, TEST_TLB, 0 },
+    { "number-waits-for-room", number_waits_for_room, TEST_TLB, 0 },
+    { "number-of-unaccepted", number_of_unaccepted, TEST_TLB, 0 },
+    { "number-of-failed-sends", number_of_failed_sends, TEST_TLB, 0 },
+    { "numbers-of-many", numbers_of_many, TEST_TLB, 60 },
     { "peer-dies", peer_dies, TEST_BOTH, 0 },
     { "all-endpoints", all_endpoints, TEST_TLB, 0 },
     { "all-channels", all_channels, TEST_TLB, 0 },

@@ -386,7 +386,7 @@ struct unetmm_endpoint_id {
  * @backlog: connections that may wait for accept, 1..64; half of these (rounded up)
  *           from any one other card
  * @flags: UNETMM_LISTEN_*: types of channels; none: datagram channels.  _TELL:
- *         each has a completion CQE_CLOSED when it ends otherwise than by
+ *         each has one completion CQE_CLOSED, when it has ended, also by
  *         CHANNEL_CLOSE; _REWIND, reliable: behind a READ's data that has no place
  *         all other is dropped, and asked for again with it; _ANNOUNCE: any card that
  *         asks for listeners (PEERS) gets the endpoint, the service and the process's name

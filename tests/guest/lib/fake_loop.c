@@ -25,8 +25,9 @@
 #define LOOP_MESSAGE    65536u
 
 struct channel {
-    bool open, tells, hidden;
+    bool open, tells, told, hidden;
     unsigned peer, peer_channel;
+    uint32_t rests_until;       /* the process has taken so many completions */
 };
 
 struct import {
@@ -293,21 +294,33 @@ static void *carrier(void *argument)
 
 /* ---- Endpoints and channels -------------------------------------------- */
 
-/* One end goes; the other learns of it if it has asked to. */
+/* Each side has one completion of the channel's end, if it has asked for that. */
+static void tell_end(struct endpoint *ep, unsigned number)
+{
+    const struct unetmm_cqe closed = {
+        .opcode = UNETMM_CQE_CLOSED, .channel = (uint16_t)number,
+    };
+    struct channel *channel = &ep->channels[number];
+
+    if (channel->open && channel->tells && !channel->told) {
+        channel->told = true;
+        complete(ep, &closed);
+    }
+}
+
+/* One end goes; the other learns of it. */
 static void end_channel(struct endpoint *ep, unsigned number)
 {
     struct channel *own = &ep->channels[number];
     struct endpoint *peer = &loop.endpoints[own->peer];
     struct channel *other = &peer->channels[own->peer_channel];
-    const struct unetmm_cqe closed = {
-        .opcode = UNETMM_CQE_CLOSED, .channel = (uint16_t)own->peer_channel,
-    };
 
     if (own->open && other->open && other->peer_channel == number &&
-        &loop.endpoints[other->peer] == ep && other->tells) {
-        complete(peer, &closed);
+        &loop.endpoints[other->peer] == ep) {
+        tell_end(peer, own->peer_channel);
     }
-    *own = (struct channel) { 0 };
+    tell_end(ep, number);
+    *own = (struct channel) { .rests_until = ep->card.cq_prod };
 }
 
 static void end_endpoint(struct endpoint *ep)
@@ -316,6 +329,7 @@ static void end_endpoint(struct endpoint *ep)
 
     for (i = 0; i < LOOP_CHANNELS; i++) {
         if (ep->channels[i].open) {
+            ep->channels[i].told = true;
             end_channel(ep, i);
         }
     }
@@ -378,7 +392,9 @@ static int new_channel(struct endpoint *ep)
 {
     int i;
 
-    for (i = 0; i < (int)LOOP_CHANNELS && ep->channels[i].open; i++) {
+    for (i = 0; i < (int)LOOP_CHANNELS && (ep->channels[i].open ||
+         (int32_t)(unetmm_read_word(&ep->card.index->user.cq_cons) -
+                   ep->channels[i].rests_until) < 0); i++) {
     }
     return i < (int)LOOP_CHANNELS ? i : -1;
 }

@@ -41,7 +41,7 @@ static uint8_t cmd_execute(UnetmmCore *core, const struct unetmm_cmd *cmd,
     case UNETMM_CMD_CHANNEL_SET:
         return unetmm_channel_set(core, cmd->ep, &cmd->channel);
     case UNETMM_CMD_CHANNEL_CLEAR:
-        return unetmm_channel_clear(core, cmd->ep, &cmd->channel);
+        return unetmm_channel_clear(core, cmd->ep, &cmd->channel, result);
     case UNETMM_CMD_FAULT_REPLY:
         return unetmm_fault_reply(core, cmd->space, &cmd->reply, result);
     case UNETMM_CMD_REGION_SET:

@@ -84,7 +84,8 @@ static void channel_end(UnetmmCore *core, UnetmmEp *ep,
 }
 
 uint8_t unetmm_channel_clear(UnetmmCore *core, uint16_t id,
-                             const struct unetmm_cmd_channel *cmd)
+                             const struct unetmm_cmd_channel *cmd,
+                             uint32_t *result)
 {
     UnetmmChannel *channel = channel_at(core, id, cmd->channel);
     UnetmmEp *ep;
@@ -99,6 +100,8 @@ uint8_t unetmm_channel_clear(UnetmmCore *core, uint16_t id,
     } else {
         channel_forget_end(ep, channel);
     }
+    *result = (channel->ended != UNETMM_ST_OK) +
+              (ep->rels ? ep->rel_ops->owed(ep, cmd->channel) : 0);
     trace_unetmm_channel(id, cmd->channel, false, 0, 0);
     return UNETMM_CS_OK;
 }

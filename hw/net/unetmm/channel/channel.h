@@ -88,6 +88,8 @@ struct UnetmmChannelOps {
     bool (*has_work)(UnetmmCore *core, UnetmmEp *ep);
     /* Is a completion due, which there is room for, or a channel over? */
     bool (*completes)(UnetmmCore *core, UnetmmEp *ep);
+    /* Sends of cleared channels of the number that have no completion yet. */
+    uint32_t (*owed)(const UnetmmEp *ep, uint16_t number);
     /* A part of a region of its space is not where it was, or not held. */
     void (*moved)(UnetmmCore *core, UnetmmEp *ep);
     /* The channel's queue of window stores; NULL: it takes none. */
@@ -107,8 +109,10 @@ struct UnetmmChannelOps {
 /* channel/channel.c */
 uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,
                            const struct unetmm_cmd_channel *cmd);
+/* *result: completions of ended channels of the number that wait for room. */
 uint8_t unetmm_channel_clear(UnetmmCore *core, uint16_t id,
-                             const struct unetmm_cmd_channel *cmd);
+                             const struct unetmm_cmd_channel *cmd,
+                             uint32_t *result);
 /*
  * Ends a channel that its process has not ended: it gets one completion, when
  * there is room.

@@ -64,6 +64,18 @@ static void rel_clear(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel)
     unetmm_import_drop(core, ep, channel - ep->channels);
 }
 
+static uint32_t rel_owed(const UnetmmEp *ep, uint16_t number)
+{
+    uint32_t owed = 0;
+
+    for (const UnetmmRel *rel = ep->rels; rel; rel = rel->next) {
+        if (rel->state == UNETMM_REL_CLOSED && rel->channel == number) {
+            owed += rel->msgs.end - rel->msgs.first;
+        }
+    }
+    return owed;
+}
+
 static bool rel_has_work(UnetmmCore *core, UnetmmEp *ep)
 {
     return unetmm_rel_first(ep) != NULL;
@@ -80,6 +92,7 @@ const UnetmmChannelOps unetmm_channel_reliable = {
     .next = unetmm_rel_next,
     .has_work = rel_has_work,
     .completes = unetmm_rel_completes,
+    .owed = rel_owed,
     .moved = unetmm_rel_moved,
     .stores = unetmm_rel_stores,
     .update = unetmm_rel_update,
