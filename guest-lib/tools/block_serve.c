@@ -31,7 +31,7 @@
 
 struct session {
     bool open;                          /* HELLO has come */
-    bool dropped, closed;               /* an entry of it; its CLOSED: see keep() */
+    bool ending;                        /* we have ended its channel: CLOSED is to come */
     uint32_t generation;
     uint32_t outstanding;               /* requests, replies on their way */
     uint64_t key;                       /* of the client's export */
@@ -56,9 +56,8 @@ struct server {
     unsigned first, used;               /* of those */
     unsigned open, greeted;             /* sessions: now, ever */
     uint32_t accepted, ended;           /* channels */
-    struct unetmm_completion *later;    /* COMPLETIONS and one for each job have room */
-    unsigned later_first, later_end;
-    bool dropped;                       /* an entry of some session */
+    struct unetmm_completion taken[BATCH];
+    unsigned taken_first, taken_end;
     int file;
     uint64_t file_bytes, served;
 };
@@ -134,70 +133,18 @@ static void forget_waiting(struct server *s, int channel)
     s->used = kept;
 }
 
-/* Sends belong to jobs and replies, which know their session. */
-static bool is_rest_of(const struct unetmm_completion *c, int channel, bool *closed)
-{
-    bool rest = c->channel == channel && !*closed && c->type != UNETMM_CQE_SENT;
-
-    *closed = *closed || (rest && c->type == UNETMM_CQE_CLOSED);
-    return rest;
-}
-
-/*
- * Beyond so many only those of jobs are kept, whose chunks they give back.  A session that
- * loses another one is to end: end_dropped().
- */
-static void keep(struct server *s, unsigned *kept, const struct unetmm_completion *c)
-{
-    bool sent = c->type == UNETMM_CQE_SENT;
-    bool job = sent && !(c->user_data & REPLY_COOKIE);
-    unsigned channel = sent ? (unsigned)c->user_data & 0xffff : c->channel;
-
-    if (*kept < COMPLETIONS || (job && *kept < COMPLETIONS + s->buffer.chunks)) {
-        s->later[(*kept)++] = *c;
-    } else if (!job && channel < s->channels) {
-        s->sessions[channel].dropped = s->dropped = true;
-        s->sessions[channel].closed |= c->type == UNETMM_CQE_CLOSED;
-    }
-}
-
-/*
- * The number may soon be the next caller's: the rest of the channel, its end included, is
- * dropped before that one is accepted: the queue has all of it now.  Completions of others
- * wait in their order.
- */
-static void end_channel(struct server *s, int channel, bool closed)
-{
-    struct unetmm_completion c;
-    unsigned i, kept = 0, polled = 0;
-
-    unetmm_disconnect(s->ep, channel);
-    for (i = s->later_first; i < s->later_end; i++) {
-        c = s->later[i];
-        if (!is_rest_of(&c, channel, &closed)) {
-            keep(s, &kept, &c);
-        }
-    }
-    while (polled++ < COMPLETIONS && unetmm_poll(s->ep, &c, 1) > 0) {
-        if (!is_rest_of(&c, channel, &closed)) {
-            keep(s, &kept, &c);
-        }
-    }
-    s->later_first = 0;
-    s->later_end = kept;
-}
-
-/* The channel has ended, or must: `closed` if its CLOSED has come. */
+/* The channel has ended, or must: `closed` if its CLOSED, its last message, has come. */
 static void session_end(struct server *s, int channel, bool closed)
 {
     struct session *session = &s->sessions[channel];
 
     s->open -= session->open;
-    session->open = session->dropped = session->closed = false;
+    session->open = false;
+    session->ending = !closed;
     session->generation++;
     session->outstanding = 0;
     forget_waiting(s, channel);
-    end_channel(s, channel, closed);
+    unetmm_disconnect(s->ep, channel);
     s->ended++;
 }
 
@@ -456,32 +403,17 @@ static bool accepted(struct server *s, int channel)
     return true;
 }
 
-/* Those that have lost an entry.  One that loses an entry meanwhile ends the next time. */
-static void end_dropped(struct server *s)
-{
-    if (!s->dropped) {
-        return;
-    }
-    s->dropped = false;
-    for (unsigned i = 0; i < s->channels; i++) {
-        struct session *session = &s->sessions[i];
-        bool dropped = session->dropped, closed = session->closed;
-
-        session->dropped = session->closed = false;
-        if (dropped && accepted(s, (int)i)) {
-            session_end(s, (int)i, closed);
-        }
-    }
-}
-
 static void on_completion(struct server *s, const struct unetmm_completion *c)
 {
+    struct session *session;
+
     if (c->channel >= s->channels) {
         return;
     }
+    session = &s->sessions[c->channel];
     switch (c->type) {
     case UNETMM_CQE_RECEIVED:
-        if (accepted(s, c->channel)) {
+        if (!session->ending && accepted(s, c->channel)) {
             on_request(s, c);
         }
         break;
@@ -489,9 +421,11 @@ static void on_completion(struct server *s, const struct unetmm_completion *c)
         on_sent(s, c);
         break;
     case UNETMM_CQE_CLOSED:
-        if (accepted(s, c->channel)) {
+        if (!session->ending && accepted(s, c->channel)) {
             session_end(s, c->channel, true);
         }
+        /* The number is the next caller's from here on. */
+        session->ending = false;
         break;
     default:
         break;
@@ -519,8 +453,7 @@ static void start(struct server *s)
     s->sessions = calloc(s->channels, sizeof(*s->sessions));
     buffer_make(&s->buffer, s->ctx, s->opt);
     s->jobs = calloc(s->buffer.chunks, sizeof(*s->jobs));
-    s->later = calloc(COMPLETIONS + s->buffer.chunks, sizeof(*s->later));
-    if (!s->sessions || !s->jobs || !s->later) {
+    if (!s->sessions || !s->jobs) {
         fail("no memory for %u channels and %u chunks", s->channels,
              s->buffer.chunks);
     }
@@ -551,15 +484,15 @@ static int next_completion(struct server *s, struct unetmm_completion *c)
 {
     int n;
 
-    if (s->later_first == s->later_end) {
-        n = unetmm_wait(s->ep, s->later, BATCH, ACCEPT_NS);
+    if (s->taken_first == s->taken_end) {
+        n = unetmm_wait(s->ep, s->taken, BATCH, ACCEPT_NS);
         if (n <= 0) {
             return n;
         }
-        s->later_first = 0;
-        s->later_end = (unsigned)n;
+        s->taken_first = 0;
+        s->taken_end = (unsigned)n;
     }
-    *c = s->later[s->later_first++];
+    *c = s->taken[s->taken_first++];
     return 1;
 }
 
@@ -577,7 +510,6 @@ static void serve(struct server *s)
         }
         if (n > 0) {
             on_completion(s, &c);
-            end_dropped(s);
             heard_ns = now_ns();
             continue;
         }
@@ -615,6 +547,5 @@ int block_serve(const struct block_options *opt)
     close(s.file);
     free(s.sessions);
     free(s.jobs);
-    free(s.later);
     return EXIT_SUCCESS;
 }
