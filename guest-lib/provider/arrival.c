@@ -20,16 +20,14 @@
 #define SPARE       4u      /* beside the requests of a card */
 #define LEAST_MS    1000    /* of an arrival: the answer is on its way */
 
-/* Ends a channel, whose messages go before another channel gets the number. */
 static void end(struct umfi_port *port, unsigned channel)
 {
     umfi_lock(port->domain);
-    unetmm_disconnect(port->ep, (int)channel);
-    umfi_port_progress(port);
+    umfi_port_leave(port, channel);
     umfi_unlock(port->domain);
 }
 
-static bool add(struct umfi_port *port, const struct unetmm_peer *peer, uint64_t mark)
+static bool add(struct umfi_port *port, const struct unetmm_peer *peer)
 {
     struct unetmm_channel_info info = { .size = sizeof(info) };
     struct umfi_arrival *arrival = calloc(1, sizeof(*arrival));
@@ -46,7 +44,7 @@ static bool add(struct umfi_port *port, const struct unetmm_peer *peer, uint64_t
         (umfi_config.connect_ms > LEAST_MS ? umfi_config.connect_ms : LEAST_MS);
     umfi_lock(port->domain);
     /* It may have ended before it was in the list. */
-    arrival->closed = umfi_port_has_ended(port, arrival->channel, mark);
+    arrival->closed = umfi_port_has_ended(port, arrival->channel);
     umfi_list_add(&port->arrivals, &arrival->node);
     umfi_unlock(port->domain);
     return true;
@@ -55,13 +53,9 @@ static bool add(struct umfi_port *port, const struct unetmm_peer *peer, uint64_t
 void umfi_arrivals_take(struct umfi_port *port)
 {
     struct unetmm_peer peer;
-    uint64_t mark;
 
-    umfi_lock(port->domain);
-    mark = umfi_port_mark(port);
-    umfi_unlock(port->domain);
     for (unsigned i = 0; i < BATCH && unetmm_accept(port->ep, &peer, 0) >= 0; i++) {
-        if (!add(port, &peer, mark)) {
+        if (!add(port, &peer)) {
             end(port, peer.channel);
         }
     }

@@ -11,15 +11,15 @@
 
 #define LOOK_MS     10
 
-bool umfi_ep_expect(struct umfi_ep *ep, unsigned channel, uint64_t mark)
+bool umfi_ep_expect(struct umfi_ep *ep, unsigned channel)
 {
-    /* Messages of a channel that had the number before, and the end of this one */
+    /* The end of the channel may have come. */
     umfi_port_progress(ep->port);
     ep->channel = channel;
     ep->open = true;
     ep->state = UMFI_ACCEPTING;
     umfi_list_add(&ep->port->accepting, &ep->node);
-    if (umfi_port_has_ended(ep->port, channel, mark)) {
+    if (umfi_port_has_ended(ep->port, channel)) {
         umfi_ep_abort(ep);
         return false;
     }
@@ -184,7 +184,6 @@ static void end_channel(struct umfi_ep *ep)
     /* All messages until now are the program's. */
     umfi_port_progress(ep->port);
     ep->open = false;
-    unetmm_disconnect(ep->port->ep, (int)ep->channel);
     umfi_port_release(ep->port, ep);
 }
 
@@ -192,7 +191,6 @@ void umfi_ep_abort(struct umfi_ep *ep)
 {
     umfi_ep_connected(ep, NULL, 0);
     ep->open = false;
-    unetmm_disconnect(ep->port->ep, (int)ep->channel);
     umfi_port_release(ep->port, ep);
     ended(ep, UNETMM_ST_BAD_CHANNEL);
 }

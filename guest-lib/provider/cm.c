@@ -76,12 +76,9 @@ struct umfi_cm_port {
     struct unetmm_ep *ep;
     struct umfi_conn **by_channel;
     uint8_t *buffers;
-    struct unetmm_completion *later;    /* COMPLETIONS, and one for each buffer */
-    unsigned later_first, later_end;
     uint64_t refused;               /* buffers that the library has not taken */
     unsigned idle, idle_most;       /* callers: is_idle() */
     unsigned calling;               /* calls that use it without the lock */
-    bool has_dropped;               /* some conn has `lost_completion` */
     bool failed;                    /* the card stopped the endpoint */
     bool told;                      /* the program knows */
 };
@@ -94,7 +91,6 @@ struct umfi_conn {
     unsigned channel;
     bool open;                  /* its channel */
     bool closed;                /* its CQE_CLOSED has come */
-    bool lost_completion;       /* of it: see keep() */
     bool requested;             /* acceptor: REQUEST has come */
     bool answered;              /* acceptor: the peer is to end the channel */
     bool accepted;              /* the answer, to be given or given, is ACCEPT */
@@ -114,10 +110,6 @@ static bool take_completion(struct umfi_cm_port *port, struct unetmm_completion 
 {
     int n;
 
-    if (port->later_first != port->later_end) {
-        *c = port->later[port->later_first++];
-        return true;
-    }
     n = port->failed ? 0 : unetmm_poll(port->ep, c, 1);
     if (n < 0) {
         UMFI_WARN(FI_LOG_EP_CTRL, "the endpoint for connections has stopped: %s\n",
@@ -160,18 +152,16 @@ static void post_refused(struct umfi_cm_port *port)
     }
 }
 
-/* Only a send that has failed can be behind the channel's CLOSED. */
-static bool drop_if_of(struct umfi_cm_port *port, unsigned channel, bool *closed,
-                       const struct unetmm_completion *c)
+/*
+ * In by_channel, of a channel that we have ended.  Its CLOSED is to come, and the number is
+ * not another's until that was taken.
+ */
+static struct umfi_conn ended;
+
+static void end_channel(struct umfi_cm_port *port, unsigned channel, bool closed)
 {
-    if (c->channel != channel || (*closed && c->type != UNETMM_CQE_SENT)) {
-        return false;
-    }
-    *closed = *closed || c->type == UNETMM_CQE_CLOSED;
-    if (has_buffer(c)) {
-        post(port, c->user_data);
-    }
-    return true;
+    port->by_channel[channel] = closed ? NULL : &ended;
+    unetmm_disconnect(port->ep, (int)channel);
 }
 
 static void take_end(struct umfi_conn *conn, const struct unetmm_completion *c)
@@ -179,48 +169,6 @@ static void take_end(struct umfi_conn *conn, const struct unetmm_completion *c)
     conn->closed = conn->closed || c->type == UNETMM_CQE_CLOSED;
     conn->hung_up = conn->closed && c->status == UNETMM_ST_BAD_CHANNEL &&
         conn->answered;
-}
-
-/*
- * Beyond so many only those with buffers are kept.  Each other one ends its conn:
- * lose_dropped() does it without it.
- */
-static void keep(struct umfi_cm_port *port, unsigned *n, const struct unetmm_completion *c)
-{
-    struct umfi_conn *conn = conn_of(port, c->channel);
-
-    if (*n < COMPLETIONS || (has_buffer(c) && *n < COMPLETIONS + BUFFERS)) {
-        port->later[(*n)++] = *c;
-    } else if (conn) {
-        take_end(conn, c);
-        conn->lost_completion = port->has_dropped = true;
-    }
-}
-
-/*
- * The number may be the next caller's at once: completions of the ended channel, which are
- * among those that the queue has now, are dropped before anything else is done, and those
- * of others wait.
- */
-static void end_channel(struct umfi_cm_port *port, unsigned channel, bool closed)
-{
-    struct unetmm_completion c;
-    unsigned n = 0, polled = 0;
-
-    unetmm_disconnect(port->ep, channel);
-    for (unsigned i = port->later_first; i < port->later_end; i++) {
-        c = port->later[i];
-        if (!drop_if_of(port, channel, &closed, &c)) {
-            keep(port, &n, &c);
-        }
-    }
-    while (polled++ < COMPLETIONS && unetmm_poll(port->ep, &c, 1) > 0) {
-        if (!drop_if_of(port, channel, &closed, &c)) {
-            keep(port, &n, &c);
-        }
-    }
-    port->later_first = 0;
-    port->later_end = n;
 }
 
 /* ---- Conns, under the fabric's lock ---------------------------------------- */
@@ -252,7 +200,6 @@ static void conn_hang_up(struct umfi_conn *conn)
 {
     if (conn->open) {
         conn->open = false;
-        conn->port->by_channel[conn->channel] = NULL;
         end_channel(conn->port, conn->channel, conn->closed);
     }
 }
@@ -553,26 +500,6 @@ static void lose_all(struct umfi_cm_port *port)
     }
 }
 
-/* Those of which a completion had no room */
-static void lose_dropped(struct umfi_cm_port *port)
-{
-    struct umfi_list *next;
-
-    if (!port->has_dropped) {
-        return;
-    }
-    port->has_dropped = false;
-    for (struct umfi_list *i = port->conns.next; i != &port->conns; i = next) {
-        struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
-
-        next = i->next;
-        if (conn->lost_completion) {
-            conn->lost_completion = false;
-            lose(conn);
-        }
-    }
-}
-
 static void take_message(struct umfi_conn *conn, const struct message *m, size_t len)
 {
     bool good = is_sound(m, len);
@@ -636,14 +563,18 @@ static void port_progress(struct umfi_cm_port *port)
     struct unetmm_completion c;
 
     post_refused(port);
-    lose_dropped(port);
     while (taken++ < COMPLETIONS && calls < BACKLOG && take_completion(port, &c)) {
         struct umfi_conn *conn = conn_of(port, c.channel);
         struct message m;
 
-        if (!conn) {
+        /* Only of a send that has failed can a completion be behind the channel's end. */
+        if (!conn && c.type != UNETMM_CQE_SENT) {
             calls += take_callers(port);
             conn = conn_of(port, c.channel);
+        }
+        if (conn == &ended) {
+            port->by_channel[c.channel] = c.type == UNETMM_CQE_CLOSED ? NULL : conn;
+            conn = NULL;
         }
         if (has_buffer(&c)) {
             /* The buffer is the card's again before the message is believed. */
@@ -659,7 +590,6 @@ static void port_progress(struct umfi_cm_port *port)
             take_end(conn, &c);
             lose(conn);
         }
-        lose_dropped(port);
     }
     if (port->failed) {
         lose_all(port);
@@ -717,7 +647,6 @@ static void port_free(struct umfi_cm_port *port)
                           (size_t)BUFFERS * BUFFER_BYTES);
     }
     free(port->buffers);
-    free(port->later);
     free(port->by_channel);
     free(port);
 }
@@ -815,8 +744,7 @@ int umfi_cm_arm(struct umfi_fabric *fabric)
         struct umfi_cm_port *port = umfi_of(i, struct umfi_cm_port, node);
 
         /* Arming empties the descriptor, also of a port that will have nothing more. */
-        if (port->later_first != port->later_end ||
-            (unetmm_arm(port->ep) && !port->failed)) {
+        if (unetmm_arm(port->ep) && !port->failed) {
             return 1;
         }
     }
@@ -890,8 +818,7 @@ static int port_open(struct umfi_fabric *fabric, struct umfi_pep *pep,
     umfi_list_init(&port->conns);
     port->idle_most = (fabric->dev.card.channels + 1) / 2;
     port->by_channel = calloc(fabric->dev.card.channels, sizeof(struct umfi_conn *));
-    port->later = calloc(COMPLETIONS + BUFFERS, sizeof(*port->later));
-    if (port->by_channel && port->later) {
+    if (port->by_channel) {
         ret = port_create(port);
     }
     if (ret) {
@@ -1185,8 +1112,7 @@ bool umfi_cm_take(struct umfi_fabric *fabric, fid_t handle, struct umfi_ep *ep)
 static void end_data_channel(struct umfi_port *port, unsigned channel)
 {
     umfi_lock(port->domain);
-    unetmm_disconnect(port->ep, (int)channel);
-    umfi_port_progress(port);
+    umfi_port_leave(port, channel);
     umfi_unlock(port->domain);
 }
 
@@ -1209,7 +1135,7 @@ static void called_accept(struct umfi_call *call, int channel)
     if (lives) {
         m.endpoint = htole32((uint32_t)unetmm_ep_id(call->card));
         m.channel = htole32((uint32_t)channel);
-        lives = umfi_ep_expect(ep, (unsigned)channel, call->mark);
+        lives = umfi_ep_expect(ep, (unsigned)channel);
     } else {
         UMFI_WARN(FI_LOG_EP_CTRL, "accepting: %s\n",
                   unetmm_strerror(channel, UNETMM_CALL_CONNECT));
@@ -1252,9 +1178,6 @@ static void call_back(struct umfi_call *call, struct umfi_conn *conn)
     call->has_mac = true;
     call->service = conn->service;
     call->first_ms = REFUSED_MS;
-    umfi_lock(ep->domain);
-    call->mark = umfi_port_mark(ep->port);
-    umfi_unlock(ep->domain);
     ep->call = call;
     umfi_call_begin(call);
 }

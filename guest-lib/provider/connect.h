@@ -48,7 +48,6 @@ struct umfi_call {
     struct unetmm_ep *card;     /* the channel is to be one of it */
     struct umfi_ep *ep;         /* NULL: closed, and nobody wants the channel */
     struct umfi_port *port;     /* for an answer: of `card`.  NULL: for a request */
-    uint64_t mark;              /* of that port: umfi_port_mark() */
     struct in_addr to;
     /* The call has its channel, or an error; under the fabric's lock. */
     void (*called)(struct umfi_call *call, int channel);

@@ -85,8 +85,7 @@ struct umfi_port {
     struct umfi_ep **by_channel;
     struct umfi_op *ops, *free;
     uint64_t service;           /* acceptors connect to it; hard to guess */
-    uint64_t *ended;            /* by channel: see umfi_port_mark() */
-    uint64_t nended;
+    uint8_t *channel_ends;      /* by channel: UMFI_END_* */
     uint32_t nops, channels, slots, depth;
     bool failed;                /* the card stopped the endpoint */
     bool ends;                  /* EPs of `ending`, at the moment */
@@ -100,16 +99,17 @@ void umfi_port_close(struct umfi_port *port);
 /* Under the domain's lock: */
 void umfi_port_progress(struct umfi_port *port);
 /*
- * Before a channel is opened: the ends, of channels that no EP has, which have come until
- * then.  A later one is the new channel's, though it comes before an EP has the channel;
- * an earlier one was that of a channel with the same number.
+ * Each channel has one CQE_CLOSED.  That of a channel which we have left is still to come,
+ * and the number is not another's before it has; another one is taken when it comes, also
+ * before an EP has the channel.
  */
-uint64_t umfi_port_mark(struct umfi_port *port);
-static inline bool umfi_port_has_ended(const struct umfi_port *port, unsigned channel,
-                                       uint64_t mark)
+enum { UMFI_END_NONE, UMFI_END_AWAITED, UMFI_END_TAKEN };
+static inline bool umfi_port_has_ended(const struct umfi_port *port, unsigned channel)
 {
-    return port->failed || (channel < port->channels && port->ended[channel] > mark);
+    return port->failed || port->channel_ends[channel] == UMFI_END_TAKEN;
 }
+/* Ends a channel that no EP has. */
+void umfi_port_leave(struct umfi_port *port, unsigned channel);
 void umfi_port_claim(struct umfi_port *port, struct umfi_ep *ep);
 void umfi_port_release(struct umfi_port *port, struct umfi_ep *ep);
 /*

@@ -61,10 +61,9 @@ int umfi_ep_open(struct fid_domain *domain, struct fi_info *info,
 int umfi_ep_enable(struct umfi_ep *ep);
 /* Under the domain's lock: */
 /*
- * The EP has that channel, which was opened after the mark.  From its peer nothing has come
- * yet but the end, perhaps: false.
+ * The EP has that channel.  From its peer nothing has come yet but the end, perhaps: false.
  */
-bool umfi_ep_expect(struct umfi_ep *ep, unsigned channel, uint64_t mark);
+bool umfi_ep_expect(struct umfi_ep *ep, unsigned channel);
 /* Both sides have it; the program gets `data`. */
 void umfi_ep_connected(struct umfi_ep *ep, const void *data, size_t len);
 /* The connector did not take it, as far as is known. */

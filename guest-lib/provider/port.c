@@ -4,10 +4,10 @@
  *
  * All but opening and closing is under the domain's lock.
  *
- * A channel's number belongs to another peer later, and a completion does not say to
- * which one.  So neither side of a connection sends before the other one expects it
- * (cm.c): messages of a channel that no EP has are a stranger's, or of one that has
- * ended, and their buffers go back to the card.
+ * A channel's number belongs to another peer after its CQE_CLOSED has been taken, which
+ * comes once, whichever side ends the channel.  Neither side of a connection sends before
+ * the other one expects it (cm.c): messages of a channel that no EP has are a stranger's,
+ * or of one that has been left, and their buffers go back to the card.
  */
 #include "provider.h"
 
@@ -170,6 +170,20 @@ static void arrival_closed(struct umfi_port *port, unsigned channel)
     }
 }
 
+/* The channel may have been left, or be for an EP that has not got it yet. */
+static void closed(struct umfi_port *port, const struct unetmm_completion *c)
+{
+    bool left = port->channel_ends[c->channel] == UMFI_END_AWAITED;
+    struct umfi_ep *ep = left ? NULL : owner_of(port, c->channel);
+
+    port->channel_ends[c->channel] = left ? UMFI_END_NONE : UMFI_END_TAKEN;
+    if (ep) {
+        port->events->ended(ep, c->status);
+    } else if (!left) {
+        arrival_closed(port, c->channel);
+    }
+}
+
 static void dispatch(struct umfi_port *port, const struct unetmm_completion *c)
 {
     struct umfi_ep *ep;
@@ -188,12 +202,8 @@ static void dispatch(struct umfi_port *port, const struct unetmm_completion *c)
         }
         break;
     case UNETMM_CQE_CLOSED:
-        ep = owner_of(port, c->channel);
-        if (ep) {
-            port->events->ended(ep, c->status);
-        } else if (c->channel < port->channels) {
-            port->ended[c->channel] = ++port->nended;
-            arrival_closed(port, c->channel);
+        if (c->channel < port->channels) {
+            closed(port, c);
         }
         break;
     case UNETMM_CQE_BUFFER:
@@ -251,12 +261,6 @@ void umfi_port_progress(struct umfi_port *port)
     }
 }
 
-uint64_t umfi_port_mark(struct umfi_port *port)
-{
-    umfi_port_progress(port);
-    return port->nended;
-}
-
 /* ---- Channels -------------------------------------------------------------- */
 
 void umfi_port_claim(struct umfi_port *port, struct umfi_ep *ep)
@@ -284,8 +288,15 @@ void umfi_port_release(struct umfi_port *port, struct umfi_ep *ep)
     if (port->by_channel[ep->channel] == ep) {
         port->by_channel[ep->channel] = NULL;
     }
-    /* The rest of the channel, before its number is another's. */
-    umfi_port_progress(port);
+    umfi_port_leave(port, ep->channel);
+}
+
+void umfi_port_leave(struct umfi_port *port, unsigned channel)
+{
+    bool taken = port->channel_ends[channel] == UMFI_END_TAKEN;
+
+    unetmm_disconnect(port->ep, (int)channel);
+    port->channel_ends[channel] = taken ? UMFI_END_NONE : UMFI_END_AWAITED;
 }
 
 /* ---- Opening and closing --------------------------------------------------- */
@@ -346,9 +357,9 @@ static int create(struct umfi_port *port, size_t tx_size, size_t rx_size)
     port->channels = card->channels;
     port->nops = attr.send_slots + attr.free_depth;
     port->by_channel = calloc(port->channels, sizeof(struct umfi_ep *));
-    port->ended = calloc(port->channels, sizeof(*port->ended));
+    port->channel_ends = calloc(port->channels, sizeof(*port->channel_ends));
     port->ops = calloc(port->nops, sizeof(*port->ops));
-    if (!port->by_channel || !port->ended || !port->ops) {
+    if (!port->by_channel || !port->channel_ends || !port->ops) {
         return -FI_ENOMEM;
     }
     fill_pool(port);
@@ -390,7 +401,7 @@ int umfi_port_open(struct umfi_domain *domain, size_t tx_size, size_t rx_size,
     }
     if (ret) {
         free(port->by_channel);
-        free(port->ended);
+        free(port->channel_ends);
         free(port->ops);
         free(port);
         return ret;
@@ -428,7 +439,7 @@ void umfi_port_close(struct umfi_port *port)
     }
     umfi_unpin(port->domain->fabric, &port->scratch, 1);
     free(port->by_channel);
-    free(port->ended);
+    free(port->channel_ends);
     free(port->ops);
     free(port);
 }

@@ -89,7 +89,8 @@ static struct card {
     bool cm;                    /* of the connection management */
     unsigned callers;
     uint32_t mtu[CHANNELS];     /* 0: the number is free */
-    bool ended[CHANNELS];       /* by the peer or by failure */
+    bool ended[CHANNELS];       /* CLOSED has been written ... */
+    bool owes[CHANNELS];        /* ... or had no room: the number is never another's */
     struct buffer posted[POSTED], sends[POSTED];
     unsigned nposted, nsends, depth, slots;
     struct unetmm_completion pending[PENDING];
@@ -220,11 +221,22 @@ int unetmm_ep_destroy(struct unetmm_ep *ep)
     return 0;
 }
 
+/* A completion of the channel that had the number has not been taken. */
+static bool rests(const struct card *card, unsigned channel)
+{
+    for (unsigned i = 0; i < card->npending; i++) {
+        if (card->pending[i].channel == channel) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The lowest number that is free, as the driver. */
 static int open_channel(struct card *card)
 {
     for (int i = 0; i < CHANNELS; i++) {
-        if (!card->mtu[i]) {
+        if (!card->mtu[i] && !card->owes[i] && !rests(card, (unsigned)i)) {
             card->mtu[i] = UNETMM_MAX_MESSAGE;
             card->ended[i] = false;
             return i;
@@ -284,7 +296,9 @@ int unetmm_disconnect(struct unetmm_ep *ep, int channel)
     struct card *card = card_of(ep);
 
     assert(channel >= 0 && channel < CHANNELS && card->mtu[channel]);
+    end_channel(card, (unsigned)channel, UNETMM_ST_BAD_CHANNEL);
     flush_sends(card, (unsigned)channel);
+    card->owes[channel] = !card->ended[channel];
     card->mtu[channel] = 0;
     return 0;
 }

@@ -22,7 +22,7 @@
 #include "provider.h"
 
 #define CHANNELS    8
-#define PENDING     8
+#define PENDING     32
 #define BUFFERS     64
 #define CM_BYTES    160     /* of a message of the connection management */
 #define CM_REQUEST  1
@@ -48,6 +48,7 @@ static struct card {
     struct unetmm_completion pending[PENDING];
     unsigned npending, callers, arrived;
     uint32_t mtu[CHANNELS];             /* 0: the number is free */
+    bool told[CHANNELS];        /* their CLOSED has been written */
     uint8_t *buffers[BUFFERS];          /* of the connection management */
     uint64_t posted[PENDING];           /* user_data of receive buffers */
     unsigned nposted;
@@ -55,7 +56,6 @@ static struct card {
     int fd;
 } cards[CARDS];
 static unsigned ncards, sent;
-static bool crossing;                   /* peers close when we do */
 static bool hasty;                      /* peers close at once ... */
 static struct umfi_port *reader;        /* ... and another thread reads of it first */
 static int (*silent)(int64_t ns);       /* a peer's driver: the error */
@@ -172,12 +172,24 @@ int unetmm_ep_destroy(struct unetmm_ep *ep)
     return 0;
 }
 
+/* A completion of the channel that had the number has not been taken. */
+static bool rests(const struct card *card, unsigned channel)
+{
+    for (unsigned i = 0; i < card->npending; i++) {
+        if (card->pending[i].channel == channel) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The lowest number that is free, as the driver. */
 static int open_channel(struct card *card)
 {
     for (int i = 0; i < CHANNELS; i++) {
-        if (!card->mtu[i]) {
+        if (!card->mtu[i] && !rests(card, (unsigned)i)) {
             card->mtu[i] = UNETMM_MAX_MESSAGE;
+            card->told[i] = false;
             return i;
         }
     }
@@ -186,6 +198,10 @@ static int open_channel(struct card *card)
 
 static void close_channel(struct card *card, unsigned channel, uint8_t status)
 {
+    if (card->told[channel]) {
+        return;
+    }
+    card->told[channel] = true;
     card->pending[card->npending++] = (struct unetmm_completion) {
         .type = UNETMM_CQE_CLOSED, .channel = (uint16_t)channel, .status = status,
     };
@@ -217,10 +233,8 @@ int unetmm_connect_ex(struct unetmm_ep *ep, const uint8_t mac[6], uint64_t servi
 
 int unetmm_disconnect(struct unetmm_ep *ep, int channel)
 {
+    close_channel(card_of(ep), (unsigned)channel, UNETMM_ST_BAD_CHANNEL);
     card_of(ep)->mtu[channel] = 0;
-    if (crossing) {
-        close_channel(card_of(ep), (unsigned)channel, UNETMM_ST_BAD_CHANNEL);
-    }
     return 0;
 }
 
@@ -442,7 +456,7 @@ static void open_scene(struct scene *s)
 
     memset(s, 0, sizeof(*s));
     ncards = sent = nevents = 0;
-    crossing = hasty = false;
+    hasty = false;
     reader = NULL;
     silent = NULL;
     untaken = 0;

@@ -201,6 +201,7 @@ struct scene {
     struct umfi_eq eq;
     struct umfi_port port;
     struct umfi_ep *by_channel[CHANNELS];
+    uint8_t ends[CHANNELS];
     struct umfi_op ops[OPS];
     struct fid_cq *cq;
     struct fid_ep *ep;
@@ -225,6 +226,7 @@ static void open_scene(struct scene *s)
     s->port = (struct umfi_port) {
         .domain = &s->domain, .events = &umfi_channel_events,
         .ep = &card_ep, .by_channel = s->by_channel,
+        .channel_ends = s->ends,
         .channels = CHANNELS, .ops = s->ops, .nops = OPS,
     };
     umfi_list_init(&s->port.accepting);
