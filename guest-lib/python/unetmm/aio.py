@@ -169,7 +169,8 @@ class Endpoint:
         self._receive_limit, self._without_buffer = receive_limit, 0
         self.dropped = 0
         self._ends = weakref.WeakKeyDictionary()    # Channel: Future
-        self._early = {}        # ends of channels that are still to be accepted
+        self._early = {}        # ends that have come before their channel's _begin()
+        self._left = set()      # numbers of channels closed here: their end is to come
         # Futures of coroutines, in the order of their coming; see waiter()
         self._waiting, self._room, self._receivers = {}, {}, {}
         self._failed = None
@@ -257,26 +258,14 @@ class Endpoint:
         return len(found)
 
     def _forget(self, channel):
-        """A channel was closed: the peer's end of it is not the next channel's.
-
-        The peer may have closed it, too: then that completion is among those that
-        are there by now.  Their number has a limit, since peers go on sending.
-        """
-        end, left = self._ends.get(channel), self.plain.completion_depth
+        """A channel was closed: its end comes, and then the number may be another's."""
+        end = self._ends.get(channel)
         if self._failed or end is not None and end.done():
             return
-        try:
-            while left > 0 and (taken := self._take()):
-                left -= taken
-        except OSError as error:
-            self._fail(error)
-        early = self._early.pop(channel.number, None)
-        if end is not None and not end.done():
-            if early:
-                end.set_result(early)
-            else:
-                # There will be no such completion.
-                end.cancel()
+        if self._early.pop(channel.number, None) is None:
+            self._left.add(channel.number)
+        if end is not None:
+            end.cancel()
 
     def _dispatch(self, completion):
         future = completion.context
@@ -300,14 +289,17 @@ class Endpoint:
         self._wake(self._receivers)
 
     def _end(self, completion):
-        """A channel has ended; perhaps before it was accepted."""
+        """A channel has ended; perhaps it was closed here, or is still to be accepted."""
         future = self._ends.get(completion.channel) if isinstance(
             completion.channel, _core.Channel) else None
-        if future is None:
-            self._early[getattr(completion.channel, "number",
-                                completion.channel)] = completion
-        elif not future.done():
-            future.set_result(completion)
+        number = getattr(completion.channel, "number", completion.channel)
+        if future is not None:
+            if not future.done():
+                future.set_result(completion)
+        elif number in self._left:
+            self._left.remove(number)
+        else:
+            self._early[number] = completion
 
     def _begin(self, channel):
         """A channel is open: its end can be waited for."""
