@@ -85,13 +85,25 @@ static u32 unetmm_cq_prod(const struct unetmm_ep *ep)
 	return le32_to_cpu(READ_ONCE(ep->index->card.cq_prod));
 }
 
+/*
+ * Has the reader of a queue, which has `left` entries to read, passed the place `end`?  A
+ * number may rest for longer than the writer's index takes to go round.
+ */
+static bool unetmm_passed(u32 prod, u32 left, u32 end)
+{
+	return prod - end >= left;
+}
+
 /* Has the card written all completions of the ended channel? */
 static bool unetmm_chan_written(const struct unetmm_ep *ep, struct unetmm_chan *chan)
 {
+	u32 cons = le32_to_cpu(READ_ONCE(ep->index->card.sq_cons));
+	u32 prod = le32_to_cpu(READ_ONCE(ep->index->user.sq_prod));
+
 	if (chan->written)
 		return true;
 	/* Descriptors that were posted before the end fail one by one. */
-	if ((s32)(le32_to_cpu(READ_ONCE(ep->index->card.sq_cons)) - chan->sq_end) < 0)
+	if (!unetmm_passed(prod, prod - cons, chan->sq_end))
 		return false;
 	if (chan->owes && unetmm_chan_off(ep, chan->number, true))
 		return false;
@@ -103,10 +115,12 @@ static bool unetmm_chan_written(const struct unetmm_ep *ep, struct unetmm_chan *
 /* Has the process taken them? */
 static bool unetmm_chan_rested(const struct unetmm_ep *ep, struct unetmm_chan *chan)
 {
-	u32 taken = le32_to_cpu(READ_ONCE(ep->index->user.cq_cons));
+	u32 cons = le32_to_cpu(READ_ONCE(ep->index->user.cq_cons));
+	u32 prod = unetmm_cq_prod(ep);
 
 	return unetmm_chan_written(ep, chan) &&
-	       (chan->cq_end == chan->cq_begin || (s32)(taken - chan->cq_end) >= 0);
+	       (chan->cq_end == chan->cq_begin ||
+		unetmm_passed(prod, prod - cons, chan->cq_end));
 }
 
 /* The channel has ended.  Its number is free at once, or rests if it was open. */

@@ -953,6 +953,18 @@ uint8_t fake_channel(FakeEp *ep, uint16_t channel, const uint8_t *mac,
     return fake_command(ep->driver, cmd, NULL);
 }
 
+uint32_t fake_channel_clear(FakeEp *ep, uint16_t channel, uint8_t flags)
+{
+    struct unetmm_cmd cmd = {
+        .opcode = UNETMM_CMD_CHANNEL_CLEAR, .ep = ep->id,
+        .channel = { .channel = channel, .flags = flags },
+    };
+    uint32_t owed = UINT32_MAX;
+
+    assert_int_equal(fake_command(ep->driver, cmd, &owed), UNETMM_CS_OK);
+    return owed;
+}
+
 uint8_t fake_channel_rel(FakeEp *ep, uint16_t channel, const uint8_t *mac,
                          uint16_t peer_ep, uint16_t peer_channel,
                          const struct unetmm_cmd_channel *how)

@@ -193,6 +193,8 @@ uint8_t fake_channel(FakeEp *ep, uint16_t channel, const uint8_t *mac,
  * One of type RELIABLE; zeros in `how` mean the card's defaults.  Its flags
  * CHANNEL_F_KEYED and _IMM say that the peer's card lacks these.
  */
+/* How many completions the card has still to write for the number. */
+uint32_t fake_channel_clear(FakeEp *ep, uint16_t channel, uint8_t flags);
 uint8_t fake_channel_rel(FakeEp *ep, uint16_t channel, const uint8_t *mac,
                          uint16_t peer_ep, uint16_t peer_channel,
                          const struct unetmm_cmd_channel *how);

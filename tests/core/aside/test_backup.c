@@ -58,6 +58,28 @@ TEST(test_absent_goes_to_the_ring, slots_test)
     assert_int_equal(fake_counter(&t->h, UNETMM_C_rx_frames), 1);
 }
 
+/* The end of a channel comes behind a message of it that is in the ring. */
+TEST(test_end_waits_for_the_ring, slots_test)
+{
+    Slots *t = *state;
+    struct unetmm_fault f;
+
+    slots_open(t, SOURCE, 4);
+    fake_buffers(&t->d, 2, 2048);
+    slots_post(t, 0, 2);
+    t->h.core.eps[1].channels[1].tell = true;
+    slots_give(t, 500, 1);
+    assert_int_equal(fake_channel_clear(&t->e, 1, UNETMM_CHANNEL_F_TELL), 2);
+    fake_ring_bell(&t->e);
+    fake_expect_none(&t->e);
+    f = slots_record(t);
+    resolve(t, &f);
+    slots_got(t, 0, 500, 1);
+    fake_expect(&t->e, UNETMM_CQE_CLOSED, UNETMM_ST_BAD_CHANNEL, 0);
+    assert_int_equal(fake_channel_clear(&t->e, 1, UNETMM_CHANNEL_F_TELL), 0);
+    fake_expect_none(&t->e);
+}
+
 /* Those that may be shown at last are shown as the budget goes. */
 TEST(test_shown_in_parts, slots_test)
 {

@@ -726,3 +726,26 @@ TEST(test_only_touched_pages_are_held, fix_test_bare, slow_and_large)
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 7);
     fake_check(f->s1, FIX_VA, 9000, 1);
 }
+
+/* The end of a channel comes behind a message of it that still lands. */
+TEST(test_end_waits_for_a_landing, fix_test_bare, slow_and_large)
+{
+    Fix *f = *state;
+
+    open_long(f, UNETMM_SOURCE_TLB, LONG_PAGES);
+    f->h.core.eps[1].channels[FIX_WIRE].tell = true;
+    fake_post(&f->a, FIX_VA, LONG_PAGES * FAKE_PAGE, 7);
+    fake_ring_bell(&f->a);
+    fake_run_later(&f->h);
+    deliver(f, 9000, 1);
+    assert_int_equal(fake_channel_clear(&f->a, FIX_WIRE,
+                                        UNETMM_CHANNEL_F_TELL), 2);
+    fake_ring_bell(&f->a);
+    fake_expect_none(&f->a);
+    fake_advance(&f->h, 5000);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 7);
+    fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_BAD_CHANNEL, 0);
+    assert_int_equal(fake_channel_clear(&f->a, FIX_WIRE,
+                                        UNETMM_CHANNEL_F_TELL), 0);
+    fake_expect_none(&f->a);
+}

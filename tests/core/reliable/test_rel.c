@@ -1792,18 +1792,6 @@ TEST(test_no_ack_of_a_cleared_channel, fix_test)
     assert_int_equal(f->h.core.rel->used, 0);
 }
 
-static uint32_t clear_result(Fix *f, uint8_t flags)
-{
-    struct unetmm_cmd cmd = {
-        .opcode = UNETMM_CMD_CHANNEL_CLEAR, .ep = 1,
-        .channel = { .channel = CH, .flags = flags },
-    };
-    uint32_t result = UINT32_MAX;
-
-    assert_int_equal(fake_command(&f->d, cmd, &result), UNETMM_CS_OK);
-    return result;
-}
-
 /* A CLEAR says how many completions wait for room: a send's, and its report. */
 TEST(test_clear_says_what_waits, fix_test)
 {
@@ -1817,15 +1805,15 @@ TEST(test_clear_says_what_waits, fix_test)
         fake_ring_bell(&f->a);
     }
     send_small(f, 20, 99);
-    assert_int_equal(clear_result(f, UNETMM_CHANNEL_F_TELL), 2);
-    assert_int_equal(clear_result(f, UNETMM_CHANNEL_F_TELL), 2);
+    assert_int_equal(fake_channel_clear(&f->a, CH, UNETMM_CHANNEL_F_TELL), 2);
+    assert_int_equal(fake_channel_clear(&f->a, CH, UNETMM_CHANNEL_F_TELL), 2);
     for (unsigned i = 0; i < 16; i++) {
         fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, i);
     }
     fake_ring_bell(&f->a);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_BAD_CHANNEL, 99);
     fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_BAD_CHANNEL, 0);
-    assert_int_equal(clear_result(f, UNETMM_CHANNEL_F_TELL), 0);
+    assert_int_equal(fake_channel_clear(&f->a, CH, UNETMM_CHANNEL_F_TELL), 0);
     fake_expect_none(&f->a);
 }
 

@@ -201,6 +201,18 @@ bool unetmm_backup_waits(const UnetmmEp *ep)
     return ep->head_offset && !unetmm_backup_pending(ep, 0);
 }
 
+static uint32_t backup_owed(const UnetmmCore *core, const UnetmmEp *ep,
+                            uint16_t channel)
+{
+    uint32_t owed = 0;
+
+    for (uint32_t i = 0; i < ep->head_offset; i++) {
+        owed += ep->taken[(ep->fq_cons + i) & ep->taken_mask].channel ==
+                channel;
+    }
+    return owed;
+}
+
 void unetmm_backup_walk(UnetmmCore *core, UnetmmEp *ep)
 {
     while (unetmm_backup_waits(ep)) {
@@ -435,6 +447,7 @@ const UnetmmModule unetmm_module_backup = {
     .ep_end = backup_ep_end,
     .turn = unetmm_backup_walk,
     .completes = unetmm_backup_waits,
+    .owed = backup_owed,
     .posted = backup_posted,
     .save_limit = waiting_save_limit,
 };

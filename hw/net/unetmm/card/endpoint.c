@@ -190,7 +190,8 @@ static bool ep_has_work(UnetmmCore *core, UnetmmEp *ep)
     if (unetmm_heads_wanted(ep)) {
         return true;
     }
-    if ((ep->ends_owed || unetmm_ep_completes(core, ep)) &&
+    if (((ep->ends_owed && unetmm_channel_tells(core, ep)) ||
+         unetmm_ep_completes(core, ep)) &&
         unetmm_ep_cq_spare(ep)) {
         return true;
     }

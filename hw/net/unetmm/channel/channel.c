@@ -52,6 +52,23 @@ void unetmm_channel_ended(UnetmmCore *core, UnetmmEp *ep, uint16_t number,
     }
 }
 
+/* All that the channel has received comes before the report of its end. */
+static bool channel_due(const UnetmmCore *core, const UnetmmEp *ep, uint16_t i)
+{
+    return ep->channels[i].ended != UNETMM_ST_OK &&
+           !unetmm_modules_owed(&core->modules, core, ep, i);
+}
+
+bool unetmm_channel_tells(const UnetmmCore *core, const UnetmmEp *ep)
+{
+    for (uint32_t i = 0; i < core->params.channels; i++) {
+        if (channel_due(core, ep, i)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Writes the notifications owed, as far as room and budget go. */
 void unetmm_channel_tell(UnetmmCore *core, UnetmmEp *ep)
 {
@@ -63,7 +80,7 @@ void unetmm_channel_tell(UnetmmCore *core, UnetmmEp *ep)
             .channel = i,
         };
 
-        if (channel->ended == UNETMM_ST_OK) {
+        if (!channel_due(core, ep, i)) {
             continue;
         }
         if (!unetmm_ep_complete(core, ep, &cqe)) {
@@ -101,6 +118,7 @@ uint8_t unetmm_channel_clear(UnetmmCore *core, uint16_t id,
         channel_forget_end(ep, channel);
     }
     *result = (channel->ended != UNETMM_ST_OK) +
+              unetmm_modules_owed(&core->modules, core, ep, cmd->channel) +
               (ep->rels ? ep->rel_ops->owed(ep, cmd->channel) : 0);
     trace_unetmm_channel(id, cmd->channel, false, 0, 0);
     return UNETMM_CS_OK;

@@ -119,6 +119,8 @@ uint8_t unetmm_channel_clear(UnetmmCore *core, uint16_t id,
  */
 void unetmm_channel_ended(UnetmmCore *core, UnetmmEp *ep, uint16_t number,
                           uint8_t status);
+/* Is one due: have all messages of its channel their completions? */
+bool unetmm_channel_tells(const UnetmmCore *core, const UnetmmEp *ep);
 void unetmm_channel_tell(UnetmmCore *core, UnetmmEp *ep);
 uint8_t unetmm_channel_type(const UnetmmCore *core,
                             const UnetmmChannel *channel);

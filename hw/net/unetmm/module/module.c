@@ -63,6 +63,7 @@ static void modules_hook(UnetmmModules *modules, UnetmmCore *core)
     for (unsigned i = 0; i < n; i++) {
         HOOK(modules, table[i], turn);
         HOOK(modules, table[i], completes);
+        HOOK(modules, table[i], owed);
         HOOK(modules, table[i], posted);
         HOOK(modules, table[i], pages_lost);
         HOOK(modules, table[i], idle);
@@ -160,4 +161,16 @@ void unetmm_modules_pages_lost(UnetmmModules *modules, UnetmmCore *core,
     for (unsigned i = 0; modules->pages_lost[i]; i++) {
         modules->pages_lost[i](core, space, first, last);
     }
+}
+
+uint32_t unetmm_modules_owed(const UnetmmModules *modules,
+                             const UnetmmCore *core, const UnetmmEp *ep,
+                             uint16_t channel)
+{
+    uint32_t owed = 0;
+
+    for (unsigned i = 0; modules->owed[i]; i++) {
+        owed += modules->owed[i](core, ep, channel);
+    }
+    return owed;
 }

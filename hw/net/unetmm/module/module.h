@@ -68,6 +68,12 @@ typedef struct UnetmmModule {
      * for room in the completion queue and for the endpoint's turn.
      */
     bool (*completes)(const UnetmmEp *ep);
+    /*
+     * Messages of the channel that have come, and have no completion yet: they
+     * land, or wait for others.
+     */
+    uint32_t (*owed)(const UnetmmCore *core, const UnetmmEp *ep,
+                     uint16_t channel);
     /* The process has posted buffers to a free queue that is watched. */
     void (*posted)(UnetmmCore *core, UnetmmEp *ep);
     /* Pages of the space on which a head relied are not translated any more. */
@@ -114,6 +120,8 @@ typedef struct UnetmmModules {
     bool pages_take_time;       /* x-dma-page-ns */
     void (*turn[UNETMM_MAX_HOOKS])(UnetmmCore *core, UnetmmEp *ep);
     bool (*completes[UNETMM_MAX_HOOKS])(const UnetmmEp *ep);
+    uint32_t (*owed[UNETMM_MAX_HOOKS])(const UnetmmCore *core,
+                                       const UnetmmEp *ep, uint16_t channel);
     void (*posted[UNETMM_MAX_HOOKS])(UnetmmCore *core, UnetmmEp *ep);
     void (*pages_lost[UNETMM_MAX_HOOKS])(UnetmmCore *core, uint16_t space,
                                          uint64_t first, uint64_t last);
@@ -187,6 +195,9 @@ void unetmm_modules_space_end(UnetmmModules *modules, UnetmmCore *core,
                               uint16_t space);
 void unetmm_modules_pages_lost(UnetmmModules *modules, UnetmmCore *core,
                                uint16_t space, uint64_t first, uint64_t last);
+uint32_t unetmm_modules_owed(const UnetmmModules *modules,
+                             const UnetmmCore *core, const UnetmmEp *ep,
+                             uint16_t channel);
 void unetmm_modules_landed(UnetmmModules *modules, UnetmmCore *core);
 
 #endif /* UNETMM_MODULE_H */

@@ -795,11 +795,23 @@ static void recv_due(UnetmmCore *core, int64_t now)
     }
 }
 
+static uint32_t recv_owed(const UnetmmCore *core, const UnetmmEp *ep,
+                          uint16_t channel)
+{
+    const UnetmmLanding *rx = core->rx;
+
+    /* A packet has its connection, which ends with the channel. */
+    return rx->active && rx->ep == ep->id &&
+           rx->generation == ep->generation && !rx->of &&
+           rx->cqe.channel == channel;
+}
+
 const UnetmmModule unetmm_module_recv = {
     .name = "recv",
     .create = recv_create,
     .reset = recv_reset,
     .free = recv_free,
+    .owed = recv_owed,
     .deadline = recv_deadline,
     .deadline_of_pages = true,
     .due = recv_due,
