@@ -16,7 +16,6 @@
 
 #define FIRST_EP        (FUZZ_EPS + 2)  /* behind the victim of fuzz_ops.c */
 #define FIRST_SPACE     4
-#define RECORDS         32              /* that the driver remembers */
 #define ROUNDS          400             /* of honest answers, at the end */
 
 static const struct {
@@ -26,13 +25,12 @@ static const struct {
 };
 
 static FakeEp eps[G_N_ELEMENTS(kinds)];
-static struct unetmm_fault records[RECORDS];
-static unsigned nrecords;
+static FuzzRecords records;
 
 static void misses_start(FuzzCard *c)
 {
     fuzz_ops_start(c);
-    nrecords = 0;
+    records.n = 0;
     for (unsigned i = 0; i < G_N_ELEMENTS(kinds); i++) {
         FakeSpace *s = fake_space(&c->d, FIRST_SPACE + i, kinds[i].source,
                                   kinds[i].levels);
@@ -97,25 +95,6 @@ static void process(FuzzCard *c, FuzzIn *in)
 
 /* ---- The driver ---- */
 
-/* Reads some records, or throws all away. */
-static void read_records(FuzzCard *c, unsigned n)
-{
-    uint32_t reg = UNETMM_REG_RING(UNETMM_RING_FAULT);
-    FakeRing *r = &c->d.ring[UNETMM_RING_FAULT];
-    uint32_t prod = fake_reg(&c->h, reg + UNETMM_RING_PROD);
-
-    r->index = fake_reg(&c->h, reg + UNETMM_RING_CONS);
-    for (; n && r->index != prod; n--, r->index++) {
-        uint32_t slot = r->index & ((1u << r->log2) - 1);
-        struct unetmm_fault *f = &records[nrecords++ % RECORDS];
-
-        fake_read(&c->h, r->base + (uint64_t)slot * r->entry_bytes, f,
-                  sizeof(*f));
-        unetmm_le_fault(f);
-    }
-    fake_set_reg(&c->h, reg + UNETMM_RING_CONS, r->index);
-}
-
 /* The entry of a page of any space, a changed one, or any value. */
 static uint64_t any_pte(FuzzCard *c, FuzzIn *in)
 {
@@ -136,7 +115,7 @@ static uint64_t any_pte(FuzzCard *c, FuzzIn *in)
 /* The right reply to a record, but for those members that the input chooses. */
 static void reply(FuzzCard *c, FuzzIn *in)
 {
-    const struct unetmm_fault *f = &records[fuzz_u8(in) % RECORDS];
+    const struct unetmm_fault *f = &records.at[fuzz_u8(in) % FUZZ_RECORDS];
     uint8_t lies = fuzz_u8(in), how = fuzz_u8(in);
     struct unetmm_cmd cmd = {
         .opcode = UNETMM_CMD_FAULT_REPLY, .space = f->space,
@@ -228,7 +207,7 @@ static void driver(FuzzCard *c, FuzzIn *in)
 
     switch (what & 15) {
     case 0: case 1: case 2:
-        read_records(c, 1 + (what >> 4));
+        fuzz_read_records(c, &records, 1 + (what >> 4));
         break;
     case 3:
         change_entry(c, in);
@@ -302,7 +281,7 @@ static void misses_end(FuzzCard *c)
     unsigned rounds = 0;
 
     memset(&core->knobs, 0, sizeof(core->knobs));
-    read_records(c, UINT32_MAX);
+    fuzz_read_records(c, &records, UINT32_MAX);
     do {
         for (unsigned i = 0; i < core->params.endpoints; i++) {
             FakeEp *ep = any_ep(c, i);

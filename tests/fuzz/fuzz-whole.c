@@ -13,11 +13,9 @@
 #include "fuzz_ops.h"
 #include "fuzz_scene.h"
 
-#define RECORDS 32              /* that the driver remembers */
 #define LIE_RATE 300000         /* of a million completions */
 
-static struct unetmm_fault records[RECORDS];
-static unsigned nrecords;
+static FuzzRecords records;
 static unsigned refuse_after, refuse_for;       /* accesses */
 
 /* ---- The bus ---- */
@@ -411,25 +409,6 @@ static void ethernet(FuzzCard *c, FuzzIn *in)
 
 /* ---- The driver ---- */
 
-/* Reads some records and remembers them. */
-static void read_records(FuzzCard *c, unsigned n)
-{
-    uint32_t reg = UNETMM_REG_RING(UNETMM_RING_FAULT);
-    FakeRing *r = &c->d.ring[UNETMM_RING_FAULT];
-    uint32_t prod = fake_reg(&c->h, reg + UNETMM_RING_PROD);
-
-    r->index = fake_reg(&c->h, reg + UNETMM_RING_CONS);
-    for (; n && r->index != prod; n--, r->index++) {
-        uint32_t slot = r->index & ((1u << r->log2) - 1);
-        struct unetmm_fault *f = &records[nrecords++ % RECORDS];
-
-        fake_read(&c->h, r->base + (uint64_t)slot * r->entry_bytes, f,
-                  sizeof(*f));
-        unetmm_le_fault(f);
-    }
-    fake_set_reg(&c->h, reg + UNETMM_RING_CONS, r->index);
-}
-
 /* All pages that there are, by the reply's list or by the table. */
 static uint32_t give_pages(FuzzCard *c, const struct unetmm_fault *f)
 {
@@ -493,15 +472,15 @@ static void answer_record(FuzzCard *c, const struct unetmm_fault *f,
 static void answer(FuzzCard *c, FuzzIn *in)
 {
     uint8_t how = fuzz_u8(in);
-    unsigned first = nrecords;
+    unsigned first = records.n;
 
     if (how & 0x80) {
-        answer_record(c, &records[fuzz_u8(in) % RECORDS], how);
+        answer_record(c, &records.at[fuzz_u8(in) % FUZZ_RECORDS], how);
         return;
     }
-    read_records(c, 1 + (how & 15));
-    for (unsigned i = first; i < nrecords && how & 0x40; i++) {
-        answer_record(c, &records[i % RECORDS], how);
+    fuzz_read_records(c, &records, 1 + (how & 15));
+    for (unsigned i = first; i < records.n && how & 0x40; i++) {
+        answer_record(c, &records.at[i % FUZZ_RECORDS], how);
     }
 }
 
@@ -746,8 +725,8 @@ static void whole_op(FuzzCard *c, FuzzIn *in)
 
 static void whole_start(FuzzCard *c)
 {
-    nrecords = refuse_after = refuse_for = 0;
-    memset(records, 0, sizeof(records));
+    refuse_after = refuse_for = 0;
+    memset(&records, 0, sizeof(records));
     fuzz_scene_start(c);
     fuzz_change_reset();
     c->h.may_access = may_access;

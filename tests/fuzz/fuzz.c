@@ -240,6 +240,24 @@ void fuzz_some_command(FuzzCard *c, FuzzIn *in)
     fuzz_issue(c, cmd);
 }
 
+void fuzz_read_records(FuzzCard *c, FuzzRecords *records, unsigned n)
+{
+    uint32_t reg = UNETMM_REG_RING(UNETMM_RING_FAULT);
+    FakeRing *r = &c->d.ring[UNETMM_RING_FAULT];
+    uint32_t prod = fake_reg(&c->h, reg + UNETMM_RING_PROD);
+
+    r->index = fake_reg(&c->h, reg + UNETMM_RING_CONS);
+    for (; n && r->index != prod; n--, r->index++) {
+        uint32_t slot = r->index & ((1u << r->log2) - 1);
+        struct unetmm_fault *f = &records->at[records->n++ % FUZZ_RECORDS];
+
+        fake_read(&c->h, r->base + (uint64_t)slot * r->entry_bytes, f,
+                  sizeof(*f));
+        unetmm_le_fault(f);
+    }
+    fake_set_reg(&c->h, reg + UNETMM_RING_CONS, r->index);
+}
+
 void fuzz_take_all(FuzzCard *c)
 {
     for (unsigned i = UNETMM_RING_CMDC; i < UNETMM_NUM_RINGS; i++) {

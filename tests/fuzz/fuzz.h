@@ -60,6 +60,13 @@ void fuzz_issue(FuzzCard *c, struct unetmm_cmd cmd);
 /* The driver's rings, at its usual place, card enabled. */
 void fuzz_rings(FuzzCard *c, uint32_t log2);
 void fuzz_take_all(FuzzCard *c);
+/* Takes up to n records from the fault ring, and remembers the last of them. */
+#define FUZZ_RECORDS    32
+typedef struct FuzzRecords {
+    struct unetmm_fault at[FUZZ_RECORDS];
+    unsigned n;
+} FuzzRecords;
+void fuzz_read_records(FuzzCard *c, FuzzRecords *records, unsigned n);
 /* A register: those that there are come more often than others.  A value for it. */
 uint32_t fuzz_reg_offset(FuzzIn *in);
 uint32_t fuzz_reg_value(FuzzCard *c, FuzzIn *in);

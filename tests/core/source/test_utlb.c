@@ -642,27 +642,35 @@ static uint8_t do_op(Fix *f, FakeEp *ep, uint8_t opcode, uint64_t from,
     return cqe.status;
 }
 
+/* Two endpoints on one reliable channel; `e` has imported a region. */
+static FakeSpace *open_one_sided(Fix *f, FakeEp *e, FakeEp *peer)
+{
+    const struct unetmm_cmd_channel how = { .mtu = 1000, .send_psn = 1,
+                                            .recv_psn = 1 };
+    const uint8_t *own = f->h.core.params.mac;
+    FakeSpace *s;
+
+    open_utlb(f, &s, e, 4);
+    fake_ep_open(peer, &f->d, 4, s);
+    fake_map(s, PAGE(0), 32 * FAKE_PAGE, FAKE_RW);
+    fake_channel_rel(e, REL, own, 4, REL, &how);
+    fake_channel_rel(peer, REL, own, 3, REL, &how);
+    assert_int_equal(fake_region(s, REGION, KEY, PAGE(20) + 50, 8000,
+                                 UNETMM_RIGHT_ALL, 0), UNETMM_CS_OK);
+    assert_int_equal(fake_import(e, 1, REL, REGION, KEY, 8000,
+                                 UNETMM_RIGHT_ALL), UNETMM_CS_OK);
+    return s;
+}
+
 /* Regions and operations in tables: an unpinned page is an error, at the end
  * that it is missing at, and the channel goes on. */
 ALSO(test_one_sided, fix_test_with, slow)
 TEST(test_one_sided, fix_test)
 {
-    const struct unetmm_cmd_channel how = { .mtu = 1000, .send_psn = 1,
-                                            .recv_psn = 1 };
     Fix *f = *state;
-    const uint8_t *own = f->h.core.params.mac;
     FakeEp e, peer;
-    FakeSpace *s;
+    FakeSpace *s = open_one_sided(f, &e, &peer);
 
-    open_utlb(f, &s, &e, 4);
-    fake_ep_open(&peer, &f->d, 4, s);
-    fake_map(s, PAGE(0), 32 * FAKE_PAGE, FAKE_RW);
-    fake_channel_rel(&e, REL, own, 4, REL, &how);
-    fake_channel_rel(&peer, REL, own, 3, REL, &how);
-    assert_int_equal(fake_region(s, REGION, KEY, PAGE(20) + 50, 8000,
-                                 UNETMM_RIGHT_ALL, 0), UNETMM_CS_OK);
-    assert_int_equal(fake_import(&e, 1, REL, REGION, KEY, 8000,
-                                 UNETMM_RIGHT_ALL), UNETMM_CS_OK);
     fake_fill(s, PAGE(0) + 9, 7000, 4);
     assert_int_equal(do_op(f, &e, UNETMM_OP_WRITE, PAGE(0) + 9, 7000, 100),
                      UNETMM_ST_OK);
@@ -848,22 +856,10 @@ TEST(test_changing_one_sided, fix_test)
         { UNETMM_OP_WRITE, 0, 21 }, { UNETMM_OP_WRITE, 0, 1 },
         { UNETMM_OP_READ, 8, 21 }, { UNETMM_OP_READ, 8, 9 },
     };
-    const struct unetmm_cmd_channel how = { .mtu = 1000, .send_psn = 1,
-                                            .recv_psn = 1 };
     Fix *f = *state;
-    const uint8_t *own = f->h.core.params.mac;
     FakeEp e, peer;
-    FakeSpace *s;
+    FakeSpace *s = open_one_sided(f, &e, &peer);
 
-    open_utlb(f, &s, &e, 4);
-    fake_ep_open(&peer, &f->d, 4, s);
-    fake_map(s, PAGE(0), 32 * FAKE_PAGE, FAKE_RW);
-    fake_channel_rel(&e, REL, own, 4, REL, &how);
-    fake_channel_rel(&peer, REL, own, 3, REL, &how);
-    assert_int_equal(fake_region(s, REGION, KEY, PAGE(20) + 50, 8000,
-                                 UNETMM_RIGHT_ALL, 0), UNETMM_CS_OK);
-    assert_int_equal(fake_import(&e, 1, REL, REGION, KEY, 8000,
-                                 UNETMM_RIGHT_ALL), UNETMM_CS_OK);
     for (unsigned i = 0; i < 4; i++) {
         uint64_t from = PAGE(cases[i].from);
         bool write = cases[i].opcode == UNETMM_OP_WRITE;
