@@ -347,6 +347,16 @@ static const UnetmmField taken_fields[] = {
     UNETMM_FIELD(UnetmmTaken, cookie),
 };
 
+static const UnetmmField slot_fields[] = {
+    UNETMM_FIELD(UnetmmEp, slot_asked),
+    UNETMM_FIELD_RANGE(UnetmmEp, slot_status, 0, UNETMM_NUM_ST - 1),
+};
+
+static const UnetmmField tail_fields[] = {
+    UNETMM_BOOLS(UnetmmEp, tail_armed, notify_tail),
+    UNETMM_FIELD(UnetmmEp, tail_slot),
+};
+
 /* A slot's future completion; a packet in the ring has nothing to say yet. */
 static void taken_save(UnetmmStream *st, UnetmmEp *ep, uint32_t offset)
 {
@@ -383,9 +393,7 @@ static void waiting_save(UnetmmStream *st, UnetmmEp *ep)
         unetmm_stream_leave(st);
     }
     ep->head_offset = n;
-    unetmm_stream_bool(st, &ep->tail_armed, "tail_armed");
-    unetmm_stream_bool(st, &ep->notify_tail, "notify_tail");
-    unetmm_stream_u32(st, &ep->tail_slot, "tail_slot");
+    UNETMM_STREAM_FIELDS(st, ep, tail_fields);
     if (ep->error && (ep->tail_armed || ep->notify_tail)) {
         unetmm_stream_refuse(st, "endpoint %u is stopped and somebody waits "
                              "for a slot of it", ep->id);
@@ -397,9 +405,7 @@ void unetmm_waiting_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
     if (!unetmm_ep_slotted(ep)) {
         return;
     }
-    unetmm_stream_u32(st, &ep->slot_asked, "slot_asked");
-    ep->slot_status = unetmm_stream_choice(st, ep->slot_status, UNETMM_NUM_ST,
-                                           "slot_status");
+    UNETMM_STREAM_FIELDS(st, ep, slot_fields);
     if (ep->bm_size) {
         waiting_save(st, ep);
     }

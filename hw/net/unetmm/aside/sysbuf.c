@@ -338,30 +338,21 @@ static void sysbuf_save(UnetmmStream *st, UnetmmCore *core)
         unetmm_stream_leave(st);
     }
     unetmm_stream_leave(st);
-    if (unetmm_stream_reads(st) && !st->wrong &&
+    if (unetmm_stream_takes(st) &&
         !unetmm_sysbuf_give(core, addrs, n, bytes)) {
         unetmm_stream_refuse(st, "the system buffer could not have been "
                              "given");
     }
 }
 
-static void pieces_save(UnetmmStream *st, UnetmmSysbufSlot *slot)
-{
-    slot->npieces = unetmm_stream_choice(st, slot->npieces,
-                                         UNETMM_SLOT_PIECES + 1, "npieces");
-    for (unsigned i = 0; i < slot->npieces; i++) {
-        UnetmmPiece *piece = &slot->pieces[i];
-
-        unetmm_stream_enter(st, "piece", i);
-        unetmm_stream_u64(st, &piece->addr, "addr");
-        unetmm_stream_u32(st, &piece->len, "len");
-        unetmm_stream_u32(st, &piece->from, "from");
-        unetmm_stream_leave(st);
-        if (!piece->len || piece->addr > UINT64_MAX - (piece->len - 1)) {
-            unetmm_stream_refuse(st, "a piece of a packet wraps round");
-        }
-    }
-}
+static const UnetmmField slot_packet[] = {
+    UNETMM_FIELD(UnetmmSysbufSlot, psn),
+    UNETMM_FIELD_BELOW(UnetmmSysbufSlot, ep, "ep", endpoints, 0),
+    UNETMM_FIELD_BELOW(UnetmmSysbufSlot, space, "space", spaces, 0),
+    UNETMM_FIELD_RANGE(UnetmmSysbufSlot, npieces, 0, UNETMM_SLOT_PIECES),
+    UNETMM_FIELD_LIST(UnetmmSysbufSlot, npieces, pieces, "piece",
+                      unetmm_piece_fields),
+};
 
 static void slot_save(UnetmmStream *st, UnetmmCore *core, uint32_t number)
 {
@@ -373,12 +364,15 @@ static void slot_save(UnetmmStream *st, UnetmmCore *core, uint32_t number)
         return;
     }
     slot->share = core->tables->shares->save(st, core, slot->share);
-    unetmm_stream_u32(st, &slot->psn, "psn");
-    slot->ep = unetmm_stream_choice(st, slot->ep, core->params.endpoints, "ep");
-    slot->space = unetmm_stream_choice(st, slot->space, core->params.spaces,
-                                       "space");
-    pieces_save(st, slot);
-    if (!unetmm_stream_reads(st) || st->wrong) {
+    UNETMM_STREAM_FIELDS(st, slot, slot_packet);
+    for (unsigned i = 0; i < slot->npieces; i++) {
+        const UnetmmPiece *piece = &slot->pieces[i];
+
+        if (!piece->len || piece->addr > UINT64_MAX - (piece->len - 1)) {
+            unetmm_stream_refuse(st, "a piece of a packet wraps round");
+        }
+    }
+    if (!unetmm_stream_takes(st)) {
         return;
     }
     if (slot->share) {
@@ -412,14 +406,10 @@ static void slots_save(UnetmmStream *st, UnetmmCore *core)
     UnetmmSysbuf *sb = core->sysbuf;
 
     unetmm_stream_enter(st, "sysbuf", UNETMM_STREAM_ONE);
-    for (uint32_t i = 0; i < sb->n && !st->wrong; i++) {
-        unetmm_stream_enter(st, "slot", i);
-        slot_save(st, core, i);
-        unetmm_stream_leave(st);
-    }
+    unetmm_stream_each(st, core, "slot", sb->n, slot_save);
     full_save(st, core);
     unetmm_stream_leave(st);
-    if (!unetmm_stream_reads(st) || st->wrong) {
+    if (!unetmm_stream_takes(st)) {
         return;
     }
     sb->nfree = 0;

@@ -41,8 +41,8 @@ static void random_create(UnetmmCore *core)
 /* ---- Saved state: injected misbehaviour --------------------------------- */
 
 #define KNOB(name, member, most) \
-    { name, offsetof(UnetmmKnobs, member), sizeof(uint32_t), sizeof(uint32_t), \
-      UNETMM_VALUE_NUMBER, 0, most }
+    { UNETMM_FIELD_(UnetmmKnobs, member, name, sizeof(uint32_t), NUMBER, 0, \
+                    most) }
 static const UnetmmField knobs_fields[] = {
     KNOB("x-loss", loss, 1000000),
     KNOB("x-dup", dup, 1000000),
@@ -57,13 +57,13 @@ static const UnetmmField knobs_fields[] = {
     KNOB("x-lie", lie, 1000000),
     KNOB("x-delay-ns", delay_ns, UNETMM_MAX_LATE_NS),
     KNOB("x-fault-delay-ns", fault_delay_ns, UNETMM_MAX_LATE_NS),
+    UNETMM_FIELD_AS(UnetmmKnobs, seed, "x-seed"),
 };
 
 static void knobs_save(UnetmmStream *st, UnetmmCore *core)
 {
     unetmm_stream_enter(st, "knobs", UNETMM_STREAM_ONE);
     UNETMM_STREAM_FIELDS(st, &core->knobs, knobs_fields);
-    unetmm_stream_u64(st, &core->knobs.seed, "x-seed");
     unetmm_stream_u64(st, &core->random, "random");
     unetmm_stream_leave(st);
     if (!core->random) {

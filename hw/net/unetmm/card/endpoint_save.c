@@ -31,6 +31,13 @@ static void channel_end_save(UnetmmStream *st, UnetmmEp *ep,
     }
 }
 
+static const UnetmmField channel_fields[] = {
+    UNETMM_FIELD_BYTES(struct unetmm_cmd_channel, peer_mac),
+    UNETMM_FIELDS(struct unetmm_cmd_channel, peer_ep, peer_channel, mtu, type,
+                  recv_credits),
+    UNETMM_FIELD_AS(struct unetmm_cmd_channel, flags, "peer_takes"),
+};
+
 static void channel_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
                          uint16_t number)
 {
@@ -51,17 +58,11 @@ static void channel_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
         return;
     }
     memcpy(cmd.peer_mac, channel->mac, sizeof(cmd.peer_mac));
-    unetmm_stream_bytes(st, cmd.peer_mac, sizeof(cmd.peer_mac), "peer_mac");
-    unetmm_stream_u16(st, &cmd.peer_ep, "peer_ep");
-    unetmm_stream_u16(st, &cmd.peer_channel, "peer_channel");
-    unetmm_stream_u32(st, &cmd.mtu, "mtu");
-    unetmm_stream_u8(st, &cmd.type, "type");
-    unetmm_stream_u32(st, &cmd.recv_credits, "recv_credits");
-    unetmm_stream_u8(st, &cmd.flags, "peer_takes");
+    UNETMM_STREAM_FIELDS(st, &cmd, channel_fields);
     if (cmd.flags & ~UNETMM_CHANNEL_F_PEER) {
         unetmm_stream_refuse(st, "a peer takes packets that are unknown");
     }
-    if (unetmm_stream_reads(st) && !st->wrong &&
+    if (unetmm_stream_takes(st) &&
         unetmm_channel_set(core, ep->id, &cmd) != UNETMM_CS_OK) {
         unetmm_stream_refuse(st, "channel %u of endpoint %u could not have "
                              "been set", number, ep->id);
@@ -70,6 +71,12 @@ static void channel_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
 }
 
 /* ---- Endpoints ---------------------------------------------------------- */
+
+static const UnetmmField ep_fields[] = {
+    UNETMM_FIELDS(struct unetmm_cmd_ep, sq_base, fq_base, cq_base, index, posts,
+                  sq_log2, fq_log2, cq_log2, policy, pretranslate, flags,
+                  backup),
+};
 
 /* EP_CREATE's arguments.  False: there is no endpoint to go on with. */
 static bool ep_create_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
@@ -91,19 +98,8 @@ static bool ep_create_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
         cmd.policy++;
     }
     unetmm_stream_u16(st, &space, "space");
-    unetmm_stream_u64(st, &cmd.sq_base, "sq_base");
-    unetmm_stream_u64(st, &cmd.fq_base, "fq_base");
-    unetmm_stream_u64(st, &cmd.cq_base, "cq_base");
-    unetmm_stream_u64(st, &cmd.index, "index");
-    unetmm_stream_u64(st, &cmd.posts, "posts");
-    unetmm_stream_u8(st, &cmd.sq_log2, "sq_log2");
-    unetmm_stream_u8(st, &cmd.fq_log2, "fq_log2");
-    unetmm_stream_u8(st, &cmd.cq_log2, "cq_log2");
-    unetmm_stream_u8(st, &cmd.policy, "policy");
-    unetmm_stream_u8(st, &cmd.pretranslate, "pretranslate");
-    unetmm_stream_u8(st, &cmd.flags, "flags");
-    unetmm_stream_u16(st, &cmd.backup, "backup");
-    if (unetmm_stream_reads(st) && !st->wrong &&
+    UNETMM_STREAM_FIELDS(st, &cmd, ep_fields);
+    if (unetmm_stream_takes(st) &&
         unetmm_ep_setup(core, id, space, &cmd) != UNETMM_CS_OK) {
         unetmm_stream_refuse(st, "endpoint %u could not have been created",
                              id);
@@ -112,16 +108,8 @@ static bool ep_create_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
 }
 
 static const UnetmmField ep_queues_fields[] = {
-    UNETMM_FIELD(UnetmmEp, sq_prod),
-    UNETMM_FIELD(UnetmmEp, sq_cons),
-    UNETMM_FIELD(UnetmmEp, fq_prod),
-    UNETMM_FIELD(UnetmmEp, fq_cons),
-    UNETMM_FIELD(UnetmmEp, cq_prod),
-    UNETMM_FIELD(UnetmmEp, cq_cons),
-    UNETMM_FIELD(UnetmmEp, arm),
-    UNETMM_FIELD(UnetmmEp, arm_done),
-    UNETMM_FIELD(UnetmmEp, activity),
-    UNETMM_FIELD(UnetmmEp, state_shown),
+    UNETMM_FIELDS(UnetmmEp, sq_prod, sq_cons, fq_prod, fq_cons, cq_prod,
+                  cq_cons, arm, arm_done, activity, state_shown),
 };
 
 static void ep_queues_save(UnetmmStream *st, UnetmmEp *ep)
@@ -137,14 +125,8 @@ static void ep_queues_save(UnetmmStream *st, UnetmmEp *ep)
 }
 
 static const UnetmmField ep_flags_fields[] = {
-    UNETMM_FIELD_BOOL(UnetmmEp, error),
-    UNETMM_FIELD_BOOL(UnetmmEp, closing),
-    UNETMM_FIELD_BOOL(UnetmmEp, notify_cq),
-    UNETMM_FIELD_BOOL(UnetmmEp, notify_error),
-    UNETMM_FIELD_BOOL(UnetmmEp, publish),
-    UNETMM_FIELD_BOOL(UnetmmEp, failed_cqe),
-    UNETMM_FIELD_BOOL(UnetmmEp, sq_waits),
-    UNETMM_FIELD_BOOL(UnetmmEp, rel_turn),
+    UNETMM_BOOLS(UnetmmEp, error, closing, notify_cq, notify_error, publish,
+                 failed_cqe, sq_waits, rel_turn),
     UNETMM_FIELD_RANGE(UnetmmEp, fail_status, 0, UNETMM_NUM_ST - 1),
     UNETMM_FIELD(UnetmmEp, close_tag),
 };

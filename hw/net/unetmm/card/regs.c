@@ -394,15 +394,8 @@ static const UnetmmField status_fields[] = {
 };
 
 static const UnetmmField regs_fields[] = {
-    UNETMM_FIELD(UnetmmRegs, test),
-    UNETMM_FIELD(UnetmmRegs, test_dma_len),
-    UNETMM_FIELD(UnetmmRegs, test_dma_res),
-    UNETMM_FIELD(UnetmmRegs, ep_sel),
-    UNETMM_FIELD(UnetmmRegs, latch_hi),
-    UNETMM_FIELD(UnetmmRegs, inv_space),
-    UNETMM_FIELD(UnetmmRegs, test_dma),
-    UNETMM_FIELD(UnetmmRegs, inv_start),
-    UNETMM_FIELD(UnetmmRegs, inv_last),
+    UNETMM_FIELDS(UnetmmRegs, test, test_dma_len, test_dma_res, ep_sel,
+                  latch_hi, inv_space, test_dma, inv_start, inv_last),
 };
 
 static void registers_save(UnetmmStream *st, UnetmmCore *core)

@@ -164,7 +164,8 @@ void unetmm_core_observe(UnetmmCore *core, const UnetmmObserver *observer)
 GByteArray *unetmm_core_save(UnetmmCore *core)
 {
     UnetmmStream st = { .out = g_byte_array_new(),
-                        .observer = core->observer };
+                        .observer = core->observer, .params = &core->params,
+                        .now = core->ops->now_ns(core->host) };
 
     assert(core->engine.depth == 0);
     all_save(&st, core);
@@ -194,13 +195,14 @@ bool unetmm_core_load(UnetmmCore *core, const void *buf, size_t bytes,
                       char **why)
 {
     UnetmmStream st = { .in = buf, .left = bytes,
-                        .observer = core->observer };
+                        .observer = core->observer, .params = &core->params,
+                        .now = core->ops->now_ns(core->host) };
     UnetmmKnobs knobs = core->knobs;
     uint64_t random = core->random;
 
     assert(core->engine.depth == 0);
     unetmm_engine_reset(core);
-    /* No one is notified before all is known to be right. */
+    /* Notify nobody until every check has passed. */
     all_save(&st, core);
     if (!st.wrong) {
         all_check(&st, core);

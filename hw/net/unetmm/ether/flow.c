@@ -262,40 +262,34 @@ void unetmm_flow_receive(UnetmmCore *core, const uint8_t *frame, size_t bytes,
 
 /* ---- Saved state -------------------------------------------------------- */
 
+static const UnetmmField flow_fields[] = {
+    UNETMM_FIELD_IF(UnetmmFlow, live),
+    UNETMM_FIELDS(UnetmmFlow, kind, flags, value, ep),
+    UNETMM_FIELD_BYTES(UnetmmFlow, mac),
+};
+
 /* The saved flow is checked as by FLOW_SET. */
 static void flow_save(UnetmmStream *st, UnetmmCore *core, uint32_t number)
 {
-    UnetmmFlow *flow = &core->flow->all[number];
-    struct unetmm_cmd_flow cmd = {
-        .flow = number, .kind = flow->kind, .flags = flow->flags,
-        .value = flow->value,
-    };
-    uint16_t ep = flow->ep;
-    bool live = flow->live;
+    UnetmmFlow flow = core->flow->all[number];
+    struct unetmm_cmd_flow cmd = { .flow = number };
 
-    unetmm_stream_bool(st, &live, "live");
-    if (!live) {
+    if (!UNETMM_STREAM_FIELDS(st, &flow, flow_fields) ||
+        !unetmm_stream_reads(st)) {
         return;
     }
-    memcpy(cmd.mac, flow->mac, sizeof(cmd.mac));
-    unetmm_stream_u8(st, &cmd.kind, "kind");
-    unetmm_stream_u8(st, &cmd.flags, "flags");
-    unetmm_stream_u16(st, &cmd.value, "value");
-    unetmm_stream_u16(st, &ep, "ep");
-    unetmm_stream_bytes(st, cmd.mac, sizeof(cmd.mac), "mac");
-    if (unetmm_stream_reads(st) && !st->wrong &&
-        unetmm_flow_set(core, ep, &cmd) != UNETMM_CS_OK) {
+    cmd.kind = flow.kind;
+    cmd.flags = flow.flags;
+    cmd.value = flow.value;
+    memcpy(cmd.mac, flow.mac, sizeof(cmd.mac));
+    if (unetmm_flow_set(core, flow.ep, &cmd) != UNETMM_CS_OK) {
         unetmm_stream_refuse(st, "flow %u could not have been set", number);
     }
 }
 
 static void flows_save(UnetmmStream *st, UnetmmCore *core)
 {
-    for (uint32_t i = 0; i < core->params.flows && !st->wrong; i++) {
-        unetmm_stream_enter(st, "flow", i);
-        flow_save(st, core, i);
-        unetmm_stream_leave(st);
-    }
+    unetmm_stream_each(st, core, "flow", core->params.flows, flow_save);
 }
 
 static uint64_t flows_save_limit(const UnetmmCore *core)

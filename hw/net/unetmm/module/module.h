@@ -14,7 +14,6 @@
 
 #include "../stream/stream.h"
 
-typedef struct UnetmmCore UnetmmCore;
 typedef struct UnetmmEp UnetmmEp;
 typedef struct UnetmmRel UnetmmRel;
 typedef struct UnetmmSourceOps UnetmmSourceOps;

@@ -107,7 +107,7 @@ void unetmm_delay_save(UnetmmStream *st, UnetmmCore *core)
     uint32_t used = unetmm_stream_choice(st, port->delayed_used,
                                          UNETMM_MAX_DELAYED + 1,
                                          "delayed_used");
-    int64_t now = core->ops->now_ns(core->host), before = now;
+    int64_t before = st->now;
 
     for (uint32_t i = 0; i < used && !st->wrong; i++) {
         UnetmmDelayed *d = delay_at(port, i);
@@ -117,7 +117,7 @@ void unetmm_delay_save(UnetmmStream *st, UnetmmCore *core)
         if (unetmm_stream_reads(st)) {
             port->delayed_used++;
         }
-        unetmm_stream_time(st, &d->due_ns, now, UNETMM_MAX_LATE_NS, "due_ns");
+        unetmm_stream_time(st, &d->due_ns, UNETMM_MAX_LATE_NS, "due_ns");
         unetmm_stream_leave(st);
         if (unetmm_stream_reads(st) && d->due_ns < before) {
             unetmm_stream_refuse(st, "a late frame goes before its turn");

@@ -331,8 +331,7 @@ static void port_save_held(UnetmmStream *st, UnetmmCore *core)
     }
     unetmm_stream_enter(st, "held", UNETMM_STREAM_ONE);
     unetmm_port_save_sealed(st, core, &port->reordered, &port->reordered_bytes);
-    unetmm_stream_time(st, &port->reordered_until_ns,
-                       core->ops->now_ns(core->host), UNETMM_HOLD_NS,
+    unetmm_stream_time(st, &port->reordered_until_ns, UNETMM_HOLD_NS,
                        "until_ns");
     unetmm_stream_leave(st);
 }
@@ -353,7 +352,7 @@ static void port_save(UnetmmStream *st, UnetmmCore *core)
     unetmm_delay_save(st, core);
     unetmm_stream_bool(st, &behind, "busy");
     unetmm_stream_leave(st);
-    if (unetmm_stream_reads(st) && !st->wrong && behind) {
+    if (unetmm_stream_takes(st) && behind) {
         core->counters[UNETMM_C_drop_purged]++;
         unetmm_port_room(core);
     }

@@ -173,6 +173,8 @@ UnetmmPlaced unetmm_recv_place(UnetmmCore *core, UnetmmEp *ep,
 void unetmm_recv_done(UnetmmCore *core, UnetmmEp *ep, uint32_t len);
 
 /* recv/save.c */
+#define UNETMM_PIECE_FIELDS     3
+extern const UnetmmField unetmm_piece_fields[UNETMM_PIECE_FIELDS];
 /* The header of a packet that is not kept whole; its psn and len are known. */
 void unetmm_recv_save_header(UnetmmStream *st, const UnetmmCore *core,
                              struct unetmm_frame *f);

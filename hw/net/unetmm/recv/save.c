@@ -33,6 +33,13 @@ static bool heads_ok(UnetmmEp *ep)
             unetmm_head_run(ep) == ep->nheads);
 }
 
+static const UnetmmField head_fields[] = {
+    UNETMM_FIELD_RANGE(UnetmmHead, state, 0, UNETMM_HEAD_FAILED),
+    UNETMM_FIELD_RANGE(UnetmmHead, status, 0, UNETMM_NUM_ST - 1),
+    UNETMM_BOOLS(UnetmmHead, zero, chain),
+    UNETMM_FIELDS(UnetmmHead, asked_in, asks, len, addr, cookie),
+};
+
 void unetmm_heads_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 {
     ep->first_head = unetmm_stream_choice(st, ep->first_head, UNETMM_MAX_HEADS,
@@ -43,17 +50,7 @@ void unetmm_heads_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
         UnetmmHead *head = unetmm_head_at(ep, i);
 
         unetmm_stream_enter(st, "head", i);
-        head->state = unetmm_stream_choice(st, head->state,
-                                           UNETMM_HEAD_FAILED + 1, "state");
-        head->status = unetmm_stream_choice(st, head->status, UNETMM_NUM_ST,
-                                            "status");
-        unetmm_stream_bool(st, &head->zero, "zero");
-        unetmm_stream_bool(st, &head->chain, "chain");
-        unetmm_stream_u32(st, &head->asked_in, "asked_in");
-        unetmm_stream_u32(st, &head->asks, "asks");
-        unetmm_stream_u32(st, &head->len, "len");
-        unetmm_stream_u64(st, &head->addr, "addr");
-        unetmm_stream_u64(st, &head->cookie, "cookie");
+        UNETMM_STREAM_FIELDS(st, head, head_fields);
         unetmm_stream_leave(st);
         if (!head_ok(core, ep, head)) {
             unetmm_stream_refuse(st, "endpoint %u has a free buffer that it "
@@ -73,12 +70,8 @@ void unetmm_heads_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 /* ---- The message that is landing ---------------------------------------- */
 
 static const UnetmmField recv_save_header_fields[] = {
-    UNETMM_FIELD(struct unetmm_frame, opcode),
-    UNETMM_FIELD(struct unetmm_frame, flags),
-    UNETMM_FIELD(struct unetmm_frame, offset),
-    UNETMM_FIELD(struct unetmm_frame, remote),
-    UNETMM_FIELD(struct unetmm_frame, handle),
-    UNETMM_FIELD(struct unetmm_frame, imm),
+    UNETMM_FIELDS(struct unetmm_frame, opcode, flags, offset, remote, handle,
+                  imm),
 };
 
 /* The header of a packet that is not kept whole; its psn and len are known. */
@@ -121,27 +114,17 @@ static bool landing_pieces_ok(const UnetmmCore *core)
             (now->addr + rx->place.off) % UNETMM_PAGE_BYTES == 0);
 }
 
-static void landing_pieces(UnetmmStream *st, UnetmmCore *core)
-{
-    UnetmmLanding *rx = core->rx;
+const UnetmmField unetmm_piece_fields[UNETMM_PIECE_FIELDS] = {
+    UNETMM_FIELDS(UnetmmPiece, addr, len, from),
+};
 
-    rx->place.npieces = unetmm_stream_choice(st, rx->place.npieces,
-                                             UNETMM_MAX_PIECES + 1, "npieces");
-    for (uint32_t i = 0; i < rx->place.npieces; i++) {
-        unetmm_stream_enter(st, "piece", i);
-        unetmm_stream_u64(st, &rx->place.pieces[i].addr, "addr");
-        unetmm_stream_u32(st, &rx->place.pieces[i].len, "len");
-        unetmm_stream_u32(st, &rx->place.pieces[i].from, "from");
-        unetmm_stream_leave(st);
-    }
-    rx->place.piece = unetmm_stream_choice(st, rx->place.piece,
-                                           UNETMM_MAX_PIECES, "piece");
-    rx->place.off = unetmm_stream_choice(st, rx->place.off, UNETMM_MAX_PAYLOAD,
-                                         "off");
-    if (!st->wrong && !landing_pieces_ok(core)) {
-        unetmm_stream_refuse(st, "a message lands where it cannot");
-    }
-}
+static const UnetmmField placement_fields[] = {
+    UNETMM_FIELD_RANGE(UnetmmPlacement, npieces, 0, UNETMM_MAX_PIECES),
+    UNETMM_FIELD_LIST(UnetmmPlacement, npieces, pieces, "piece",
+                      unetmm_piece_fields),
+    UNETMM_FIELD_RANGE(UnetmmPlacement, piece, 0, UNETMM_MAX_PIECES - 1),
+    UNETMM_FIELD_RANGE(UnetmmPlacement, off, 0, UNETMM_MAX_PAYLOAD - 1),
+};
 
 /* Where it has got to follows from its pieces. */
 static void landing_pages(UnetmmStream *st, UnetmmCore *core,
@@ -169,30 +152,38 @@ static void landing_pages(UnetmmStream *st, UnetmmCore *core,
         }
     }
     rx->place.npages = at;
-    if (unetmm_stream_reads(st) && !st->wrong) {
+    if (unetmm_stream_takes(st)) {
         unetmm_page_move(&rx->place.pages[rx->place.page], true);
     }
 }
 
-static void landing_fields(UnetmmStream *st, UnetmmCore *core)
+static const UnetmmField landing_fields[] = {
+    UNETMM_FIELD_BELOW(UnetmmLanding, ep, "ep", endpoints, 0),
+    UNETMM_FIELD_RANGE(UnetmmLanding, len, 0, UNETMM_MAX_PAYLOAD),
+};
+
+static const UnetmmField landing_cqe[] = {
+    UNETMM_FIELDS(struct unetmm_cqe, cookie, channel),
+    UNETMM_FIELD_RANGE(struct unetmm_cqe, flags, 0, UNETMM_CQE_F_CSUM_OK),
+    UNETMM_FIELD_RANGE(struct unetmm_cqe, opcode, 0, UNETMM_CQE_CONTROL),
+    UNETMM_FIELD(struct unetmm_cqe, source),
+};
+
+static void landing_message(UnetmmStream *st, UnetmmCore *core)
 {
     UnetmmLanding *rx = core->rx;
 
-    rx->ep = unetmm_stream_choice(st, rx->ep, core->params.endpoints, "ep");
-    rx->len = unetmm_stream_choice(st, rx->len, UNETMM_MAX_PAYLOAD + 1, "len");
-    landing_pieces(st, core);
+    UNETMM_STREAM_FIELDS(st, rx, landing_fields);
+    if (UNETMM_STREAM_FIELDS(st, &rx->place, placement_fields) &&
+        !landing_pieces_ok(core)) {
+        unetmm_stream_refuse(st, "a message lands where it cannot");
+    }
     unetmm_stream_enter(st, "cqe", UNETMM_STREAM_ONE);
-    unetmm_stream_u64(st, &rx->cqe.cookie, "cookie");
-    unetmm_stream_u16(st, &rx->cqe.channel, "channel");
-    rx->cqe.flags = unetmm_stream_choice(st, rx->cqe.flags,
-                                         UNETMM_CQE_F_CSUM_OK + 1, "flags");
+    UNETMM_STREAM_FIELDS(st, &rx->cqe, landing_cqe);
+    unetmm_stream_leave(st);
     if (rx->cqe.flags & ~UNETMM_CQE_F_CSUM_OK) {
         unetmm_stream_refuse(st, "a message lands in its completion");
     }
-    rx->cqe.opcode = unetmm_stream_choice(st, rx->cqe.opcode,
-                                          UNETMM_CQE_CONTROL + 1, "opcode");
-    unetmm_stream_u64(st, &rx->cqe.source, "source");
-    unetmm_stream_leave(st);
     rx->cqe.len = rx->len;
 }
 
@@ -210,7 +201,7 @@ static void landing_save(UnetmmStream *st, UnetmmCore *core)
         memset(&rx->cqe, 0, sizeof(rx->cqe));
         memset(&rx->header, 0, sizeof(rx->header));
     }
-    landing_fields(st, core);
+    landing_message(st, core);
     ep = &core->eps[rx->ep];
     rx->of = core->tables->saved->connection(st, core, ep, rx->of);
     if (rx->of) {
@@ -229,8 +220,8 @@ static void landing_save(UnetmmStream *st, UnetmmCore *core)
         return;
     }
     landing_pages(st, core, ep);
-    unetmm_stream_time(st, &rx->deadline_ns, core->ops->now_ns(core->host),
-                       core->params.dma_page_ns, "deadline_ns");
+    unetmm_stream_time(st, &rx->deadline_ns, core->params.dma_page_ns,
+                       "deadline_ns");
     unetmm_port_save_frame(st, core, &rx->frame, 0, rx->len);
     if (unetmm_stream_reads(st)) {
         rx->owner = landing_owner(core, ep);

@@ -104,16 +104,31 @@ bool unetmm_recvwin_bad_key(UnetmmRecvWindow *w)
 
 /* ---- Saved state -------------------------------------------------------- */
 
+static const UnetmmField recvwin_have[] = {
+    UNETMM_FIELDS(UnetmmRecvWindow, nxt, have),
+};
+
+static const UnetmmField recvwin_packets[] = {
+    UNETMM_FIELD(UnetmmRecvWindow, spoilt),
+    UNETMM_FIELD_BOOL(UnetmmRecvWindow, landed),
+    UNETMM_FIELDS(UnetmmRecvWindow, wrong, bad_keys),
+};
+
+static const UnetmmField recvwin_refused[] = {
+    UNETMM_FIELD_RANGE(UnetmmRecvWindow, refused, 0, UNETMM_REL_WANT_READ),
+    UNETMM_FIELD_BOOL(UnetmmRecvWindow, refuse),
+};
+
+static const UnetmmField recvwin_rejects[] = {
+    UNETMM_FIELDS(UnetmmRecvWindow, why, late_why, late_psn),
+};
+
 void unetmm_recvwin_save(UnetmmStream *st, UnetmmRecvWindow *w,
                          uint64_t *unlanded, bool open)
 {
-    unetmm_stream_u32(st, &w->nxt, "nxt");
-    unetmm_stream_u64(st, &w->have, "have");
+    UNETMM_STREAM_FIELDS(st, w, recvwin_have);
     unetmm_stream_u64(st, unlanded, "unlanded");
-    unetmm_stream_u64(st, &w->spoilt, "spoilt");
-    unetmm_stream_bool(st, &w->landed, "landed");
-    unetmm_stream_u64(st, &w->wrong, "wrong");
-    unetmm_stream_u8(st, &w->bad_keys, "bad_keys");
+    UNETMM_STREAM_FIELDS(st, w, recvwin_packets);
     if (open ? w->bad_keys >= UNETMM_REL_BAD_KEYS ||
         (w->wrong && !w->bad_keys) : w->wrong) {
         unetmm_stream_refuse(st, "a channel with so many wrong keys has ended");
@@ -121,16 +136,12 @@ void unetmm_recvwin_save(UnetmmStream *st, UnetmmRecvWindow *w,
     if ((*unlanded | w->spoilt) & ~w->have || *unlanded & w->spoilt) {
         unetmm_stream_refuse(st, "a packet is in a slot that is not here");
     }
-    w->refused = unetmm_stream_choice(st, w->refused, UNETMM_REL_WANT_READ + 1,
-                                      "refused");
-    unetmm_stream_bool(st, &w->refuse, "refuse");
+    UNETMM_STREAM_FIELDS(st, w, recvwin_refused);
 }
 
 void unetmm_recvwin_save_rejects(UnetmmStream *st, UnetmmRecvWindow *w)
 {
-    unetmm_stream_u8(st, &w->why, "why");
-    unetmm_stream_u8(st, &w->late_why, "late_why");
-    unetmm_stream_u32(st, &w->late_psn, "late_psn");
+    UNETMM_STREAM_FIELDS(st, w, recvwin_rejects);
     if (w->why >= UNETMM_NUM_WHY || w->late_why >= UNETMM_NUM_WHY ||
         (w->why && unetmm_recvwin_has(w, w->nxt))) {
         unetmm_stream_refuse(st, "a packet is rejected for no reason");

@@ -49,14 +49,9 @@ static bool msg_op_ok(const UnetmmCore *core, const UnetmmRelMsg *m)
            m->op != UNETMM_OP_READ || m->len;
 }
 
-static void msg_target_save(UnetmmStream *st, UnetmmRelMsg *m)
-{
-    unetmm_stream_u32(st, &m->region, "region");
-    unetmm_stream_u32(st, &m->key, "key");
-    unetmm_stream_u64(st, &m->remote, "remote");
-}
-
 static const UnetmmField msg_fields[] = {
+    UNETMM_FIELDS(UnetmmRelMsg, op, operands),
+    UNETMM_FIELD_BYTES(UnetmmRelMsg, old),
     UNETMM_FIELD(UnetmmRelMsg, cookie),
     UNETMM_FIELD_RANGE(UnetmmRelMsg, len, 0, UNETMM_MAX_MESSAGE),
     UNETMM_FIELD_RANGE(UnetmmRelMsg, status, 0, UNETMM_NUM_ST - 1),
@@ -65,19 +60,24 @@ static const UnetmmField msg_fields[] = {
     UNETMM_FIELD_RANGE(UnetmmRelMsg, unasked, 0, UNETMM_REL_START),
 };
 
+static const UnetmmField msg_target[] = {
+    UNETMM_FIELDS(UnetmmRelMsg, region, key, remote),
+};
+
+static const UnetmmField msg_progress[] = {
+    UNETMM_FIELD_BOOL(UnetmmRelMsg, started),
+    UNETMM_FIELDS(UnetmmRelMsg, first_psn, sent),
+};
+
 static void msg_save(UnetmmStream *st, const UnetmmCore *core, UnetmmRelMsg *m)
 {
-    unetmm_stream_u8(st, &m->op, "op");
-    unetmm_stream_u8(st, &m->operands, "operands");
-    unetmm_stream_bytes(st, m->old, sizeof(m->old), "old");
-    UNETMM_STREAM_FIELDS(st, m, msg_fields);
-    if (!st->wrong && !msg_op_ok(core, m)) {
+    if (UNETMM_STREAM_FIELDS(st, m, msg_fields) && !msg_op_ok(core, m)) {
         unetmm_stream_refuse(st, "a send is of no kind that there is");
     }
     if (m->unasked) {
         unetmm_stream_u16(st, &m->import, "import");
         if (m->ended) {
-            msg_target_save(st, m);
+            UNETMM_STREAM_FIELDS(st, m, msg_target);
         }
     }
     if (m->ended || st->wrong) {
@@ -86,11 +86,9 @@ static void msg_save(UnetmmStream *st, const UnetmmCore *core, UnetmmRelMsg *m)
     m->kind = unetmm_rel_kind(core, m->op);
     unetmm_stream_u32(st, &m->imm, "imm");
     if (m->kind->sqe.one_sided) {
-        msg_target_save(st, m);
+        UNETMM_STREAM_FIELDS(st, m, msg_target);
     }
-    unetmm_stream_bool(st, &m->started, "started");
-    unetmm_stream_u32(st, &m->first_psn, "first_psn");
-    unetmm_stream_u32(st, &m->sent, "sent");
+    UNETMM_STREAM_FIELDS(st, m, msg_progress);
     msg_data_save(st, m);
 }
 
@@ -209,7 +207,7 @@ static void msgs_save(UnetmmStream *st, const UnetmmCore *core, UnetmmRel *rel)
         msg_save(st, core, unetmm_rel_msg(rel, rel->msgs.first + i));
         unetmm_stream_leave(st);
     }
-    if (unetmm_stream_reads(st) && !st->wrong) {
+    if (unetmm_stream_takes(st)) {
         msgs_check(st, rel);
     }
 }
@@ -222,8 +220,7 @@ static void deadline_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
     bool open = rel->state == UNETMM_REL_OPEN, armed;
     int64_t when;
 
-    unetmm_sendwin_save_deadline(st, &rel->tx, core->ops->now_ns(core->host),
-                                 &armed, &when);
+    unetmm_sendwin_save_deadline(st, &rel->tx, &armed, &when);
     if (armed && unetmm_stream_reads(st)) {
         unetmm_rel_arm_at(core, rel, when);
     }
@@ -237,11 +234,7 @@ static void deadline_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
 /* ---- Receiving ---------------------------------------------------------- */
 
 static const UnetmmField kept_fields[] = {
-    UNETMM_FIELD(struct unetmm_frame, psn),
-    UNETMM_FIELD(struct unetmm_frame, offset),
-    UNETMM_FIELD(struct unetmm_frame, remote),
-    UNETMM_FIELD(struct unetmm_frame, flags),
-    UNETMM_FIELD(struct unetmm_frame, imm),
+    UNETMM_FIELDS(struct unetmm_frame, psn, offset, remote, flags, imm),
 };
 
 static void kept_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel,
@@ -328,25 +321,16 @@ static bool rx_message_ok(const UnetmmEp *ep, const UnetmmRel *rel)
     return !in->in_message || rx_begun_ok(ep, rel);
 }
 
-static void rx_parts_save(UnetmmStream *st, UnetmmRelIn *in)
-{
-    in->nparts = unetmm_stream_choice(st, in->nparts, UNETMM_MAX_SEGS + 1,
-                                      "nparts");
-    for (uint32_t i = 0; i < in->nparts; i++) {
-        unetmm_stream_enter(st, "part", i);
-        unetmm_stream_u64(st, &in->parts[i].addr, "addr");
-        unetmm_stream_u32(st, &in->parts[i].len, "len");
-        unetmm_stream_leave(st);
-    }
-}
+static const UnetmmField part_fields[] = {
+    UNETMM_FIELDS(UnetmmPart, addr, len),
+};
 
 /* The last question, and when a packet of ours is late for it. */
 static void question_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
 {
     UnetmmRelAlong *along = &rel->along;
-    int64_t now = core->ops->now_ns(core->host);
     bool late = along->question == UNETMM_REL_ANSWERED &&
-                along->question_ns < now;
+                along->question_ns < st->now;
 
     along->likely = unetmm_stream_choice(st, along->likely,
                                          UNETMM_REL_ALONG_LIKELY + 1, "along");
@@ -356,7 +340,7 @@ static void question_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
         return;
     }
     unetmm_stream_bool(st, &late, "late");
-    unetmm_stream_time(st, &along->question_ns, now, UNETMM_REL_ALONG_NS,
+    unetmm_stream_time(st, &along->question_ns, UNETMM_REL_ALONG_NS,
                        "question_ns");
     if (rel->state != UNETMM_REL_OPEN || core->eps[rel->ep].error ||
         !(core->eps[rel->ep].channels[rel->channel].peer_takes &
@@ -377,23 +361,20 @@ static void question_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
 }
 
 static const UnetmmField rx_fields[] = {
-    UNETMM_FIELD_BOOL(UnetmmRelIn, in_message),
-    UNETMM_FIELD_BOOL(UnetmmRelIn, claimed),
-    UNETMM_FIELD_BOOL(UnetmmRelIn, giving_back),
+    UNETMM_BOOLS(UnetmmRelIn, in_message, claimed, giving_back),
     UNETMM_FIELD_RANGE(UnetmmRelIn, buf_status, 0, UNETMM_NUM_ST - 1),
     UNETMM_FIELD_RANGE(UnetmmRelIn, len, 0, UNETMM_MAX_MESSAGE),
     UNETMM_FIELD(UnetmmRelIn, done),
+    UNETMM_FIELD_RANGE(UnetmmRelIn, nparts, 0, UNETMM_MAX_SEGS),
+    UNETMM_FIELD_LIST(UnetmmRelIn, nparts, parts, "part", part_fields),
+    UNETMM_FIELD(UnetmmRelIn, buf_cookie),
 };
 
 static void rx_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
 {
-    UnetmmRelIn *in = &rel->in;
-
     unetmm_recvwin_save(st, &rel->rx, &rel->share.unlanded,
                         rel->state == UNETMM_REL_OPEN);
-    UNETMM_STREAM_FIELDS(st, in, rx_fields);
-    rx_parts_save(st, in);
-    unetmm_stream_u64(st, &in->buf_cookie, "buf_cookie");
+    UNETMM_STREAM_FIELDS(st, &rel->in, rx_fields);
     if (!rx_message_ok(&core->eps[rel->ep], rel)) {
         unetmm_stream_refuse(st, "channel %u of endpoint %u receives an "
                              "impossible message", rel->channel, rel->ep);
@@ -488,7 +469,7 @@ static void promise_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
     uint32_t credits = unetmm_stream_choice(st, rel->share.credits,
                                             UNETMM_REL_WINDOW + 1, "credits");
 
-    if (!unetmm_stream_reads(st) || st->wrong) {
+    if (!unetmm_stream_takes(st)) {
         return;
     }
     if (rel->state != UNETMM_REL_CLOSED ? credits != rel->share.credits :
@@ -512,13 +493,9 @@ static void missed_save(UnetmmStream *st, UnetmmRel *rel)
 }
 
 static const UnetmmField rel_numbers_fields[] = {
-    UNETMM_FIELD(UnetmmRel, retries),
-    UNETMM_FIELD(UnetmmRel, not_ready_retries),
-    UNETMM_FIELD_BOOL(UnetmmRel, rewinds),
-    UNETMM_FIELD_BOOL(UnetmmRel, plain_rnr),
-    UNETMM_FIELD(UnetmmRel, why),
-    UNETMM_FIELD(UnetmmRel, timeout_us),
-    UNETMM_FIELD(UnetmmRel, not_ready_us),
+    UNETMM_FIELDS(UnetmmRel, retries, not_ready_retries),
+    UNETMM_BOOLS(UnetmmRel, rewinds, plain_rnr),
+    UNETMM_FIELDS(UnetmmRel, why, timeout_us, not_ready_us),
 };
 
 static void rel_numbers_save(UnetmmStream *st, UnetmmCore *core,

@@ -47,14 +47,22 @@ void unetmm_rel_save_early(UnetmmStream *st, const UnetmmCore *core,
     }
 }
 
+static const UnetmmField answers_fields[] = {
+    UNETMM_FIELD(UnetmmRelAnswers, owed),
+    UNETMM_FIELD_BOOL(UnetmmRelAnswers, answered),
+};
+
+static const UnetmmField result_fields[] = {
+    UNETMM_FIELD(UnetmmRelResult, psn),
+    UNETMM_FIELD_BYTES(UnetmmRelResult, old),
+};
+
 /* Answers that are owed, and the old values of atomics. */
 static void asks_save(UnetmmStream *st, UnetmmRel *rel)
 {
     UnetmmRelAnswers *answers = &rel->answers;
-    uint32_t kept;
 
-    unetmm_stream_u64(st, &answers->owed, "owed");
-    unetmm_stream_bool(st, &answers->answered, "answered");
+    UNETMM_STREAM_FIELDS(st, answers, answers_fields);
     for (uint32_t i = 0; i < UNETMM_REL_WINDOW && !st->wrong; i++) {
         UnetmmRelAsk *ask = &answers->asks[i];
 
@@ -74,12 +82,9 @@ static void asks_save(UnetmmStream *st, UnetmmRel *rel)
     answers->nresults = unetmm_stream_choice(st, answers->nresults,
                                              2 * UNETMM_REL_ATOMICS,
                                              "nresults");
-    kept = MIN(answers->nresults, UNETMM_REL_ATOMICS);
-    for (uint32_t i = 0; i < kept; i++) {
+    for (uint32_t i = 0; i < MIN(answers->nresults, UNETMM_REL_ATOMICS); i++) {
         unetmm_stream_enter(st, "results", i);
-        unetmm_stream_u32(st, &answers->results[i].psn, "psn");
-        unetmm_stream_bytes(st, answers->results[i].old,
-                            sizeof(answers->results[i].old), "old");
+        UNETMM_STREAM_FIELDS(st, &answers->results[i], result_fields);
         unetmm_stream_leave(st);
     }
 }
@@ -171,6 +176,16 @@ static bool packet_ok(const UnetmmTransfer *tx)
            tx->desc.len == unetmm_rel_packet_len(rel, tx->psn);
 }
 
+static const UnetmmField packet_kind[] = {
+    UNETMM_FIELD(UnetmmTransfer, psn),
+    UNETMM_BOOLS(UnetmmTransfer, needless, answer),
+};
+
+static const UnetmmField packet_at[] = {
+    UNETMM_FIELD(UnetmmTransfer, seg_off),
+    UNETMM_FIELD_RANGE(UnetmmTransfer, seg, 0, UNETMM_MAX_SEGS - 1),
+};
+
 void unetmm_rel_save_packet(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 {
     UnetmmTransfer *tx = &ep->tx;
@@ -178,9 +193,7 @@ void unetmm_rel_save_packet(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
     uint64_t total;
 
     d->channel = tx->rel->channel;
-    unetmm_stream_u32(st, &tx->psn, "psn");
-    unetmm_stream_bool(st, &tx->needless, "needless");
-    unetmm_stream_bool(st, &tx->answer, "answer");
+    UNETMM_STREAM_FIELDS(st, tx, packet_kind);
     tx->ops = tx->answer ? &unetmm_rel_answer : &unetmm_rel_packet;
     if (tx->answer) {
         unetmm_target_save(st, &tx->target, "target");
@@ -188,8 +201,7 @@ void unetmm_rel_save_packet(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
     tx->status = unetmm_stream_choice(st, tx->status, UNETMM_NUM_ST, "status");
     d->len = unetmm_stream_choice(st, d->len, UNETMM_MAX_PAYLOAD + 1, "len");
     tx->done = unetmm_stream_choice(st, tx->done, d->len + 1, "done");
-    unetmm_stream_u32(st, &tx->seg_off, "seg_off");
-    tx->seg = unetmm_stream_choice(st, tx->seg, UNETMM_MAX_SEGS, "seg");
+    UNETMM_STREAM_FIELDS(st, tx, packet_at);
     d->nsegs = unetmm_send_save_segs(st, d->segs, d->nsegs, &total);
     if (!st->wrong && !packet_ok(tx)) {
         unetmm_stream_refuse(st, "endpoint %u sends a packet that it cannot",

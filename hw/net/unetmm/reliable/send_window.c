@@ -333,28 +333,18 @@ bool unetmm_sendwin_ok(const UnetmmSendWindow *w, bool open)
 }
 
 static const UnetmmField sendwin_packets[] = {
-    UNETMM_FIELD(UnetmmSendWindow, asked),
-    UNETMM_FIELD(UnetmmSendWindow, stamp),
-    UNETMM_FIELD(UnetmmSendWindow, acked_stamp),
-    UNETMM_FIELD(UnetmmSendWindow, acked),
-    UNETMM_FIELD(UnetmmSendWindow, lost),
-    UNETMM_FIELD(UnetmmSendWindow, answered_stamp),
-    UNETMM_FIELD(UnetmmSendWindow, pending),
-    UNETMM_FIELD(UnetmmSendWindow, unplaced),
-    UNETMM_FIELD(UnetmmSendWindow, voids),
+    UNETMM_FIELDS(UnetmmSendWindow, asked, stamp, acked_stamp, acked, lost,
+                  answered_stamp, pending, unplaced, voids),
 };
 
 static const UnetmmField sendwin_state[] = {
     UNETMM_FIELD_RANGE(UnetmmSendWindow, retries, 0, 255),
     UNETMM_FIELD(UnetmmSendWindow, refusals),
-    UNETMM_FIELD_BOOL(UnetmmSendWindow, again),
-    UNETMM_FIELD_BOOL(UnetmmSendWindow, rewinding),
+    UNETMM_BOOLS(UnetmmSendWindow, again, rewinding),
     UNETMM_FIELD(UnetmmSendWindow, rewind_psn),
     UNETMM_FIELD_BOOL(UnetmmSendWindow, limited),
     UNETMM_FIELD(UnetmmSendWindow, limit),
-    UNETMM_FIELD_BOOL(UnetmmSendWindow, starves),
-    UNETMM_FIELD_BOOL(UnetmmSendWindow, probe),
-    UNETMM_FIELD_BOOL(UnetmmSendWindow, aside),
+    UNETMM_BOOLS(UnetmmSendWindow, starves, probe, aside),
 };
 
 void unetmm_sendwin_save(UnetmmStream *st, UnetmmSendWindow *w, bool open)
@@ -380,14 +370,14 @@ void unetmm_sendwin_save(UnetmmStream *st, UnetmmSendWindow *w, bool open)
 }
 
 void unetmm_sendwin_save_deadline(UnetmmStream *st, UnetmmSendWindow *w,
-                                  int64_t now, bool *armed, int64_t *when)
+                                  bool *armed, int64_t *when)
 {
     *when = w->deadline_ns;
     *armed = *when != INT64_MAX;
     unetmm_stream_bool(st, armed, "armed");
     unetmm_stream_bool(st, &w->paused, "paused");
     if (*armed) {
-        unetmm_stream_time(st, when, now, UNETMM_REL_MAX_TIMEOUT_US * 1000ull,
+        unetmm_stream_time(st, when, UNETMM_REL_MAX_TIMEOUT_US * 1000ull,
                            "when");
     }
 }

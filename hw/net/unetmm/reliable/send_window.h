@@ -89,7 +89,7 @@ bool unetmm_sendwin_ok(const UnetmmSendWindow *w, bool open);
 void unetmm_sendwin_save(UnetmmStream *st, UnetmmSendWindow *w, bool open);
 /* *armed: there is a deadline; it is restored by unetmm_sendwin_wait(). */
 void unetmm_sendwin_save_deadline(UnetmmStream *st, UnetmmSendWindow *w,
-                                  int64_t now, bool *armed, int64_t *when);
+                                  bool *armed, int64_t *when);
 
 /* ---- Events ------------------------------------------------------------- */
 

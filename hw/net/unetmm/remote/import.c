@@ -114,6 +114,11 @@ bool unetmm_import_allows(const UnetmmCore *core, const UnetmmEp *ep,
 
 /* ---- Saved state -------------------------------------------------------- */
 
+static const UnetmmField import_fields[] = {
+    UNETMM_FIELDS(struct unetmm_cmd_import, region, key, channel, rights,
+                  length),
+};
+
 /* The saved import is checked as by IMPORT_SET. */
 static void import_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
                         uint32_t number)
@@ -130,12 +135,8 @@ static void import_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
     if (!live) {
         return;
     }
-    unetmm_stream_u32(st, &cmd.region, "region");
-    unetmm_stream_u32(st, &cmd.key, "key");
-    unetmm_stream_u16(st, &cmd.channel, "channel");
-    unetmm_stream_u8(st, &cmd.rights, "rights");
-    unetmm_stream_u64(st, &cmd.length, "length");
-    if (unetmm_stream_reads(st) && !st->wrong &&
+    UNETMM_STREAM_FIELDS(st, &cmd, import_fields);
+    if (unetmm_stream_takes(st) &&
         unetmm_import_set(core, ep->id, &cmd) != UNETMM_CS_OK) {
         unetmm_stream_refuse(st, "import %u of endpoint %u could not have "
                              "been set", number, ep->id);

@@ -456,17 +456,20 @@ void unetmm_moves_forget(UnetmmCore *core, UnetmmRegion *region)
 
 /* ---- Saved state -------------------------------------------------------- */
 
+static const UnetmmField span_fields[] = {
+    UNETMM_FIELDS(UnetmmSpan, first, last),
+};
+
+static const UnetmmField spans_fields[] = {
+    UNETMM_FIELD_RANGE(UnetmmSpans, n, 0, UNETMM_REDIRECT_LANDED),
+    UNETMM_FIELD_LIST(UnetmmSpans, n, at, "at", span_fields),
+};
+
 static void spans_save(UnetmmStream *st, UnetmmSpans *s, uint64_t first,
                        uint64_t last, const char *name)
 {
     unetmm_stream_enter(st, name, UNETMM_STREAM_ONE);
-    s->n = unetmm_stream_choice(st, s->n, UNETMM_REDIRECT_LANDED + 1, "n");
-    for (uint32_t i = 0; i < s->n; i++) {
-        unetmm_stream_enter(st, "at", i);
-        unetmm_stream_u64(st, &s->at[i].first, "first");
-        unetmm_stream_u64(st, &s->at[i].last, "last");
-        unetmm_stream_leave(st);
-    }
+    UNETMM_STREAM_FIELDS(st, s, spans_fields);
     unetmm_stream_leave(st);
     if (!st->wrong && !unetmm_spans_ok(s, first, last)) {
         unetmm_stream_refuse(st, "impossible spans of a region");
@@ -489,6 +492,14 @@ static bool move_waits_ok(const UnetmmMove *r)
     }
 }
 
+static const UnetmmField redirect_fields[] = {
+    UNETMM_FIELDS(struct unetmm_cmd_redirect, offset, length, to, list),
+};
+
+static const UnetmmField move_fields[] = {
+    UNETMM_FIELDS(UnetmmMove, waits, tag, from),
+};
+
 static void move_save(UnetmmStream *st, UnetmmCore *core,
                           UnetmmRegion *region, UnetmmMove *r)
 {
@@ -500,10 +511,7 @@ static void move_save(UnetmmStream *st, UnetmmCore *core,
     UnetmmMove *made = r;
 
     unetmm_stream_u8(st, &state, "state");
-    unetmm_stream_u64(st, &cmd.offset, "offset");
-    unetmm_stream_u64(st, &cmd.length, "length");
-    unetmm_stream_u64(st, &cmd.to, "to");
-    unetmm_stream_u64(st, &cmd.list, "list");
+    UNETMM_STREAM_FIELDS(st, &cmd, redirect_fields);
     if (unetmm_stream_reads(st) &&
         (st->wrong || state > UNETMM_MOVED_BACK || !state ||
          unetmm_move_add(region, &cmd, &made) != UNETMM_CS_OK)) {
@@ -511,9 +519,7 @@ static void move_save(UnetmmStream *st, UnetmmCore *core,
         return;
     }
     made->state = state;
-    unetmm_stream_u8(st, &made->waits, "waits");
-    unetmm_stream_u16(st, &made->tag, "tag");
-    unetmm_stream_u64(st, &made->from, "from");
+    UNETMM_STREAM_FIELDS(st, made, move_fields);
     spans_save(st, &made->spans, made->first, made->last, "spans");
     if (!move_waits_ok(made) || made->from > made->last + 1 ||
         (made->from && made->from < made->first)) {

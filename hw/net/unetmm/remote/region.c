@@ -227,7 +227,7 @@ static void clearing_save(UnetmmStream *st, UnetmmCore *core,
         return;
     }
     unetmm_stream_u16(st, &tag, "clear_tag");
-    if (unetmm_stream_reads(st) && !st->wrong) {
+    if (unetmm_stream_takes(st)) {
         region->clearing = true;
         region->clear_tag = tag;
         core->remote->clearing++;
@@ -235,16 +235,22 @@ static void clearing_save(UnetmmStream *st, UnetmmCore *core,
     }
 }
 
+static const UnetmmField target_fields[] = {
+    UNETMM_FIELDS(UnetmmTarget, region, key, len, offset),
+};
+
 void unetmm_target_save(UnetmmStream *st, UnetmmTarget *target,
                         const char *name)
 {
     unetmm_stream_enter(st, name, UNETMM_STREAM_ONE);
-    unetmm_stream_u32(st, &target->region, "region");
-    unetmm_stream_u32(st, &target->key, "key");
-    unetmm_stream_u32(st, &target->len, "len");
-    unetmm_stream_u64(st, &target->offset, "offset");
+    UNETMM_STREAM_FIELDS(st, target, target_fields);
     unetmm_stream_leave(st);
 }
+
+static const UnetmmField region_fields[] = {
+    UNETMM_FIELDS(struct unetmm_cmd_region, key, addr, length, cookie, rights,
+                  flags, counter, ncounters),
+};
 
 /* The saved region is checked as by REGION_SET. */
 static void region_save(UnetmmStream *st, UnetmmCore *core, uint32_t number)
@@ -259,15 +265,8 @@ static void region_save(UnetmmStream *st, UnetmmCore *core, uint32_t number)
     uint16_t space = region->space;
 
     unetmm_stream_u16(st, &space, "space");
-    unetmm_stream_u32(st, &cmd.key, "key");
-    unetmm_stream_u64(st, &cmd.addr, "addr");
-    unetmm_stream_u64(st, &cmd.length, "length");
-    unetmm_stream_u64(st, &cmd.cookie, "cookie");
-    unetmm_stream_u8(st, &cmd.rights, "rights");
-    unetmm_stream_u8(st, &cmd.flags, "flags");
-    unetmm_stream_u16(st, &cmd.counter, "counter");
-    unetmm_stream_u16(st, &cmd.ncounters, "ncounters");
-    if (unetmm_stream_reads(st) && !st->wrong &&
+    UNETMM_STREAM_FIELDS(st, &cmd, region_fields);
+    if (unetmm_stream_takes(st) &&
         unetmm_region_set(core, space, &cmd) != UNETMM_CS_OK) {
         unetmm_stream_refuse(st, "region %u could not have been set", number);
     }
@@ -275,33 +274,30 @@ static void region_save(UnetmmStream *st, UnetmmCore *core, uint32_t number)
     clearing_save(st, core, region);
 }
 
-static void region_last_save(UnetmmStream *st, UnetmmCore *core,
-                             UnetmmRegion *region)
+static const UnetmmField region_last[] = {
+    UNETMM_FIELD_IF(UnetmmRegion, was_keyed),
+    UNETMM_FIELDS(UnetmmRegion, last_space, last_key),
+};
+
+static void any_region_save(UnetmmStream *st, UnetmmCore *core, uint32_t i)
 {
-    unetmm_stream_bool(st, &region->was_keyed, "was_keyed");
-    if (!region->was_keyed) {
-        return;
-    }
-    unetmm_stream_u16(st, &region->last_space, "last_space");
-    unetmm_stream_u32(st, &region->last_key, "last_key");
-    if (!region->last_space || region->last_space >= core->params.spaces) {
+    UnetmmRegion *region = &core->remote->regions[i];
+    bool live = region->live;
+
+    if (UNETMM_STREAM_FIELDS(st, region, region_last) &&
+        (!region->last_space || region->last_space >= core->params.spaces)) {
         unetmm_stream_refuse(st, "a cleared region was of no space");
+    }
+    unetmm_stream_bool(st, &live, "live");
+    if (live) {
+        region_save(st, core, i);
     }
 }
 
 static void regions_save(UnetmmStream *st, UnetmmCore *core)
 {
-    for (uint32_t i = 0; i < core->params.regions && !st->wrong; i++) {
-        bool live = core->remote->regions[i].live;
-
-        unetmm_stream_enter(st, "region", i);
-        region_last_save(st, core, &core->remote->regions[i]);
-        unetmm_stream_bool(st, &live, "live");
-        if (live) {
-            region_save(st, core, i);
-        }
-        unetmm_stream_leave(st);
-    }
+    unetmm_stream_each(st, core, "region", core->params.regions,
+                       any_region_save);
 }
 
 /* A region that is being cleared waits for a page, and that for its end. */

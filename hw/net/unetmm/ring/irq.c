@@ -105,19 +105,19 @@ static int64_t irq_deadline(const UnetmmCore *core)
     return when;
 }
 
+static const UnetmmField vector_fields[] = {
+    UNETMM_FIELD_BOOL(UnetmmVector, pending),
+    UNETMM_FIELD_TIME(UnetmmVector, not_before_ns, UINT32_MAX),
+};
+
+static void vector_save(UnetmmStream *st, UnetmmCore *core, uint32_t i)
+{
+    UNETMM_STREAM_FIELDS(st, &core->ring->vectors[i], vector_fields);
+}
+
 static void irq_save(UnetmmStream *st, UnetmmCore *core)
 {
-    int64_t now = core->ops->now_ns(core->host);
-
-    for (unsigned i = 0; i < UNETMM_NUM_VECTORS; i++) {
-        UnetmmVector *v = &core->ring->vectors[i];
-
-        unetmm_stream_enter(st, "vector", i);
-        unetmm_stream_bool(st, &v->pending, "pending");
-        unetmm_stream_time(st, &v->not_before_ns, now, UINT32_MAX,
-                           "not_before_ns");
-        unetmm_stream_leave(st);
-    }
+    unetmm_stream_each(st, core, "vector", UNETMM_NUM_VECTORS, vector_save);
 }
 
 const UnetmmModule unetmm_module_irq = {

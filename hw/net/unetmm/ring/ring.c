@@ -272,16 +272,14 @@ bool unetmm_ring_post_notify(UnetmmCore *core, struct unetmm_notify notify)
 /* ---- Saved state -------------------------------------------------------- */
 
 static const UnetmmField ring_fields[] = {
-    UNETMM_FIELD(UnetmmRing, base),
-    UNETMM_FIELD(UnetmmRing, log2),
-    UNETMM_FIELD(UnetmmRing, prod),
-    UNETMM_FIELD(UnetmmRing, cons),
-    UNETMM_FIELD(UnetmmRing, moderate_ns),
+    UNETMM_FIELDS(UnetmmRing, base, log2, prod, cons, moderate_ns),
     UNETMM_FIELD_BOOL(UnetmmRing, enabled),
 };
 
-static void ring_save(UnetmmStream *st, UnetmmRing *ring)
+static void ring_save(UnetmmStream *st, UnetmmCore *core, uint32_t i)
 {
+    UnetmmRing *ring = &core->ring->all[i];
+
     UNETMM_STREAM_FIELDS(st, ring, ring_fields);
     if (!ring->enabled) {
         if (ring->prod || ring->cons) {
@@ -299,11 +297,7 @@ static void ring_save(UnetmmStream *st, UnetmmRing *ring)
 
 static void rings_save(UnetmmStream *st, UnetmmCore *core)
 {
-    for (unsigned i = 0; i < UNETMM_NUM_RINGS; i++) {
-        unetmm_stream_enter(st, "ring", i);
-        ring_save(st, &core->ring->all[i]);
-        unetmm_stream_leave(st);
-    }
+    unetmm_stream_each(st, core, "ring", UNETMM_NUM_RINGS, ring_save);
 }
 
 static void ring_create(UnetmmCore *core)

@@ -10,6 +10,10 @@
 #include "../port/port.h"
 #include "send.h"
 
+static const UnetmmField seg_fields[] = {
+    UNETMM_FIELDS(struct unetmm_seg, addr, len),
+};
+
 uint8_t unetmm_send_save_segs(UnetmmStream *st, struct unetmm_seg *segs,
                               uint8_t n, uint64_t *total)
 {
@@ -17,8 +21,7 @@ uint8_t unetmm_send_save_segs(UnetmmStream *st, struct unetmm_seg *segs,
     n = unetmm_stream_choice(st, n, UNETMM_MAX_SEGS + 1, "nsegs");
     for (struct unetmm_seg *seg = segs; seg < segs + n; seg++) {
         unetmm_stream_enter(st, "segs", seg - segs);
-        unetmm_stream_u64(st, &seg->addr, "addr");
-        unetmm_stream_u32(st, &seg->len, "len");
+        UNETMM_STREAM_FIELDS(st, seg, seg_fields);
         unetmm_stream_leave(st);
         if (seg->len && seg->addr > UINT64_MAX - (seg->len - 1)) {
             unetmm_stream_refuse(st, "a segment wraps round");
@@ -65,9 +68,9 @@ static void moving_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
     tx->chunk = MIN(UNETMM_PAGE_BYTES - at % UNETMM_PAGE_BYTES,
                     MIN(seg->len - tx->seg_off, tx->desc.len - tx->done));
     unetmm_page_save(st, core, ep, &tx->page, at >> UNETMM_PAGE_SHIFT, false);
-    unetmm_stream_time(st, &tx->deadline_ns, core->ops->now_ns(core->host),
-                       core->params.dma_page_ns, "deadline_ns");
-    if (unetmm_stream_reads(st) && !st->wrong) {
+    unetmm_stream_time(st, &tx->deadline_ns, core->params.dma_page_ns,
+                       "deadline_ns");
+    if (unetmm_stream_takes(st)) {
         unetmm_page_move(&tx->page, true);
         tx->moving = true;
     }
@@ -132,17 +135,28 @@ bool unetmm_send_blocked_ok(const UnetmmTransfer *tx)
     }
 }
 
+static const UnetmmField send_state[] = {
+    UNETMM_FIELD_IF_RANGE(UnetmmTransfer, state, UNETMM_TX_IDLE,
+                          UNETMM_TX_COMPLETE),
+    UNETMM_FIELD_RANGE(UnetmmTransfer, blocked_on, 0, UNETMM_BLOCKED_CQ),
+};
+
+static const UnetmmField send_fields[] = {
+    UNETMM_FIELD_AS(UnetmmTransfer, desc.opcode, "opcode"),
+    UNETMM_FIELD_AS(UnetmmTransfer, desc.flags, "flags"),
+    UNETMM_FIELD_RANGE(UnetmmTransfer, status, 0, UNETMM_NUM_ST - 1),
+    UNETMM_FIELD_RANGE(UnetmmTransfer, slots, 0, UNETMM_MAX_SLOTS),
+    UNETMM_FIELD_AS(UnetmmTransfer, desc.channel, "channel"),
+    UNETMM_FIELD_AS(UnetmmTransfer, desc.cookie, "cookie"),
+};
+
 void unetmm_send_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 {
     UnetmmTransfer *tx = &ep->tx;
 
-    tx->state = unetmm_stream_choice(st, tx->state, UNETMM_TX_COMPLETE + 1,
-                                     "state");
-    if (tx->state == UNETMM_TX_IDLE) {
+    if (!UNETMM_STREAM_FIELDS(st, tx, send_state)) {
         return;
     }
-    tx->blocked_on = unetmm_stream_choice(st, tx->blocked_on,
-                                          UNETMM_BLOCKED_CQ + 1, "blocked_on");
     if (unetmm_stream_reads(st) && tx->blocked_on == UNETMM_BLOCKED_WIRE) {
         core->port->wanted = true;
     }
@@ -152,13 +166,7 @@ void unetmm_send_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
         return;
     }
     tx->ops = unetmm_send_ops(core, ep);
-    unetmm_stream_u8(st, &tx->desc.opcode, "opcode");
-    unetmm_stream_u8(st, &tx->desc.flags, "flags");
-    tx->status = unetmm_stream_choice(st, tx->status, UNETMM_NUM_ST, "status");
-    tx->slots = unetmm_stream_choice(st, tx->slots, UNETMM_MAX_SLOTS + 1,
-                                     "slots");
-    unetmm_stream_u16(st, &tx->desc.channel, "channel");
-    unetmm_stream_u64(st, &tx->desc.cookie, "cookie");
+    UNETMM_STREAM_FIELDS(st, tx, send_fields);
     tx->desc.len = unetmm_stream_choice(st, tx->desc.len,
                                    (tx->state == UNETMM_TX_COMPLETE ?
                                     UNETMM_MAX_MESSAGE :

@@ -247,22 +247,25 @@ uint32_t unetmm_proxy_load(UnetmmCore *core, uint64_t offset)
 
 /* ---- Saved state -------------------------------------------------------- */
 
+static const UnetmmField proxy_fields[] = {
+    UNETMM_FIELD_IF_RANGE(UnetmmProxy, kind, 0, UNETMM_PROXY_FROM),
+    UNETMM_FIELD_BELOW(UnetmmProxy, ep, "ep", endpoints, 0),
+    UNETMM_FIELDS(UnetmmProxy, import, at),
+};
+
 /* The saved proxy page is checked as by PROXY_SET. */
-static void proxy_save(UnetmmStream *st, UnetmmCore *core, UnetmmProxy *p)
+static void proxy_save(UnetmmStream *st, UnetmmCore *core, uint32_t i)
 {
+    UnetmmProxy *p = &core->store->proxies[i];
     struct unetmm_cmd_proxy cmd = { .npages = 1 };
 
-    p->kind = unetmm_stream_choice(st, p->kind, UNETMM_PROXY_FROM + 1, "kind");
-    if (!p->kind) {
+    if (!UNETMM_STREAM_FIELDS(st, p, proxy_fields)) {
         return;
     }
-    p->ep = unetmm_stream_choice(st, p->ep, core->params.endpoints, "ep");
-    unetmm_stream_u16(st, &p->import, "import");
-    unetmm_stream_u64(st, &p->at, "at");
     cmd.kind = p->kind;
     cmd.import = p->import;
     cmd.at = p->at;
-    if (!st->wrong && unetmm_proxy_check(core, p->ep, &cmd) != UNETMM_CS_OK) {
+    if (unetmm_proxy_check(core, p->ep, &cmd) != UNETMM_CS_OK) {
         unetmm_stream_refuse(st, "a proxy page could not have been set");
     }
 }
@@ -270,11 +273,8 @@ static void proxy_save(UnetmmStream *st, UnetmmCore *core, UnetmmProxy *p)
 /* Half of a start is not saved: the process starts again. */
 static void proxies_save(UnetmmStream *st, UnetmmCore *core)
 {
-    for (uint32_t i = 0; i < core->params.proxy_pages && !st->wrong; i++) {
-        unetmm_stream_enter(st, "proxy", i);
-        proxy_save(st, core, &core->store->proxies[i]);
-        unetmm_stream_leave(st);
-    }
+    unetmm_stream_each(st, core, "proxy", core->params.proxy_pages,
+                       proxy_save);
 }
 
 static uint64_t proxies_save_limit(const UnetmmCore *core)

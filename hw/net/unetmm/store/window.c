@@ -386,50 +386,40 @@ static void window_due(UnetmmCore *core, int64_t now)
 /* ---- Saved state -------------------------------------------------------- */
 
 static const UnetmmField window_fields[] = {
-    UNETMM_FIELD(UnetmmWindow, import),
-    UNETMM_FIELD(UnetmmWindow, combine_bytes),
-    UNETMM_FIELD(UnetmmWindow, combine_ns),
-    UNETMM_FIELD(UnetmmWindow, offset),
+    UNETMM_FIELD_IF(UnetmmWindow, live),
+    UNETMM_FIELD_BELOW(UnetmmWindow, ep, "ep", endpoints, 0),
+    UNETMM_FIELDS(UnetmmWindow, import, combine_bytes, combine_ns, offset),
 };
 
 /*
  * The bytes of the windows' BAR are a RAM block of the host and migrate with
  * the guest's RAM.  The saved window is checked as by WINDOW_SET.
  */
-static void window_save(UnetmmStream *st, UnetmmCore *core, UnetmmWindow *w)
+static void window_save(UnetmmStream *st, UnetmmCore *core, uint32_t i)
 {
+    UnetmmWindow *w = &core->store->windows[i];
     struct unetmm_cmd_window cmd = { .npages = 1 };
 
-    unetmm_stream_bool(st, &w->live, "live");
-    if (!w->live) {
+    if (!UNETMM_STREAM_FIELDS(st, w, window_fields)) {
         return;
     }
-    w->ep = unetmm_stream_choice(st, w->ep, core->params.endpoints, "ep");
-    UNETMM_STREAM_FIELDS(st, w, window_fields);
     cmd.import = w->import;
     cmd.combine_bytes = w->combine_bytes;
     cmd.combine_ns = w->combine_ns;
     cmd.offset = w->offset;
-    if (!st->wrong && unetmm_window_check(core, w->ep, &cmd) != UNETMM_CS_OK) {
+    if (unetmm_window_check(core, w->ep, &cmd) != UNETMM_CS_OK) {
         unetmm_stream_refuse(st, "a window could not have been set");
     }
 }
 
 static void windows_save(UnetmmStream *st, UnetmmCore *core)
 {
-    for (uint32_t i = 0; i < core->params.window_pages && !st->wrong; i++) {
-        unetmm_stream_enter(st, "window", i);
-        window_save(st, core, &core->store->windows[i]);
-        unetmm_stream_leave(st);
-    }
+    unetmm_stream_each(st, core, "window", core->params.window_pages,
+                       window_save);
 }
 
 static const UnetmmField update_fields[] = {
-    UNETMM_FIELD(UnetmmUpdate, region),
-    UNETMM_FIELD(UnetmmUpdate, key),
-    UNETMM_FIELD(UnetmmUpdate, remote),
-    UNETMM_FIELD(UnetmmUpdate, import),
-    UNETMM_FIELD(UnetmmUpdate, len),
+    UNETMM_FIELDS(UnetmmUpdate, region, key, remote, import, len),
 };
 
 static void update_save(UnetmmStream *st, UnetmmUpdate *u)
@@ -489,8 +479,7 @@ void unetmm_stores_save(UnetmmStream *st, UnetmmCore *core, UnetmmStores *s)
     }
     unetmm_stream_bool(st, &s->open, "open");
     if (s->open) {
-        unetmm_stream_time(st, &s->due_ns, core->ops->now_ns(core->host),
-                           UNETMM_MAX_COMBINE_NS, "due_ns");
+        unetmm_stream_time(st, &s->due_ns, UNETMM_MAX_COMBINE_NS, "due_ns");
     }
     unetmm_stream_leave(st);
     if (s->open && !s->last) {

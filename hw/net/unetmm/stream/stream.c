@@ -204,10 +204,10 @@ uint32_t unetmm_stream_member(UnetmmStream *st, uint32_t value, uint32_t limit,
     return value;
 }
 
-void unetmm_stream_time(UnetmmStream *st, int64_t *when, int64_t now,
-                        uint64_t most, const char *name)
+void unetmm_stream_time(UnetmmStream *st, int64_t *when, uint64_t most,
+                        const char *name)
 {
-    uint64_t ahead = *when > now ? *when - now : 0;
+    uint64_t ahead = *when > st->now ? *when - st->now : 0;
 
     ahead = stream_number(st, ahead, sizeof(ahead), UNETMM_VALUE_TIME, 0, most,
                           name);
@@ -219,7 +219,7 @@ void unetmm_stream_time(UnetmmStream *st, int64_t *when, int64_t now,
         ahead = 0;
     }
     if (unetmm_stream_reads(st)) {
-        *when = now + ahead;
+        *when = st->now + ahead;
     }
 }
 
@@ -256,15 +256,70 @@ static void field_set(void *at, unsigned bytes, uint64_t v)
     }
 }
 
-void unetmm_stream_fields(UnetmmStream *st, void *object,
+static void field_number(UnetmmStream *st, void *at, const UnetmmField *f)
+{
+    uint64_t least = f->least, most = f->most;
+
+    if (f->by_param) {
+        uint32_t limit;
+
+        memcpy(&limit, (const char *)st->params + f->param, sizeof(limit));
+        most += limit;
+        /* Of none at all none is right. */
+        least = !most;
+        most -= most != 0;
+    }
+    field_set(at, f->bytes, stream_range(st, field_get(at, f->bytes), f->saved,
+                                         f->kind, least, most, f->name));
+}
+
+static void field_table(UnetmmStream *st, char *object, const UnetmmField *f)
+{
+    uint32_t n = f->stride ? field_get(object + f->count, f->count_bytes) : 1;
+
+    for (uint32_t i = 0; i < n && !st->wrong; i++) {
+        unetmm_stream_enter(st, f->name, f->stride ? i : UNETMM_STREAM_ONE);
+        unetmm_stream_fields(st, object + f->at + i * f->stride, f->of,
+                             f->nof);
+        unetmm_stream_leave(st);
+    }
+}
+
+bool unetmm_stream_fields(UnetmmStream *st, void *object,
                           const UnetmmField *fields, unsigned n)
 {
     for (const UnetmmField *f = fields; f < fields + n; f++) {
-        void *at = (char *)object + f->at;
+        char *at = (char *)object + f->at;
 
-        field_set(at, f->bytes, stream_range(st, field_get(at, f->bytes),
-                                             f->saved, f->kind, f->least,
-                                             f->most, f->name));
+        switch (f->kind) {
+        case UNETMM_FIELD_TABLE:
+            field_table(st, object, f);
+            break;
+        case UNETMM_VALUE_BYTES:
+            unetmm_stream_bytes(st, at, f->bytes, f->name);
+            break;
+        case UNETMM_VALUE_TIME:
+            unetmm_stream_time(st, (int64_t *)at, f->most, f->name);
+            break;
+        default:
+            field_number(st, at, f);
+            break;
+        }
+        if (f->gate && !field_get(at, f->bytes)) {
+            return false;
+        }
+    }
+    return !st->wrong;
+}
+
+void unetmm_stream_each(UnetmmStream *st, UnetmmCore *core, const char *name,
+                        uint32_t n, void (*one)(UnetmmStream *st,
+                                                UnetmmCore *core, uint32_t i))
+{
+    for (uint32_t i = 0; i < n && !st->wrong; i++) {
+        unetmm_stream_enter(st, name, i);
+        one(st, core, i);
+        unetmm_stream_leave(st);
     }
 }
 

@@ -15,6 +15,10 @@
 #ifndef UNETMM_STREAM_H
 #define UNETMM_STREAM_H
 
+#include "../abi/unetmm_params.h"
+
+typedef struct UnetmmCore UnetmmCore;
+
 #define UNETMM_STREAM_DEPTH     8
 #define UNETMM_STREAM_PATH      128     /* bytes that every path has room in */
 #define UNETMM_STREAM_ONE       UINT32_MAX
@@ -55,6 +59,8 @@ typedef struct UnetmmStream {
     bool wrong;
     char why[160];              /* one sentence, if wrong */
     const UnetmmObserver *observer;     /* or NULL */
+    const UnetmmParams *params; /* of the card */
+    int64_t now;                /* moments are saved as the time from here on */
     uint32_t depth;
     UnetmmScope scopes[UNETMM_STREAM_DEPTH];
 } UnetmmStream;
@@ -64,38 +70,110 @@ static inline bool unetmm_stream_reads(const UnetmmStream *st)
     return !st->out;
 }
 
+/* Is a value read, and all so far right?  Then it may be used. */
+static inline bool unetmm_stream_takes(const UnetmmStream *st)
+{
+    return !st->out && !st->wrong;
+}
+
 /*
  * A member of a structure in the saved state: its name there, its place, and
- * the numbers that it may have.
+ * the numbers that it may have.  Saving, loading, the check of the bounds and
+ * the observer's values follow from the table.
  */
-typedef struct UnetmmField {
+typedef struct UnetmmField UnetmmField;
+struct UnetmmField {
     const char *name;
     uint16_t at;
-    uint8_t bytes;              /* of the member ... */
+    uint16_t bytes;             /* of the member ... */
     uint8_t saved;              /* ... and in the stream */
-    UnetmmValueKind kind;
+    uint8_t kind;               /* UnetmmValueKind, or UNETMM_FIELD_TABLE */
+    bool gate;                  /* if it is zero the table ends here */
+    /* The relation to a parameter: a number below limit + (parameter). */
+    bool by_param;
+    uint16_t param;
     uint64_t least, most;
-} UnetmmField;
+    /* UNETMM_FIELD_TABLE: structures, as many as a member says, or one */
+    const UnetmmField *of;
+    uint16_t nof, stride, count, count_bytes;
+};
 
-#define UNETMM_FIELD_(type, member, name, saved, kind, least, most) \
-    { name, offsetof(type, member), sizeof(((type *)0)->member), saved, \
-      UNETMM_VALUE_##kind, least, most }
-/* Any number, in as many bytes as it has; a bool; a number of least .. most. */
-#define UNETMM_FIELD(type, member) \
-    UNETMM_FIELD_AS(type, member, #member)
+#define UNETMM_FIELD_TABLE      0xff
+
+#define UNETMM_FIELD_(type, member, text, in, what, low, high) \
+    .name = text, .at = offsetof(type, member), \
+    .bytes = sizeof(((type *)0)->member), .saved = in, \
+    .kind = UNETMM_VALUE_##what, .least = low, .most = high
+/* Any number, in as many bytes as it has. */
 #define UNETMM_FIELD_AS(type, member, name) \
-    UNETMM_FIELD_(type, member, name, sizeof(((type *)0)->member), NUMBER, 0, \
-                  UINT64_MAX)
+    { UNETMM_FIELD_(type, member, name, sizeof(((type *)0)->member), NUMBER, \
+                    0, UINT64_MAX) }
+#define UNETMM_FIELD(type, member) UNETMM_FIELD_AS(type, member, #member)
+/* 32 bits: a bool; a number of low .. high. */
 #define UNETMM_FIELD_BOOL(type, member) \
-    UNETMM_FIELD_(type, member, #member, sizeof(uint32_t), BOOL, 0, 1)
-#define UNETMM_FIELD_RANGE(type, member, least, most) \
-    UNETMM_FIELD_(type, member, #member, sizeof(uint32_t), NUMBER, least, most)
+    { UNETMM_FIELD_(type, member, #member, sizeof(uint32_t), BOOL, 0, 1) }
+#define UNETMM_FIELD_RANGE(type, member, low, high) \
+    { UNETMM_FIELD_(type, member, #member, sizeof(uint32_t), NUMBER, low, \
+                    high) }
+/* Several members of the two kinds, one behind the other */
+#define UNETMM_FIELDS(type, ...) ustruct(UNETMM_FIELD, type, __VA_ARGS__)
+#define UNETMM_BOOLS(type, ...) ustruct(UNETMM_FIELD_BOOL, type, __VA_ARGS__)
+#define ustruct(f, type, ...) \
+    ustruct_n(__VA_ARGS__, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2)(f, type, \
+                                                               __VA_ARGS__)
+#define ustruct_n(a, b, c, d, e, f, g, h, i, j, k, l, n, ...) ustruct_##n
+#define ustruct_1(f, t, m) f(t, m)
+#define ustruct_2(f, t, m, ...) f(t, m), ustruct_1(f, t, __VA_ARGS__)
+#define ustruct_3(f, t, m, ...) f(t, m), ustruct_2(f, t, __VA_ARGS__)
+#define ustruct_4(f, t, m, ...) f(t, m), ustruct_3(f, t, __VA_ARGS__)
+#define ustruct_5(f, t, m, ...) f(t, m), ustruct_4(f, t, __VA_ARGS__)
+#define ustruct_6(f, t, m, ...) f(t, m), ustruct_5(f, t, __VA_ARGS__)
+#define ustruct_7(f, t, m, ...) f(t, m), ustruct_6(f, t, __VA_ARGS__)
+#define ustruct_8(f, t, m, ...) f(t, m), ustruct_7(f, t, __VA_ARGS__)
+#define ustruct_9(f, t, m, ...) f(t, m), ustruct_8(f, t, __VA_ARGS__)
+#define ustruct_10(f, t, m, ...) f(t, m), ustruct_9(f, t, __VA_ARGS__)
+#define ustruct_11(f, t, m, ...) f(t, m), ustruct_10(f, t, __VA_ARGS__)
+#define ustruct_12(f, t, m, ...) f(t, m), ustruct_11(f, t, __VA_ARGS__)
+/* 32 bits: a number below a parameter, or below that and `more`. */
+#define UNETMM_FIELD_BELOW(type, member, name, parameter, more) \
+    { UNETMM_FIELD_(type, member, name, sizeof(uint32_t), NUMBER, 0, more), \
+      .by_param = true, .param = offsetof(UnetmmParams, parameter) }
+/* A gate: the rest of the table is saved only if this member is not zero. */
+#define UNETMM_FIELD_IF(type, member) \
+    { UNETMM_FIELD_(type, member, #member, sizeof(uint32_t), BOOL, 0, 1), \
+      .gate = true }
+#define UNETMM_FIELD_IF_RANGE(type, member, low, high) \
+    { UNETMM_FIELD_(type, member, #member, sizeof(uint32_t), NUMBER, low, \
+                    high), .gate = true }
+/* 64 bits: a moment, at most so many nanoseconds ahead. */
+#define UNETMM_FIELD_TIME(type, member, high) \
+    { UNETMM_FIELD_(type, member, #member, sizeof(uint64_t), TIME, 0, high) }
+#define UNETMM_FIELD_BYTES(type, member) \
+    { UNETMM_FIELD_(type, member, #member, 0, BYTES, 0, 0) }
+/* A structure; the first of a list, as many as the member `n` says. */
+#define UNETMM_FIELD_IN(type, member, table) \
+    { .name = #member, .at = offsetof(type, member), \
+      .kind = UNETMM_FIELD_TABLE, .of = table, .nof = G_N_ELEMENTS(table) }
+#define UNETMM_FIELD_LIST(type, n, member, text, table) \
+    { .name = text, .at = offsetof(type, member), \
+      .kind = UNETMM_FIELD_TABLE, .of = table, .nof = G_N_ELEMENTS(table), \
+      .stride = sizeof(((type *)0)->member[0]), .count = offsetof(type, n), \
+      .count_bytes = sizeof(((type *)0)->n) }
 
-/* Members of one object, in this order: writes them, or reads and checks. */
-void unetmm_stream_fields(UnetmmStream *st, void *object,
+/*
+ * Members of one object, in this order: writes them, or reads and checks.
+ * False: a gate was zero, or the stream is wrong.
+ */
+bool unetmm_stream_fields(UnetmmStream *st, void *object,
                           const UnetmmField *fields, unsigned n);
 #define UNETMM_STREAM_FIELDS(st, object, fields) \
     unetmm_stream_fields(st, object, fields, G_N_ELEMENTS(fields))
+
+/* Saves name[0] .. name[n - 1]; ends at the first wrong value. */
+void unetmm_stream_each(UnetmmStream *st, UnetmmCore *core, const char *name,
+                        uint32_t n, void (*one)(UnetmmStream *st,
+                                                UnetmmCore *core,
+                                                uint32_t i));
 
 void unetmm_stream_refuse(UnetmmStream *st, const char *format, ...)
     G_GNUC_PRINTF(2, 3);
@@ -126,11 +204,11 @@ uint16_t unetmm_stream_choice16(UnetmmStream *st, uint16_t value,
 uint32_t unetmm_stream_member(UnetmmStream *st, uint32_t value, uint32_t limit,
                               const char *name, uint32_t index);
 /*
- * 64 bits: a moment, as the time from `now` on; the past is now.  At most
+ * 64 bits: a moment, as the time from now on; the past is now.  At most
  * `most` ns.
  */
-void unetmm_stream_time(UnetmmStream *st, int64_t *when, int64_t now,
-                        uint64_t most, const char *name);
+void unetmm_stream_time(UnetmmStream *st, int64_t *when, uint64_t most,
+                        const char *name);
 
 /* UNETMM_NUM_COUNTERS times 64 bits, each by the counter's name. */
 void unetmm_stream_counters(UnetmmStream *st, uint64_t *counters);

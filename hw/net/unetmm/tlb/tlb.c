@@ -401,20 +401,13 @@ bool unetmm_tlb_evict_one(UnetmmTlb *tlb, uint32_t id)
 /* ---- Saved state -------------------------------------------------------- */
 
 static const UnetmmField entry_fields[] = {
-    UNETMM_FIELD(UnetmmTlbEntry, space),
-    UNETMM_FIELD(UnetmmTlbEntry, vpn),
-    UNETMM_FIELD(UnetmmTlbEntry, pte),
-    UNETMM_FIELD(UnetmmTlbEntry, stamp),
-    UNETMM_FIELD(UnetmmTlbEntry, tag),
-    UNETMM_FIELD(UnetmmTlbEntry, epoch),
-    UNETMM_FIELD_BOOL(UnetmmTlbEntry, valid),
-    UNETMM_FIELD_BOOL(UnetmmTlbEntry, dirty),
+    UNETMM_FIELDS(UnetmmTlbEntry, space, vpn, pte, stamp, tag, epoch),
+    UNETMM_BOOLS(UnetmmTlbEntry, valid, dirty),
 };
 
-static void entry_save(UnetmmStream *st, UnetmmTlbEntry *e)
-{
-    UNETMM_STREAM_FIELDS(st, e, entry_fields);
-}
+static const UnetmmField tlb_fields[] = {
+    UNETMM_FIELDS(UnetmmTlb, clock, epoch, random),
+};
 
 /* Every entry is in one slot. */
 static void slots_save(UnetmmStream *st, UnetmmTlb *tlb)
@@ -452,7 +445,7 @@ static void entries_load(UnetmmStream *st, UnetmmTlb *tlb, uint32_t used,
         if (id < next) {
             unetmm_stream_refuse(st, "translations are not in order");
         }
-        entry_save(st, e);
+        UNETMM_STREAM_FIELDS(st, e, entry_fields);
         unetmm_stream_leave(st);
         if (!st->wrong && (e->stamp > tlb->clock || !ok(opaque, tlb, e))) {
             unetmm_stream_refuse(st, "translation %u is of a space that has "
@@ -477,7 +470,7 @@ static void entries_save(UnetmmStream *st, UnetmmTlb *tlb)
         if (e->valid || e->dying) {
             unetmm_stream_enter(st, "entry", n++);
             unetmm_stream_u32(st, &id, "id");
-            entry_save(st, e);
+            UNETMM_STREAM_FIELDS(st, e, entry_fields);
             unetmm_stream_leave(st);
         }
     }
@@ -488,9 +481,7 @@ void unetmm_tlb_save(UnetmmStream *st, UnetmmTlb *tlb, UnetmmTlbEntryOk *ok,
 {
     uint32_t used;
 
-    unetmm_stream_u64(st, &tlb->clock, "clock");
-    unetmm_stream_u32(st, &tlb->epoch, "epoch");
-    unetmm_stream_u32(st, &tlb->random, "random");
+    UNETMM_STREAM_FIELDS(st, tlb, tlb_fields);
     slots_save(st, tlb);
     used = unetmm_stream_choice(st, tlb->used, unetmm_tlb_capacity(tlb) + 1,
                                 "used");

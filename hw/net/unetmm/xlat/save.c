@@ -9,47 +9,54 @@
 #include "../abi/unetmm_host.h"
 #include "xlat.h"
 
+static const UnetmmField late_fields[] = {
+    UNETMM_FIELD_IF(UnetmmMiss, late),
+    UNETMM_FIELD_RANGE(UnetmmMiss, late_reply, 0, UNETMM_REPLY_ERROR),
+    UNETMM_FIELD_RANGE(UnetmmMiss, late_status, 0, UNETMM_NUM_ST - 1),
+    UNETMM_FIELD_TIME(UnetmmMiss, due_ns, UNETMM_MAX_LATE_NS),
+};
+
 /* x-fault-delay: the answer that has come and does not count yet. */
-static void miss_save_late(UnetmmStream *st, UnetmmCore *core, UnetmmMiss *miss)
+static void miss_save_late(UnetmmStream *st, UnetmmMiss *miss)
 {
-    unetmm_stream_bool(st, &miss->late, "late");
-    if (!miss->late) {
-        return;
-    }
-    miss->late_reply = unetmm_stream_choice(st, miss->late_reply,
-                                            UNETMM_REPLY_ERROR + 1,
-                                            "late_reply");
-    miss->late_status = unetmm_stream_choice(st, miss->late_status,
-                                             UNETMM_NUM_ST, "late_status");
-    if (miss->late_reply == UNETMM_REPLY_DEFERRED ||
-        (miss->late_reply == UNETMM_REPLY_ERROR) !=
-        (miss->late_status != UNETMM_ST_OK)) {
+    if (UNETMM_STREAM_FIELDS(st, miss, late_fields) &&
+        (miss->late_reply == UNETMM_REPLY_DEFERRED ||
+         (miss->late_reply == UNETMM_REPLY_ERROR) !=
+         (miss->late_status != UNETMM_ST_OK))) {
         unetmm_stream_refuse(st, "a late answer says nothing");
     }
-    unetmm_stream_time(st, &miss->due_ns, core->ops->now_ns(core->host),
-                       UNETMM_MAX_LATE_NS, "due_ns");
 }
 
 /* For how long it has waited to be reported, whatever clock goes on. */
-static void miss_save_found(UnetmmStream *st, UnetmmCore *core,
-                            UnetmmMiss *miss)
+static void miss_save_found(UnetmmStream *st, UnetmmMiss *miss)
 {
-    int64_t now = core->ops->now_ns(core->host);
-    uint64_t age = now - miss->found_ns;
+    uint64_t age = st->now - miss->found_ns;
 
     unetmm_stream_u64(st, &age, "age");
     if (unetmm_stream_reads(st)) {
-        miss->found_ns = age < (uint64_t)now ? now - (int64_t)age : 0;
+        miss->found_ns = age < (uint64_t)st->now ? st->now - (int64_t)age : 0;
     }
 }
 
-static void miss_save(UnetmmStream *st, UnetmmCore *core, UnetmmMiss *miss)
-{
-    uint32_t n = unetmm_misses(core);
+static const UnetmmField miss_fields[] = {
+    UNETMM_FIELD_RANGE(UnetmmMiss, state, 0, UNETMM_MISS_CHANGING),
+    UNETMM_FIELD(UnetmmMiss, generation),
+};
 
-    miss->state = unetmm_stream_choice(st, miss->state,
-                                       UNETMM_MISS_CHANGING + 1, "state");
-    unetmm_stream_u16(st, &miss->generation, "generation");
+static const UnetmmField miss_rights[] = {
+    UNETMM_BOOLS(UnetmmMiss, write, zero),
+};
+
+static const UnetmmField miss_pages[] = {
+    UNETMM_FIELD(UnetmmMiss, vpn),
+    UNETMM_FIELD_RANGE(UnetmmMiss, npages, 0, UNETMM_MISS_MAX_PAGES),
+};
+
+static void miss_save(UnetmmStream *st, UnetmmCore *core, uint32_t number)
+{
+    UnetmmMiss *miss = &core->miss->all[number];
+
+    UNETMM_STREAM_FIELDS(st, miss, miss_fields);
     if (miss->state == UNETMM_MISS_NONE) {
         return;
     }
@@ -57,30 +64,28 @@ static void miss_save(UnetmmStream *st, UnetmmCore *core, UnetmmMiss *miss)
     if (unetmm_stream_reads(st) &&
         (!miss->owner || !unetmm_user(miss->ep)->live)) {
         unetmm_stream_refuse(st, "miss %u is of no endpoint, or no channel",
-                             (unsigned)(miss - core->miss->all));
+                             number);
         miss->state = UNETMM_MISS_NONE;
         return;
     }
-    unetmm_stream_bool(st, &miss->write, "write");
-    unetmm_stream_bool(st, &miss->zero, "zero");
+    UNETMM_STREAM_FIELDS(st, miss, miss_rights);
     if (miss->state == UNETMM_MISS_JOINED) {
-        miss->leader = unetmm_stream_choice(st, miss->leader, n, "leader");
+        miss->leader = unetmm_stream_choice(st, miss->leader,
+                                            unetmm_misses(core), "leader");
     }
-    unetmm_stream_u64(st, &miss->vpn, "vpn");
-    miss->npages = unetmm_stream_choice(st, miss->npages,
-                                        UNETMM_MISS_MAX_PAGES + 1, "npages");
+    UNETMM_STREAM_FIELDS(st, miss, miss_pages);
     if (!miss->npages || miss->vpn > (UINT64_MAX >> UNETMM_PAGE_SHIFT) -
         (miss->npages - 1)) {
         unetmm_stream_refuse(st, "a miss has pages that there cannot be");
     }
     if (miss->state == UNETMM_MISS_WANTED) {
-        miss_save_found(st, core, miss);
+        miss_save_found(st, miss);
     }
     if (miss->state == UNETMM_MISS_ASKED ||
         miss->state == UNETMM_MISS_DEFERRED) {
-        miss_save_late(st, core, miss);
+        miss_save_late(st, miss);
     }
-    if (unetmm_stream_reads(st) && !st->wrong) {
+    if (unetmm_stream_takes(st)) {
         core->miss->asked += miss->state == UNETMM_MISS_ASKED;
         core->miss->joined += miss->state == UNETMM_MISS_JOINED;
         core->miss->refused += miss->state == UNETMM_MISS_REFUSED;
@@ -117,11 +122,7 @@ void unetmm_misses_save(UnetmmStream *st, UnetmmCore *core)
 {
     uint32_t n = unetmm_misses(core);
 
-    for (uint32_t i = 0; i < n && !st->wrong; i++) {
-        unetmm_stream_enter(st, "miss", i);
-        miss_save(st, core, &core->miss->all[i]);
-        unetmm_stream_leave(st);
-    }
+    unetmm_stream_each(st, core, "miss", n, miss_save);
     flight_save(st, core);
     /* Those to be reported; some are not any more. */
     unetmm_list_save(st, &core->miss->wanted, n, &(UnetmmListNames) {

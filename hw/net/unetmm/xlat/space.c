@@ -279,23 +279,26 @@ bool unetmm_invalidate_busy(UnetmmCore *core)
 
 /* ---- Saved state -------------------------------------------------------- */
 
-static const UnetmmField inv_range[] = {
+static const UnetmmField inv_fields[] = {
     UNETMM_FIELD_AS(UnetmmInv, first, "inv_going_first"),
     UNETMM_FIELD_AS(UnetmmInv, last, "inv_going_last"),
+    UNETMM_FIELD_BELOW(UnetmmInv, space, "inv_going_space", spaces, 0),
+    { UNETMM_FIELD_(UnetmmInv, busy, "inv_busy", sizeof(uint32_t), BOOL, 0,
+                    1) },
 };
 
 void unetmm_invalidate_save(UnetmmStream *st, UnetmmCore *core)
 {
-    UNETMM_STREAM_FIELDS(st, core->inv, inv_range);
-    core->inv->space = unetmm_stream_choice(st, core->inv->space,
-                                            core->params.spaces,
-                                            "inv_going_space");
-    unetmm_stream_bool(st, &core->inv->busy, "inv_busy");
+    UNETMM_STREAM_FIELDS(st, core->inv, inv_fields);
     unetmm_stream_bool(st, &core->miss->evict_waits, "evict_waits");
 }
 
+static const UnetmmField space_fields[] = {
+    UNETMM_FIELDS(struct unetmm_cmd_space, source, levels, table),
+};
+
 /* The saved space is checked as by SPACE_CREATE. */
-static void space_save(UnetmmStream *st, UnetmmCore *core, uint16_t id)
+static void space_save(UnetmmStream *st, UnetmmCore *core, uint32_t id)
 {
     UnetmmSpace *space = &core->spaces[id];
     struct unetmm_cmd_space cmd = { .levels = space->levels,
@@ -310,10 +313,8 @@ static void space_save(UnetmmStream *st, UnetmmCore *core, uint16_t id)
            unetmm_source_by_id(core, cmd.source) != space->source) {
         cmd.source++;
     }
-    unetmm_stream_u8(st, &cmd.source, "source");
-    unetmm_stream_u8(st, &cmd.levels, "levels");
-    unetmm_stream_u64(st, &cmd.table, "table");
-    if (unetmm_stream_reads(st) && !st->wrong &&
+    if (UNETMM_STREAM_FIELDS(st, &cmd, space_fields) &&
+        unetmm_stream_reads(st) &&
         unetmm_space_create(core, id, &cmd) != UNETMM_CS_OK) {
         unetmm_stream_refuse(st, "space %u could not have been created", id);
     }
@@ -322,11 +323,7 @@ static void space_save(UnetmmStream *st, UnetmmCore *core, uint16_t id)
 
 static void spaces_save(UnetmmStream *st, UnetmmCore *core)
 {
-    for (uint32_t i = 0; i < core->params.spaces; i++) {
-        unetmm_stream_enter(st, "space", i);
-        space_save(st, core, i);
-        unetmm_stream_leave(st);
-    }
+    unetmm_stream_each(st, core, "space", core->params.spaces, space_save);
 }
 
 /* The space that an entry names must exist and use this TLB. */
@@ -371,12 +368,15 @@ static uint64_t spaces_save_limit(const UnetmmCore *core)
     return core->params.spaces * 48ull;
 }
 
+static const UnetmmField page_entry[] = {
+    UNETMM_FIELDS(UnetmmPage, entry, pte),
+};
+
 /* A page that is locked for each DMA is named by its entry's place. */
 static void page_save_entry(UnetmmStream *st, const UnetmmEp *ep,
                             UnetmmPage *page, uint64_t right)
 {
-    unetmm_stream_u64(st, &page->entry, "entry");
-    unetmm_stream_u64(st, &page->pte, "pte");
+    UNETMM_STREAM_FIELDS(st, page, page_entry);
     if (page->entry % sizeof(page->pte) || !(page->pte & UNETMM_PTE_VALID) ||
         !(page->pte & right)) {
         unetmm_stream_refuse(st, "endpoint %u uses an entry that it could not "
@@ -410,7 +410,7 @@ void unetmm_page_save(UnetmmStream *st, UnetmmCore *core, const UnetmmEp *ep,
     tlb = source->tlb(core);
     page->id = unetmm_stream_choice(st, page->id, unetmm_tlb_capacity(tlb),
                                     "tlb_entry");
-    if (!unetmm_stream_reads(st) || st->wrong) {
+    if (!unetmm_stream_takes(st)) {
         return;
     }
     e = &tlb->entries[page->id];
