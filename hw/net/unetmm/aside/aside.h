@@ -34,7 +34,7 @@ struct UnetmmShareOps {
     /* The packet is in a slot: its head is kept until its turn. */
     void (*keep)(UnetmmCore *core, UnetmmShare *share,
                  const struct unetmm_frame *f);
-    /* It has been copied, or (UNETMM_SLOT_*) never will be. */
+    /* The packet has been copied, or (UNETMM_SLOT_*) never will be. */
     void (*done)(UnetmmCore *core, UnetmmShare *share, uint32_t psn,
                  uint8_t status);
     /* The saved state: which share it is, or NULL; a slot of it is back. */
@@ -115,7 +115,10 @@ void unetmm_slot_receive(UnetmmCore *core, UnetmmEp *ep,
 /* aside/sysbuf.c */
 uint8_t unetmm_sysbuf_set(UnetmmCore *core,
                           const struct unetmm_cmd_sysbuf *cmd);
-/* All of SYSBUF_SET that neither waits nor touches memory.  False: BAD_ARG. */
+/*
+ * The part of SYSBUF_SET that neither waits nor touches memory.  False:
+ * BAD_ARG.
+ */
 bool unetmm_sysbuf_give(UnetmmCore *core, const uint64_t *addrs, uint32_t n,
                         uint32_t bytes);
 /* False: so many are not there. */

@@ -24,7 +24,7 @@
 #define BITS            64
 #define BACKUP_LEAST    64      /* bytes of a buffer */
 
-/* All that the endpoint needs for it, by bm_size. */
+/* Allocates the endpoint's bitmap and completions, as bm_size says. */
 static void backup_ep_begin(UnetmmCore *core, UnetmmEp *ep)
 {
     uint32_t n = 1u << ep->fq_log2, bits = ep->bm_size;
@@ -222,7 +222,7 @@ void unetmm_backup_walk(UnetmmCore *core, UnetmmEp *ep)
             return;
         }
         if (!unetmm_budget_left(core)) {
-            /* It is work for another turn. */
+            /* The next turn completes the other slots. */
             return;
         }
         if (!unetmm_backup_complete(core, ep, &ep->taken[ep->fq_cons &
@@ -321,10 +321,10 @@ uint8_t unetmm_tail_arm(UnetmmCore *core, uint16_t id,
     }
     ep->tail_armed = cmd->arm && !tail_posted(ep, cmd->slot);
     ep->tail_slot = cmd->slot;
-    /* It is shown, and then the process's words are looked at once more. */
+    /* The card shows its indices, and then reads the process's once more. */
     ep->publish = true;
     unetmm_ep_sync(core, ep);
-    /* A notification owed, of an earlier one or of this one, is no more. */
+    /* A notification that was owed for this slot or an earlier one is void. */
     ep->notify_tail = false;
     if (ep->error) {
         return UNETMM_CS_BAD_ID;

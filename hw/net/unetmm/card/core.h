@@ -77,10 +77,10 @@ void unetmm_core_write(UnetmmCore *core, uint32_t offset, uint32_t value,
 
 /* card/save.c */
 /*
- * All that the card is, in one stream, and back (card/save.c).  Not from
- * inside another call.  Params must be the same in both places; paused and the
- * link stay those of the place.  Load believes nothing: false leaves the card
- * as after a reset, and *why is one sentence, to be freed.
+ * The card's whole state as one stream, and back.  Not from inside another
+ * call.  Params must be the same in both places; paused and the link stay those
+ * of the place.  Load checks every value: false leaves the card as after a
+ * reset, and *why is one sentence, to be freed.
  */
 GByteArray *unetmm_core_save(UnetmmCore *core);
 bool unetmm_core_load(UnetmmCore *core, const void *buf, size_t bytes,

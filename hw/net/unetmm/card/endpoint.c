@@ -183,7 +183,7 @@ static void ep_landed(UnetmmCore *core, UnetmmEp *ep)
 
 static bool ep_has_work(UnetmmCore *core, UnetmmEp *ep)
 {
-    /* It could not be returned before the completion queue had room. */
+    /* A failed buffer waits until the completion queue has room. */
     if (unetmm_head_failed(ep) && unetmm_ep_cq_spare(ep) && !ep->landing) {
         return true;
     }

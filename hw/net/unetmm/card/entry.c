@@ -91,7 +91,7 @@ static void entry_frame(UnetmmCore *core, const uint8_t *frame, size_t bytes,
     }
 }
 
-/* One that is for one endpoint alone, which has had to wait for it. */
+/* A frame for one endpoint alone, which has waited in the local queue. */
 static void entry_frame_only(UnetmmCore *core, const UnetmmQueued *q)
 {
     UnetmmEp *ep = unetmm_ep_live(core, q->only);

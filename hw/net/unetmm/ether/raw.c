@@ -79,7 +79,7 @@ static void raw_keep(UnetmmCore *core, const UnetmmEp *ep, uint8_t *frame,
     unetmm_port_keep(core, frame, bytes, ep->id, UNETMM_NO_EP);
 }
 
-/* One frame, as it is to go; takes it. */
+/* Sends one finished frame; takes the buffer. */
 static UnetmmSent raw_out(UnetmmCore *core, const UnetmmEp *ep, uint8_t *frame,
                           uint32_t bytes)
 {
@@ -106,7 +106,7 @@ static void raw_piece(void *opaque, const uint8_t *frame, size_t bytes)
     if (bytes < UNETMM_ETH_HEADER || bytes > UNETMM_MAX_FRAME) {
         return;
     }
-    /* All of them together are as long as the message, which is charged. */
+    /* The message's bytes are charged already; a frame costs the least. */
     unetmm_charge(pieces->core, 0, UNETMM_LEAST_BYTES);
     sent = raw_out(pieces->core, pieces->ep,
                    raw_copy(pieces->core, frame, bytes), bytes);

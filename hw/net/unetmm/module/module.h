@@ -40,7 +40,7 @@ typedef struct UnetmmModule {
     void (*reset)(UnetmmCore *core);
     void (*free)(UnetmmCore *core);
 
-    /* The life of an endpoint.  It has been set up by EP_CREATE. */
+    /* The life of an endpoint.  EP_CREATE has set the endpoint up. */
     void (*ep_begin)(UnetmmCore *core, UnetmmEp *ep);
     /*
      * The endpoint is stopped: the module does nothing more for it, and
@@ -49,9 +49,9 @@ typedef struct UnetmmModule {
     void (*ep_stop)(UnetmmCore *core, UnetmmEp *ep);
     /* EP_DESTROY has begun: nothing names the endpoint any more. */
     void (*ep_close)(UnetmmCore *core, UnetmmEp *ep);
-    /* It is no more: no page of it moves. */
+    /* The endpoint is no more: none of its pages moves. */
     void (*ep_end)(UnetmmCore *core, UnetmmEp *ep);
-    /* An import of it is no more; nothing may name it. */
+    /* An import of the endpoint is no more; nothing may name the import. */
     void (*import_end)(UnetmmCore *core, UnetmmEp *ep, uint16_t import);
     /* The address space is no more. */
     void (*space_end)(UnetmmCore *core, uint16_t space);
@@ -101,9 +101,9 @@ typedef struct UnetmmModule {
      * the order of the table.
      */
     void (*save)(UnetmmStream *st, UnetmmCore *core);
-    /* All has been read: does it agree with what others have read? */
+    /* All modules have been read: do their states agree? */
     void (*check)(UnetmmStream *st, UnetmmCore *core);
-    /* It never saves more bytes. */
+    /* The module never saves more bytes. */
     uint64_t (*save_limit)(const UnetmmCore *core);
 } UnetmmModule;
 

@@ -368,7 +368,7 @@ static void head_check(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
 bool unetmm_head_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                        uint32_t len, UnetmmPage *pages, uint32_t *npages)
 {
-    /* One page at least: a buffer without any is none, and has to be there. */
+    /* A buffer of no bytes has one page, too, which must be present. */
     uint32_t n = unetmm_pte_pages(head->addr, MAX(MIN(len, head->len), 1));
 
     *npages = n;
@@ -496,7 +496,7 @@ static bool heads_unseen(UnetmmEp *ep, uint32_t ahead)
     return false;
 }
 
-/* Those that may ask, or those that may not. */
+/* Checks the heads that may ask, or those that may not. */
 static void heads_check_if(UnetmmCore *core, UnetmmEp *ep, uint32_t ahead,
                            bool may_ask, uint32_t *most)
 {

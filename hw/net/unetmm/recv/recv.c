@@ -437,7 +437,7 @@ static bool place_write(UnetmmCore *core, UnetmmEp *ep, UnetmmPlacement *place,
     return true;
 }
 
-/* All pages of the message, now. */
+/* Writes all pages of the message now. */
 static UnetmmPlaced place_at_once(UnetmmCore *core, UnetmmEp *ep,
                                   UnetmmPlacement *place,
                                   const uint8_t *payload)

@@ -57,7 +57,7 @@ typedef struct UnetmmRelMsg {
 
 /* The sends of a channel; their numbers run freely. */
 typedef struct UnetmmRelMsgs {
-    /* All between first and next are sent, but not completed. */
+    /* Sends between first and next are sent, but not completed. */
     uint32_t first, next, end;
     uint8_t of[UNETMM_REL_WINDOW];      /* a packet's: its place in msg[] */
     UnetmmRelMsg msg[UNETMM_REL_MSGS];

@@ -58,7 +58,7 @@ typedef struct UnetmmRelOp {
     /* Before its turn: keeps it or drops it. */
     void (*early)(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                   const struct unetmm_frame *f, const uint8_t *payload);
-    /* It has been taken before.  NULL: that is all. */
+    /* The packet has been taken before.  NULL: nothing is done again. */
     void (*again)(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                   const struct unetmm_frame *f);
     /* Its pages have moved, or (why) have not.  NULL: it has none. */

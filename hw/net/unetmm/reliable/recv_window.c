@@ -82,7 +82,7 @@ void unetmm_recvwin_rejected(UnetmmRecvWindow *w, uint8_t why)
 void unetmm_recvwin_rejected_late(UnetmmRecvWindow *w, uint32_t psn,
                                   uint8_t why)
 {
-    /* One at a time: the others are asked for again. */
+    /* One packet at a time: the peer asks for the others again. */
     w->late_why = why;
     w->late_psn = psn;
 }

@@ -135,7 +135,7 @@ bool unetmm_event_counter_add(UnetmmCore *core, UnetmmEp *ep, uint32_t id)
     uint64_t old = 0, expected;
     unsigned tries = 0;
 
-    /* One access, with all barriers: data placed before is seen first. */
+    /* cmpxchg is one access with all barriers: older data is seen first. */
     do {
         expected = old;
         if (tries++ == COUNT_TRIES ||

@@ -7,7 +7,7 @@
 #include "source.h"
 #include "../abi/unetmm_le.h"
 
-/* One entry of the directory at `table`: the next table.  Read once. */
+/* Replaces *table by the next table: reads its entry once. */
 static UnetmmXlat table_step(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
                              int level, uint64_t *table)
 {

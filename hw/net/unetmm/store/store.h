@@ -69,7 +69,7 @@ struct UnetmmStore {
 };
 
 /* store/proxy.c */
-/* All of PROXY_SET but that the pages are free. */
+/* The checks of PROXY_SET, but whether the pages are free. */
 uint8_t unetmm_proxy_check(UnetmmCore *core, uint16_t id,
                            const struct unetmm_cmd_proxy *cmd);
 uint8_t unetmm_proxy_set(UnetmmCore *core, uint16_t id,
@@ -83,7 +83,7 @@ void unetmm_proxy_store(UnetmmCore *core, uint64_t offset, uint64_t value);
 uint32_t unetmm_proxy_load(UnetmmCore *core, uint64_t offset);
 
 /* store/window.c */
-/* All of WINDOW_SET but that the pages and the import are free. */
+/* The checks of WINDOW_SET, but whether pages and import are free. */
 uint8_t unetmm_window_check(UnetmmCore *core, uint16_t id,
                             const struct unetmm_cmd_window *cmd);
 uint8_t unetmm_window_set(UnetmmCore *core, uint16_t id,

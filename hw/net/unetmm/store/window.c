@@ -447,7 +447,7 @@ static void updates_load(UnetmmStream *st, UnetmmCore *core, UnetmmStores *s,
     }
 }
 
-/* All of them: those that are shared, and one of each channel. */
+/* Places for packets: those that are shared, and one of each channel. */
 static uint32_t window_places(const UnetmmCore *core)
 {
     return core->params.window_queue + core->params.reliable;

@@ -121,10 +121,10 @@ static void miss_refuse(UnetmmCore *core, UnetmmMiss *miss)
 }
 
 /*
- * Nobody to ask: the entry is changing, or the cache was full of held entries.
- * The two are waited for apart: holds that others release now and then say
- * nothing of an entry.  The driver may have been through with it between the
- * two looks; then its INV is still to come, and ends both.
+ * The driver has nothing to add: the entry is changing, or the cache was full
+ * of held entries.  The two states wait apart: a hold that another transfer
+ * releases says nothing about an entry.  If the driver has finished with the
+ * entry between the two looks, its INV is still to come, and ends either wait.
  */
 static void miss_wait(UnetmmCore *core, UnetmmMiss *miss)
 {
@@ -522,7 +522,7 @@ static void miss_settle(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
     miss_for_joined(core, miss_number(core, miss),
                     reply == UNETMM_REPLY_ERROR ? miss_same_error :
                     miss_finish, reply, status);
-    /* One of them may have ended a channel, and with it this miss. */
+    /* A joined miss may have ended a channel, and this miss with it. */
     if (miss->generation == generation) {
         miss_finish(core, miss, reply, status);
     }

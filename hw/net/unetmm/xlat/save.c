@@ -94,7 +94,7 @@ static void miss_save(UnetmmStream *st, UnetmmCore *core, uint32_t number)
     }
 }
 
-/* Those in flight, in the order in which others look for one to join. */
+/* Misses in flight, in the order in which others look for one to join. */
 static void flight_save(UnetmmStream *st, UnetmmCore *core)
 {
     uint32_t n = unetmm_misses(core);
@@ -124,7 +124,7 @@ void unetmm_misses_save(UnetmmStream *st, UnetmmCore *core)
 
     unetmm_stream_each(st, core, "miss", n, miss_save);
     flight_save(st, core);
-    /* Those to be reported; some are not any more. */
+    /* Misses to be reported; some have been taken back since. */
     unetmm_list_save(st, &core->miss->wanted, n, &(UnetmmListNames) {
         "wanted_used", "wanted", "miss %u is to be reported twice",
     });
