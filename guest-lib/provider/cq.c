@@ -24,7 +24,7 @@
 /* A source of the library wants to see each completion. */
 static void set_only(struct umfi_cq *cq)
 {
-    cq->only = cq->nports == 1 && cq->prod == cq->cons ?
+    cq->only = cq->nports == 1 && cq->prod == cq->cons && !cq->overrun ?
         cq->ports[0] : NULL;
 }
 
@@ -63,11 +63,12 @@ static inline void store(void *to, const struct fi_cq_tagged_entry *entry, size_
 UMFI_RARE ssize_t read_locked(struct umfi_cq *cq, void *buf, size_t count)
 {
     size_t bytes = cq->entry_bytes, n = 0;
-    ssize_t ret = -FI_EAGAIN;
+    ssize_t ret;
 
     if (cq->prod == cq->cons) {
         progress(cq);
     }
+    ret = cq->overrun ? -FI_EOVERRUN : -FI_EAGAIN;
     while (cq->prod != cq->cons) {
         const struct umfi_entry *entry = &cq->ring[cq->cons & cq->mask];
 
@@ -460,6 +461,7 @@ static const struct fi_ops_cq cq_ops = {
 static int open_wait(struct umfi_cq *cq, enum fi_wait_obj kind)
 {
     struct epoll_event event = { .events = EPOLLIN };
+    int ret;
 
     cq->epoll = cq->event_fd = -1;
     if (kind == FI_WAIT_NONE) {
@@ -471,13 +473,14 @@ static int open_wait(struct umfi_cq *cq, enum fi_wait_obj kind)
         !epoll_ctl(cq->epoll, EPOLL_CTL_ADD, cq->event_fd, &event)) {
         return 0;
     }
+    ret = -errno;
     if (cq->event_fd >= 0) {
         close(cq->event_fd);
     }
     if (cq->epoll >= 0) {
         close(cq->epoll);
     }
-    return -FI_EMFILE;
+    return ret;
 }
 
 static const struct format {

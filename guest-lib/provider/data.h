@@ -31,6 +31,7 @@ struct umfi_cq {
     int event_fd;
     bool armed;                 /* a waiter is to be told of new entries */
     bool signaled;
+    bool overrun;               /* an entry was lost, for want of memory */
     unsigned users;
 };
 

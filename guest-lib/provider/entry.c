@@ -31,9 +31,10 @@ void umfi_cq_push(struct umfi_cq *cq, const struct umfi_entry *entry)
 {
     if (cq->prod - cq->cons > cq->mask && !grow(cq)) {
         UMFI_WARN(FI_LOG_CQ, "no memory: a completion is lost\n");
-        return;
+        cq->overrun = true;
+    } else {
+        cq->ring[cq->prod++ & cq->mask] = *entry;
     }
-    cq->ring[cq->prod++ & cq->mask] = *entry;
     cq->only = NULL;
     if (cq->armed) {
         cq->armed = false;

@@ -266,6 +266,7 @@ static struct fi_ops_eq eq_ops = {
 static int open_descriptors(struct umfi_eq *eq)
 {
     struct epoll_event event = { .events = EPOLLIN };
+    int ret;
 
     eq->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     eq->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
@@ -276,8 +277,9 @@ static int open_descriptors(struct umfi_eq *eq)
         !epoll_ctl(eq->epoll, EPOLL_CTL_ADD, eq->fabric->epoll, &event)) {
         return 0;
     }
+    ret = -errno;
     close_descriptors(eq);
-    return -FI_EMFILE;
+    return ret;
 }
 
 int umfi_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struct fid_eq **out,

@@ -139,19 +139,27 @@ static ssize_t empty_read(struct umfi_ep *ep, void *context, uint64_t flags)
     return ret;
 }
 
+/* SIZE_MAX: too many pieces, or a piece that is too long; so the sum does not wrap. */
+UMFI_RARE size_t length_of(const struct iovec *iov, size_t n)
+{
+    size_t len = n > UMFI_IOV ? SIZE_MAX : 0;
+
+    for (size_t i = 0; i < n && len != SIZE_MAX; i++) {
+        len = iov[i].iov_len > UMFI_MAX_RMA ? SIZE_MAX : len + iov[i].iov_len;
+    }
+    return len;
+}
+
 UMFI_INLINE ssize_t any_op(struct transfer *t, const struct iovec *iov, size_t n,
                            void *context, uint64_t flags)
 {
     struct umfi_ep *ep = t->ep;
     struct umfi_op *op;
-    size_t len = 0;
+    size_t len = n == 1 ? iov->iov_len : length_of(iov, n);
     uint64_t slots;
     ssize_t ret = -FI_EAGAIN;
 
-    for (size_t i = 0; i < n && i < UMFI_IOV; i++) {
-        len += iov[i].iov_len;
-    }
-    if (n > UMFI_IOV || len > UMFI_MAX_RMA || (flags & FI_INJECT && len > UMFI_INJECT)) {
+    if (len > UMFI_MAX_RMA || (flags & FI_INJECT && len > UMFI_INJECT)) {
         return -FI_EINVAL;
     }
     if (!len && flags & FI_READ) {

@@ -78,6 +78,21 @@ static void longest_operation(void **state)
     assert_int_equal(write_bytes(LONGEST + 1), -FI_EINVAL);
 }
 
+/* The sum of the lengths wraps. */
+static void pieces_too_long(void **state)
+{
+    const struct iovec iov[3] = {
+        { (void *)PART, SIZE_MAX / 2 + 1 }, { (void *)PART, SIZE_MAX / 2 + 1 }, { (void *)PART, 8 },
+    };
+
+    have_slots(UMFI_RMA_SLOTS);
+    for (size_t n = 2; n <= 3; n++) {
+        assert_int_equal(umfi_rma_ops.readv(&ep.fid, iov, NULL, n, 0, 0, 1, &ep), -FI_EINVAL);
+        assert_int_equal(umfi_rma_ops.writev(&ep.fid, iov, NULL, n, 0, 0, 1, &ep), -FI_EINVAL);
+    }
+    assert_int_equal(card_ep.sq_prod, 0);
+}
+
 /* One that the queue has no room for now is tried again, and one for ever is not. */
 static void short_queue(void **state)
 {
@@ -117,6 +132,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(longest_operation),
+        cmocka_unit_test(pieces_too_long),
         cmocka_unit_test(short_queue),
         cmocka_unit_test(refused_part),
     };
