@@ -70,7 +70,7 @@ static void pass_dead(struct unetmm_sync_home *h)
     size_t i = 0;
 
     while (i < h->ndead) {
-        if (h->dead[i] == h->limit) {
+        if (h->dead[i] <= h->limit) {
             h->dead[i] = h->dead[--h->ndead];
             h->limit++;
             i = 0;
@@ -80,18 +80,19 @@ static void pass_dead(struct unetmm_sync_home *h)
     }
 }
 
-static void serve_one(struct unetmm_sync_home *h)
+/* In one step: a member that breaks the rules chooses the number. */
+static void serve(struct unetmm_sync_home *h, uint64_t tickets)
 {
-    h->limit++;
+    h->limit += tickets;
     pass_dead(h);
     show_limit(h);
 }
 
-/* A unit is free; a wake-up is for the next waiting member, if there is one. */
-static void hand_on(struct unetmm_sync_home *h)
+/* Units are free; a wake-up is for the next waiting member, if there is one. */
+static void hand_on(struct unetmm_sync_home *h, uint64_t units)
 {
-    if (h->kind != SYNC_QUEUE || h->limit < load(&h->words->tail)) {
-        serve_one(h);
+    if (units && (h->kind != SYNC_QUEUE || h->limit < load(&h->words->tail))) {
+        serve(h, units);
     }
 }
 
@@ -108,7 +109,7 @@ static bool is_dead(const struct unetmm_sync_home *h, uint64_t ticket)
 static bool bury(struct unetmm_sync_home *h, uint64_t ticket)
 {
     if (ticket < h->limit) {
-        hand_on(h);
+        hand_on(h, 1);
         return true;
     }
     if (h->ndead == h->room) {
@@ -142,10 +143,10 @@ static struct sync_record *record_of(struct unetmm_sync_home *h,
 /* Waits of a member that have neither ended without a unit nor still go on. */
 static uint64_t held(const struct member *m)
 {
-    uint64_t got = m->op - m->gave_up - (m->state == SYNC_WAITING ||
+    uint64_t ended = m->gave_up + m->given + (m->state == SYNC_WAITING ||
         (m->state == SYNC_GAVE_UP && m->acked != m->op));
 
-    return got > m->given ? got - m->given : 0;
+    return m->op > ended ? m->op - ended : 0;
 }
 
 static void look_at_status(struct unetmm_sync_home *h, struct member *m)
@@ -172,10 +173,9 @@ static void look_at_units(struct unetmm_sync_home *h, struct member *m)
     uint64_t more = load(&record_of(h, m)->given) - m->given;
     uint64_t most = h->kind == SYNC_LIGHT ? UNETMM_SYNC_MEMBERS : held(m);
 
-    for (more = more < most ? more : most; more; more--) {
-        m->given++;
-        hand_on(h);
-    }
+    more = more < most ? more : most;
+    m->given += more;
+    hand_on(h, more);
 }
 
 /* Of those who waited when it was asked for. */
@@ -188,7 +188,7 @@ static void look_at_wakes(struct unetmm_sync_home *h, struct member *m)
     end = end < tail ? end : tail;
     m->given = word & SYNC_WAKES;
     while (more-- && h->limit < end) {
-        serve_one(h);
+        serve(h, 1);
     }
 }
 
@@ -223,13 +223,9 @@ static void tell(struct unetmm_sync_home *h, struct member *m)
 
 static void remove_member(struct unetmm_sync_home *h, struct member *m)
 {
-    uint64_t units;
-
     look(h, m);
     m->live = false;
-    for (units = h->kind == SYNC_SEMAPHORE ? held(m) : 0; units; units--) {
-        hand_on(h);
-    }
+    hand_on(h, h->kind == SYNC_SEMAPHORE ? held(m) : 0);
     if (m->state == SYNC_WAITING ||
         (m->state == SYNC_GAVE_UP && m->acked != m->op)) {
         bury(h, m->ticket);
@@ -298,7 +294,7 @@ static void find_lost(struct unetmm_sync_home *h)
         }
     }
     while (lost--) {
-        hand_on(h);
+        hand_on(h, 1);
     }
 }
 

@@ -985,7 +985,7 @@ static void wake_up_of_who_gave_up_goes_on(void **state)
 /* ---- Strangers ------------------------------------------------------------- */
 
 static struct unetmm_ep *stranger;
-static uint64_t stranger_export;
+static uint64_t stranger_export, home_export;
 static uint8_t stranger_page[4096] __attribute__((aligned(4096)));
 
 static unsigned stranger_connects(void)
@@ -1016,6 +1016,7 @@ static int greet_with(unsigned channel, uint64_t magic, size_t length)
     assert_int_equal(c.len, sizeof(hello));
     memcpy(&hello, c.data, sizeof(hello));
     assert_int_equal(unetmm_swap64(hello.magic), SYNC_MAGIC);
+    home_export = unetmm_swap64(hello.export);
     return hello.error ? (int32_t)unetmm_swap32((uint32_t)hello.error) :
         (int)unetmm_swap32(hello.slot);
 }
@@ -1136,29 +1137,39 @@ static void silent_ones_leave_nothing(void **state)
     assert_int_equal(take(0, 20 * SECOND), 1);
 }
 
-/* It claims a unit that it has not: nobody loses or gets one for that. */
+static void write_record(int import, size_t offset, uint64_t word)
+{
+    const uint64_t value = unetmm_swap64(word);
+
+    assert_int_equal(unetmm_write(stranger, import, offsetof(struct sync_words, records) +
+                                  MEMBERS * sizeof(struct sync_record) + offset, &value,
+                                  sizeof(value), 0, 0,
+                                  UNETMM_UNSIGNALED | UNETMM_INLINE | UNETMM_COUNT), 0);
+}
+
+/*
+ * It claims units that it has not, beside a wait that it has not begun either: nobody loses or
+ * gets one for that, also when it goes.
+ */
 static void units_that_are_not_there_are_not_given(void **state)
 {
-    const uint64_t claim = unetmm_swap64(1000);
-    unsigned channel, slot;
+    unsigned channel;
     int import;
 
     (void)state;
     stranger_comes();
     channel = stranger_connects();
-    slot = (unsigned)greet_with(channel, SYNC_MAGIC,
-                                sizeof(struct sync_hello));
-    import = -1;
-    /* The home's export is random: its answer says which. */
-    EVENTUALLY(slot == MEMBERS);
-    import = unetmm_import(stranger, channel, stranger_export, 0, 0, NULL);
+    assert_int_equal(greet_with(channel, SYNC_MAGIC, sizeof(struct sync_hello)), MEMBERS);
+    import = unetmm_import(stranger, (int)channel, home_export, 0, 0, NULL);
     assert_in_range(import, 0, LOOP_IMPORTS - 1);
-    assert_int_equal(unetmm_write(stranger, (unsigned)import, 0, &claim,
-                                  sizeof(claim), 0, 0, UNETMM_UNSIGNALED), 0);
+    write_record(import, offsetof(struct sync_record, status),
+                 sync_status(0, SYNC_WAITING, 1ull << 40));
+    write_record(import, offsetof(struct sync_record, given), 1000);
     assert_int_equal(take(0, 20 * SECOND), 1);
     assert_int_equal(take(0, 20 * SECOND), 1);
     assert_int_equal(take(1, 5 * MS), 0);
     stranger_goes();
+    assert_int_equal(take(1, 5 * MS), 0);
 }
 
 /* ---- The home's thread, making, failing ------------------------------------ */
