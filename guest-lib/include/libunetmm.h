@@ -448,7 +448,7 @@ int unetmm_set_handler(struct unetmm_ep *ep, int channel,
 /* Calls handlers for `most` completions at most, and waits as unetmm_wait(): how many. */
 int unetmm_dispatch(struct unetmm_ep *ep, unsigned most, int64_t timeout_ns);
 
-/* From now on no handler of the endpoint runs; nests.  Any thread. */
+/* From now on no handler of the endpoint runs; nests.  unetmm_handlers_block(3) */
 int unetmm_handlers_block(struct unetmm_ep *ep);
 
 /* Takes one of these back.  1: handlers run again.  unetmm_handlers_block(3) */

@@ -43,7 +43,8 @@ static int next_event(struct unetmm_ep_private *ep,
         }
         ret = unetmm_wait_any(&ep->pub, c, 1, unetmm_time_until(deadline),
                               true);
-    } while (!ret && unetmm_watch_due(ep));
+        /* Another thread may have blocked handlers meanwhile: then nothing is called. */
+    } while (!ret && unetmm_watch_due(ep) && !may_dispatch(ep));
     return ret;
 }
 

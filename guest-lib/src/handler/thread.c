@@ -41,7 +41,7 @@ static int spin(struct unetmm_ep_private *ep, struct unetmm_completion *c)
            (now < end || ep->spin_ns == UNETMM_SPIN_FOREVER)) {
         uint64_t slice = now + UNETMM_YIELD_NS;
 
-        ret = unetmm_spin(&ep->pub, c, 1, slice < end ? slice : end);
+        ret = unetmm_spin(&ep->pub, c, 1, slice < end ? slice : end, true);
         if (!ret && ep->spin_ns == UNETMM_SPIN_FOREVER) {
             sched_yield();
         }

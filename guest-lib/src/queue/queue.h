@@ -36,9 +36,9 @@ int unetmm_unstash(struct unetmm_ep *ep, struct unetmm_completion *c,
 int unetmm_take_until(struct unetmm_ep_private *ep, uint64_t user_data,
                       struct unetmm_completion *c, uint64_t deadline);
 
-/* Polls until `end`.  0: no completion came. */
+/* Polls until `end`; with `counters` until one of the endpoint's changes.  0: no completion. */
 int unetmm_spin(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n,
-                uint64_t end);
+                uint64_t end, bool counters);
 
 /*
  * unetmm_wait(); with `counters` the wait also returns 0 when one of the endpoint's

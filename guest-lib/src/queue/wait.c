@@ -18,8 +18,14 @@
  */
 #define POLLS_PER_LOOK  64
 
+/* Has what the caller waits for, besides completions, come? */
+static bool is_due(const struct unetmm_ep *ep, bool counters)
+{
+    return counters && unetmm_watch_due(unetmm_ep_private(ep));
+}
+
 int unetmm_spin(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n,
-                uint64_t end)
+                uint64_t end, bool counters)
 {
     do {
         unsigned i;
@@ -27,19 +33,13 @@ int unetmm_spin(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n,
         for (i = 0; i < POLLS_PER_LOOK; i++) {
             int ret = unetmm_poll(ep, c, n);
 
-            if (ret || unetmm_watch_due(unetmm_ep_private(ep))) {
+            if (ret || is_due(ep, counters)) {
                 return ret;
             }
         }
         unetmm_relax();
     } while (sys_now_ns() < end);
     return 0;
-}
-
-/* Has what the caller waits for, besides completions, come? */
-static bool is_due(const struct unetmm_ep *ep, bool counters)
-{
-    return counters && unetmm_watch_due(unetmm_ep_private(ep));
 }
 
 static int spin_forever(struct unetmm_ep *ep, struct unetmm_completion *c,
@@ -49,7 +49,7 @@ static int spin_forever(struct unetmm_ep *ep, struct unetmm_completion *c,
         uint64_t now = sys_now_ns();
         uint64_t left = deadline > now ? deadline - now : 0;
         int ret = unetmm_spin(ep, c, n, now + (left < UNETMM_YIELD_NS ? left :
-                                               UNETMM_YIELD_NS));
+                                               UNETMM_YIELD_NS), counters);
 
         if (ret || !left || is_due(ep, counters)) {
             return ret;
@@ -195,7 +195,7 @@ int unetmm_wait_any(struct unetmm_ep *ep, struct unetmm_completion *c,
     if (spin_ns) {
         spin_end = sys_now_ns() + spin_ns;
         ret = unetmm_spin(ep, c, n,
-                          spin_end < deadline ? spin_end : deadline);
+                          spin_end < deadline ? spin_end : deadline, counters);
         if (ret || is_due(ep, counters)) {
             return ret;
         }

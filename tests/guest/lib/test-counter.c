@@ -32,6 +32,7 @@ static struct {
     struct unetmm_export export;
     int fail;                   /* the next call */
     bool fail_map;
+    bool block;                 /* handlers, while arming: another thread does */
     unsigned arrive;            /* counts while arming, or asleep */
 } driver;
 
@@ -69,6 +70,9 @@ static int do_arm(struct unetmm_event_arm *arm)
     arm->now = page[arm->id];
     add(arm->id, driver.arrive);
     driver.arrive = 0;
+    if (driver.block) {
+        assert_int_equal(unetmm_handlers_block(fake.ep), 0);
+    }
     return 0;
 }
 
@@ -330,6 +334,19 @@ static void test_dispatched(void **state)
     assert_int_equal(heard.calls, 2);
 }
 
+/* Another thread blocks handlers while the caller waits: it calls none, and does not spin on. */
+static void test_blocked_meanwhile(void **state)
+{
+    (void)state;
+    listen_to(0, 0);
+    driver.arrive = 1;
+    driver.block = true;
+    assert_int_equal(unetmm_dispatch(fake.ep, 9, -1), 0);
+    assert_int_equal(heard.calls, 0);
+    assert_int_equal(unetmm_handlers_unblock(fake.ep), 1);
+    assert_int_equal(unetmm_dispatch(fake.ep, 9, 0), 1);
+}
+
 /* An earlier value is told, if it was not seen. */
 static void test_seen(void **state)
 {
@@ -438,6 +455,7 @@ int main(void)
         TEST(test_block_calls_once),
         TEST(test_goes_round),
         TEST(test_dispatched),
+        TEST(test_blocked_meanwhile),
         TEST(test_seen),
         TEST(test_fair),
         TEST(test_leaves),

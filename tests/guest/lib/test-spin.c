@@ -15,6 +15,7 @@
 
 #include "eventually.h"
 #include "fake_card.h"
+#include "card/card.h"
 #include "sys/sys.h"
 
 #define MS      1000000ll
@@ -100,6 +101,20 @@ static void short_wait_does_not(void **state)
     assert_int_equal(atomic_load(&yields), 0);
 }
 
+/* The caller does not wait for the counter that is due. */
+static void wait_beside_a_counter(void **state)
+{
+    static const uint32_t alive = 1;
+    static const uint64_t word = 1;
+    struct unetmm_event_private counter = { .pub = { &alive, &word } };
+
+    (void)state;
+    fake.private->counters = &counter;
+    wait_for(2 * MS, MS);
+    fake.private->counters = NULL;
+    assert_in_range(atomic_load(&looks), MS / STEP, MS / STEP + 10);
+}
+
 /* ---- The thread that calls handlers ---------------------------------------- */
 
 static void on_completion(struct unetmm_ep *ep,
@@ -150,6 +165,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(wait_gives_way),
         TEST(short_wait_does_not),
+        TEST(wait_beside_a_counter),
         TEST(thread_gives_way),
         TEST(thread_spins_as_long_as_it_is_told),
     };
