@@ -387,7 +387,7 @@ int unetmm_stream_listener_close(struct unetmm_stream_listener *l)
 
 static int error_at_end(const struct unetmm_stream *s)
 {
-    return !s->error && s->done < s->posted ? -ETIMEDOUT : stream_error(s);
+    return !s->error && (!s->fin || s->done < s->fin) ? -ETIMEDOUT : stream_error(s);
 }
 
 int unetmm_stream_close(struct unetmm_stream *s)
@@ -397,7 +397,8 @@ int unetmm_stream_close(struct unetmm_stream *s)
 
     if (!ret && !s->error) {
         stream_finish(s, deadline);
-        while (s->done < s->posted && !s->error &&
+        /* Credits behind the end have no completion, and a peer that ends needs none. */
+        while (s->done < s->fin && !s->error &&
                stream_wait(s, deadline) != -ETIMEDOUT) {
         }
     }

@@ -62,7 +62,8 @@ struct unetmm_stream {
     uint64_t stage_used[STAGES];    /* the last operation of each */
     unsigned next_stage;
     uint64_t posted, done;      /* operations; done: all up to it */
-    uint64_t last_data;         /* operation: the last with bytes */
+    uint64_t fin;               /* operation: the end of our data; 0: not posted */
+    uint64_t last_data;         /* ... the last with bytes */
     uint64_t last_direct;       /* ... the last from the caller's memory */
     uint64_t failed;            /* ... the first that failed; 0: none */
     uint64_t last_probe;        /* ... the last that only asked */

@@ -215,6 +215,7 @@ int stream_finish(struct unetmm_stream *s, int64_t deadline_ns)
                          true);
         if (!ret) {
             s->flow.fin_out = true;
+            s->fin = s->posted;
         } else if (ret == -EAGAIN) {
             ret = stream_wait(s, deadline_ns);
         }
