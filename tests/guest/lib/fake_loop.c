@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A driver and a card in one process, whose endpoints talk to each other.
+ * The driver of a card in this process, whose endpoints talk to each other.
  *
- * `loop.lock` is that of all below; the thread that carries holds it for one
- * operation, and the calls for as long as they do not wait.
+ * `loop.lock` is that of all below, and of the card: its thread holds the lock for a turn
+ * of the card, and the calls for as long as they do not wait.
  */
 #include "fake_loop.h"
 #include "fake_calls.h"
-#include "fake_card.h"
 #include "fake_export.h"
+#include "real_card.h"
 #include "sys/sys.h"
 
+#include <libunetmm/barrier.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -25,26 +25,21 @@
 #define LOOP_MESSAGE    65536u
 
 struct channel {
-    bool open, tells, told, hidden;
+    bool open;
     unsigned peer, peer_channel;
     uint32_t rests_until;       /* the process has taken so many completions */
 };
 
-struct import {
-    bool live;
-    unsigned channel;
-    uint64_t export;
-};
-
 struct endpoint {
-    bool live, mapped;
-    struct fake_card card;
-    uint32_t *doorbell;
-    uint64_t service, allowed, carried;
-    bool tells, announced, rung;
+    uint64_t service, allowed;
+    bool announced;
+    struct unetmm_cmd_channel takes;    /* its end of channels that it listens for */
     struct channel channels[LOOP_CHANNELS];
-    struct import imports[LOOP_IMPORTS];
+    uint64_t imports[LOOP_IMPORTS];     /* the export and 1; 0: none */
     unsigned backlog[LOOP_CHANNELS], waiting;
+    /* Operations that the card has been shown, that it has taken, and up to which slot */
+    uint64_t shown, carried;
+    uint32_t shown_slots;
     struct loop_operation log[LOOP_LOG];
 };
 
@@ -61,7 +56,6 @@ static struct {
     struct {
         bool live;
         int event_fd;           /* 0: not armed */
-        uint64_t value;
     } counters[UNETMM_EVENT_COUNTERS];
     uint64_t *page;
     unsigned page_maps, calls_left;
@@ -77,9 +71,9 @@ static void __attribute__((constructor)) init_lock(void)
     pthread_cond_init(&loop.listening, NULL);
 }
 
-void (*loop_hook)(unsigned long request);
+static const uint8_t loop_mac[6] = { 0x52, 0x54, 0, 0, 0, 1 };
 
-static struct fake_message message;
+void (*loop_hook)(unsigned long request);
 
 /* The C library's name for it where file offsets are given 64 bits */
 int __wrap_open64(const char *path, int flags, ...)
@@ -87,19 +81,13 @@ int __wrap_open64(const char *path, int flags, ...)
 
 static struct endpoint *endpoint_of(uint32_t id)
 {
-    return id && id <= LOOP_ENDPOINTS && loop.endpoints[id - 1].live ?
+    return id && id <= LOOP_ENDPOINTS && real_endpoints[id - 1].live ?
         &loop.endpoints[id - 1] : NULL;
 }
 
-/* ---- Carrying ---------------------------------------------------------- */
-
-/* A completion queue that stays full is a test's mistake. */
-static void complete(struct endpoint *ep, const struct unetmm_cqe *cqe)
+static unsigned number_of(const struct endpoint *ep)
 {
-    if (ep->live && !fake_card_complete(&ep->card, cqe)) {
-        fprintf(stderr, "fake loop: a completion queue is full\n");
-        abort();
-    }
+    return (unsigned)(ep - loop.endpoints);
 }
 
 static struct unetmm_export *find_export(uint64_t id)
@@ -107,220 +95,144 @@ static struct unetmm_export *find_export(uint64_t id)
     return fake_export_find(loop.exports, LOOP_EXPORTS, id);
 }
 
-static void count(const struct unetmm_export *export)
+/* An export's number on the card, and its 32 secret bits: peers give both. */
+static uint32_t region_of(const struct unetmm_export *export)
 {
-    unsigned id = export->counter;
-    uint64_t now = __atomic_add_fetch(&loop.page[id], 1, __ATOMIC_SEQ_CST);
-
-    if (loop.counters[id].event_fd &&
-        now - loop.counters[id].value <= INT64_MAX) {
-        sys_eventfd_add(loop.counters[id].event_fd);
-        loop.counters[id].event_fd = 0;
-    }
-    pthread_cond_broadcast(&loop.counted);
+    return (uint32_t)(export - loop.exports);
 }
 
-/* The 32 secret bits of an export's key */
 static uint32_t key_of(const struct unetmm_export *export)
 {
     return (uint32_t)export->id ^ 0x5ec2e7;
 }
 
-/* The export that an operation is for, or NULL. */
-static const struct unetmm_export *target_of(const struct endpoint *ep)
-{
-    const struct import *import = &ep->imports[message.import % LOOP_IMPORTS];
-    const struct unetmm_export *export;
+/* ---- Carrying ---------------------------------------------------------- */
 
-    if (!message.keyed) {
-        return import->live && ep->channels[import->channel].open ?
-            find_export(import->export) : NULL;
+static uint32_t slots_of(const struct unetmm_sqe *sqe)
+{
+    if (sqe->inline_len > UNETMM_SQE_INLINE) {
+        return 1 + (sqe->inline_len - UNETMM_SQE_INLINE + UNETMM_SLOT_BYTES - 1) /
+            UNETMM_SLOT_BYTES;
     }
-    if (message.region >= LOOP_EXPORTS || message.channel >= LOOP_CHANNELS ||
-        !ep->channels[message.channel].open) {
-        return NULL;
-    }
-    export = &loop.exports[message.region];
-    return export->length && export->flags & UNETMM_EXPORT_KEYED &&
-        message.import == key_of(export) ? export : NULL;
+    return sqe->nsegs > UNETMM_SQE_SEGS ? 1 + (sqe->nsegs - UNETMM_SQE_SEGS +
+        UNETMM_SLOT_SEGS - 1) / UNETMM_SLOT_SEGS : 1;
 }
 
-static uint8_t place(const struct endpoint *ep, const struct unetmm_export *export,
-                     void *at)
+static uint32_t bytes_of(const struct unetmm_sqe *sqe)
 {
-    const struct channel *channel = &ep->channels[message.channel %
-                                                  LOOP_CHANNELS];
-
-    if (message.has_imm &&
-        !fake_card_written(&loop.endpoints[channel->peer].card,
-                           channel->peer_channel, message.len, message.imm)) {
-        return UNETMM_ST_NOT_READY;
-    }
-    memcpy(at, message.data, message.len);
-    if (message.count && export->ncounters) {
-        count(export);
-    }
-    return 0;
+    return sqe->inline_len ? sqe->inline_len : sqe->nsegs ? sqe->seg[0].len : 0;
 }
 
-/* The other end of an operation; its status. */
-static uint8_t operate(const struct endpoint *ep, struct unetmm_cqe *cqe)
+/* The card sees as many operations as it may carry, and each is logged. */
+static uint32_t show(unsigned endpoint, uint32_t sq_prod)
 {
-    const struct unetmm_export *export = target_of(ep);
-    uint64_t offset, old, operands[2];
-    void *at;
+    const struct real_endpoint *at = &real_endpoints[endpoint];
+    const uint8_t *sq = (uint8_t *)at->queues + at->layout.sq_offset;
+    struct endpoint *ep = &loop.endpoints[endpoint];
+    uint32_t mask = (1u << at->layout.sq_log2) - 1;
 
-    if (!export) {
-        return UNETMM_ST_REVOKED;
+    for (; ep->allowed && ep->shown_slots != sq_prod; ep->shown++) {
+        const struct unetmm_sqe *sqe = (void *)(sq + (ep->shown_slots & mask) *
+                                                UNETMM_SLOT_BYTES);
+        uint32_t slots = slots_of(sqe);
+
+        ep->allowed -= ep->allowed != UINT64_MAX;
+        ep->shown_slots += slots;
+        ep->log[ep->shown % LOOP_LOG] = (struct loop_operation) {
+            .opcode = sqe->opcode, .quiet = sqe->flags & UNETMM_SQE_F_QUIET,
+            .is_inline = sqe->flags & UNETMM_SQE_F_INLINE,
+            .count = sqe->flags & UNETMM_SQE_F_COUNT,
+            .slots = slots, .len = bytes_of(sqe), .offset = sqe->remote,
+            .end = ep->shown_slots,
+        };
     }
-    offset = message.offset - (message.keyed ? export->addr : 0);
-    if (offset > export->length || message.len > export->length - offset) {
-        return UNETMM_ST_REMOTE_RANGE;
-    }
-    at = (void *)(uintptr_t)(export->addr + offset);
-    if (message.opcode == UNETMM_OP_WRITE) {
-        return place(ep, export, at);
-    } else if (message.opcode == UNETMM_OP_READ) {
-        memcpy(message.to, at, message.len);
-    } else {
-        memcpy(operands, message.data, sizeof(operands));
-        old = operands[0];
-        if (message.opcode == UNETMM_OP_FETCH_ADD) {
-            old = __atomic_fetch_add((uint64_t *)at, operands[0],
-                                     __ATOMIC_SEQ_CST);
-        } else {
-            __atomic_compare_exchange_n((uint64_t *)at, &old, operands[1],
-                                        false, __ATOMIC_SEQ_CST,
-                                        __ATOMIC_SEQ_CST);
-        }
-        memcpy(cqe->data, &old, sizeof(old));
-        cqe->flags = UNETMM_CQE_F_INLINE;
-    }
-    return 0;
+    return ep->shown_slots;
 }
 
-static void carry(struct endpoint *ep)
+static struct unetmm_ep_index *index_of(const struct endpoint *ep)
 {
-    const struct channel *channel = &ep->channels[message.channel %
-                                                  LOOP_CHANNELS];
-    struct unetmm_cqe cqe = {
-        .cookie = message.cookie, .len = message.len,
-        .channel = message.channel, .opcode = UNETMM_CQE_SENT,
-    };
-    struct unetmm_cqe received = {
-        .opcode = UNETMM_CQE_RECEIVED, .len = message.len,
-        .flags = UNETMM_CQE_F_INLINE |
-            (message.has_imm ? UNETMM_CQE_F_IMM : 0),
-        .imm = message.imm,
-    };
+    return real_endpoints[number_of(ep)].index;
+}
 
-    if (message.opcode == UNETMM_OP_FENCE) {
-        cqe.status = channel->open ? UNETMM_ST_OK : UNETMM_ST_BAD_CHANNEL;
-    } else if (message.opcode != UNETMM_OP_SEND) {
-        cqe.status = operate(ep, &cqe);
-    } else if (!channel->open) {
-        cqe.status = UNETMM_ST_REVOKED;
-    } else if (message.len <= sizeof(received.data)) {
-        received.channel = (uint16_t)channel->peer_channel;
-        memcpy(received.data, message.data, message.len);
-        complete(&loop.endpoints[channel->peer], &received);
-    } else if (message.has_imm) {
-        cqe.status = UNETMM_ST_UNSUPPORTED;     /* no test has such a long one */
-    } else if (!fake_card_deliver(&loop.endpoints[channel->peer].card,
-                                  channel->peer_channel, message.data,
-                                  message.len, false)) {
-        cqe.status = UNETMM_ST_NOT_READY;
-    }
-    if (!message.quiet || cqe.status) {
-        complete(ep, &cqe);
+static uint32_t sq_cons(unsigned endpoint)
+{
+    return unetmm_read_word(&real_endpoints[endpoint].index->card.sq_cons);
+}
+
+static void count_carried(unsigned endpoint)
+{
+    struct endpoint *ep = &loop.endpoints[endpoint];
+
+    while (ep->carried < ep->shown &&
+           sq_cons(endpoint) - ep->log[ep->carried % LOOP_LOG].end <= INT32_MAX) {
+        ep->carried++;
     }
 }
 
-/* One operation.  False: there was none. */
-static bool carry_next(struct endpoint *ep)
+static void notified(const struct unetmm_notify *notify)
 {
-    bool done = false;
+    if (notify->type != UNETMM_NOTIFY_COUNTER) {
+        sys_eventfd_add(real_endpoints[notify->ep - 1].layout.event_fd);
+    } else if (loop.counters[notify->data].event_fd) {
+        sys_eventfd_add(loop.counters[notify->data].event_fd);
+        loop.counters[notify->data].event_fd = 0;
+    }
+}
 
-    pthread_mutex_lock(&loop.lock);
-    if (ep->live) {
-        ep->rung |= __atomic_exchange_n(ep->doorbell, 0, __ATOMIC_SEQ_CST);
-        done = ep->rung && ep->allowed &&
-            fake_card_take(&ep->card, &message);
-        if (done) {
-            ep->allowed -= ep->allowed != UINT64_MAX;
-            carry(ep);
-            ep->log[ep->carried % LOOP_LOG] = (struct loop_operation) {
-                .opcode = message.opcode, .quiet = message.quiet,
-                .is_inline = message.is_inline, .count = message.count,
-                .slots = message.slots, .len = message.len,
-                .offset = message.offset,
-            };
-            ep->carried++;
-        } else if (ep->allowed) {
-            ep->rung = false;
+static const struct real_card_driver driver = { .notified = notified, .shown = show };
+
+static bool turn(void)
+{
+    bool busy = real_card_turn();
+    unsigned i;
+
+    for (i = 0; i < LOOP_ENDPOINTS; i++) {
+        if (real_endpoints[i].live) {
+            count_carried(i);
         }
     }
-    pthread_mutex_unlock(&loop.lock);
-    return done;
-}
-
-static bool is_running(void)
-{
-    bool running;
-
-    pthread_mutex_lock(&loop.lock);
-    running = loop.running;
-    pthread_mutex_unlock(&loop.lock);
-    return running;
+    if (busy) {
+        pthread_cond_broadcast(&loop.counted);
+    }
+    return busy;
 }
 
 static void *carrier(void *argument)
 {
     const struct timespec pause = { .tv_nsec = 20000 };
+    bool running, busy;
 
-    while (is_running()) {
-        bool busy = false;
-        unsigned i;
-
-        for (i = 0; i < LOOP_ENDPOINTS; i++) {
-            busy |= carry_next(&loop.endpoints[i]);
-        }
+    do {
+        pthread_mutex_lock(&loop.lock);
+        running = loop.running;
+        busy = turn();
+        pthread_mutex_unlock(&loop.lock);
         if (!busy) {
             nanosleep(&pause, NULL);
         }
-    }
+    } while (running);
     return argument;
 }
 
 /* ---- Endpoints and channels -------------------------------------------- */
 
-/* Each side has one completion of the channel's end, if it has asked for that. */
-static void tell_end(struct endpoint *ep, unsigned number)
-{
-    const struct unetmm_cqe closed = {
-        .opcode = UNETMM_CQE_CLOSED, .channel = (uint16_t)number,
-    };
-    struct channel *channel = &ep->channels[number];
-
-    if (channel->open && channel->tells && !channel->told) {
-        channel->told = true;
-        complete(ep, &closed);
-    }
-}
-
-/* One end goes; the other learns of it. */
-static void end_channel(struct endpoint *ep, unsigned number)
+/*
+ * One end goes, and the other with it.  The card tells each process that has asked to be
+ * told, and has not been; `tell`: this process, too.
+ */
+static void end_channel(struct endpoint *ep, unsigned number, bool tell)
 {
     struct channel *own = &ep->channels[number];
-    struct endpoint *peer = &loop.endpoints[own->peer];
-    struct channel *other = &peer->channels[own->peer_channel];
+    const struct channel *other = &loop.endpoints[own->peer].channels[own->peer_channel];
 
-    if (own->open && other->open && other->peer_channel == number &&
-        &loop.endpoints[other->peer] == ep) {
-        tell_end(peer, own->peer_channel);
+    real_channel_clear(number_of(ep), number, tell ? UNETMM_CHANNEL_F_TELL : 0);
+    if (other->open && other->peer_channel == number && other->peer == number_of(ep)) {
+        real_channel_clear(own->peer, own->peer_channel, UNETMM_CHANNEL_F_TELL);
     }
-    tell_end(ep, number);
-    *own = (struct channel) { .rests_until = ep->card.cq_prod };
+    turn();
+    *own = (struct channel) {
+        .rests_until = unetmm_read_word(&index_of(ep)->card.cq_prod),
+    };
 }
 
 static void end_endpoint(struct endpoint *ep)
@@ -329,8 +241,7 @@ static void end_endpoint(struct endpoint *ep)
 
     for (i = 0; i < LOOP_CHANNELS; i++) {
         if (ep->channels[i].open) {
-            ep->channels[i].told = true;
-            end_channel(ep, i);
+            end_channel(ep, i, false);
         }
     }
     ep->service = 0;
@@ -340,40 +251,16 @@ static void end_endpoint(struct endpoint *ep)
 
 static int do_endpoint(struct unetmm_endpoint *request)
 {
-    struct endpoint *ep = loop.endpoints;
-    void *doorbell;
-    uint32_t id;
+    int index = real_endpoint_open(request);
 
-    while (ep < loop.endpoints + LOOP_ENDPOINTS && (ep->live || ep->mapped)) {
-        ep++;
-    }
-    if (ep == loop.endpoints + LOOP_ENDPOINTS) {
+    if (index < 0) {
         return refuse(ENOSPC);
     }
-    doorbell = new_page();
-    if (doorbell == MAP_FAILED) {
-        return -1;
-    }
-    memset(ep, 0, sizeof(*ep));
-    id = (uint32_t)(ep - loop.endpoints);
-    fake_card_init(&ep->card, request->sq_log2, request->fq_log2,
-                   request->cq_log2, request->event_fd);
-    ep->card.layout.id = id + 1;
-    ep->doorbell = doorbell;
-    ep->live = ep->mapped = true;
-    ep->allowed = UINT64_MAX;
-    *request = ep->card.layout;
-    request->queue_map = QUEUE_MAP + id * EACH_MAP;
-    request->doorbell_map = DOORBELL_MAP + id * EACH_MAP;
-    loop.newest = id;
+    loop.newest = (unsigned)index;
+    loop.endpoints[index] = (struct endpoint) { .allowed = UINT64_MAX };
+    request->queue_map = QUEUE_MAP + loop.newest * EACH_MAP;
+    request->doorbell_map = DOORBELL_MAP + loop.newest * EACH_MAP;
     return 0;
-}
-
-static void free_queues(struct endpoint *ep)
-{
-    ep->mapped = false;         /* first: fake_card_free() comes here again */
-    fake_card_free(&ep->card);
-    __real_munmap(ep->doorbell, 4096);
 }
 
 static int do_endpoint_close(const struct unetmm_endpoint_id *request)
@@ -384,7 +271,7 @@ static int do_endpoint_close(const struct unetmm_endpoint_id *request)
         return refuse(ENOENT);
     }
     end_endpoint(ep);
-    ep->live = false;
+    real_endpoint_close(number_of(ep));
     return 0;
 }
 
@@ -393,10 +280,20 @@ static int new_channel(struct endpoint *ep)
     int i;
 
     for (i = 0; i < (int)LOOP_CHANNELS && (ep->channels[i].open ||
-         (int32_t)(unetmm_read_word(&ep->card.index->user.cq_cons) -
+         (int32_t)(unetmm_read_word(&index_of(ep)->user.cq_cons) -
                    ep->channels[i].rests_until) < 0); i++) {
     }
     return i < (int)LOOP_CHANNELS ? i : -1;
+}
+
+static struct unetmm_cmd_channel end_of(bool tells, uint32_t timeout_us, uint32_t retries,
+                                        uint32_t not_ready_retries, uint32_t not_ready_us)
+{
+    return (struct unetmm_cmd_channel) {
+        .flags = tells ? UNETMM_CHANNEL_F_TELL : 0, .timeout_us = timeout_us,
+        .retries = (uint8_t)retries, .not_ready_retries = (uint8_t)not_ready_retries,
+        .not_ready_us = not_ready_us,
+    };
 }
 
 static int do_listen(const struct unetmm_listen *request)
@@ -404,7 +301,8 @@ static int do_listen(const struct unetmm_listen *request)
     struct endpoint *ep = endpoint_of(request->endpoint);
 
     ep->service = request->service;
-    ep->tells = request->flags & UNETMM_LISTEN_TELL;
+    ep->takes = end_of(request->flags & UNETMM_LISTEN_TELL, request->timeout_us,
+                       request->retries, request->not_ready_retries, request->not_ready_us);
     ep->announced = request->flags & UNETMM_LISTEN_ANNOUNCE;
     pthread_cond_broadcast(&loop.listening);
     return 0;
@@ -419,7 +317,7 @@ static int do_peers(struct unetmm_peers *request)
     for (i = 0; i < LOOP_ENDPOINTS; i++) {
         const struct endpoint *ep = &loop.endpoints[i];
 
-        if (ep->live && ep->announced && ep->service &&
+        if (real_endpoints[i].live && ep->announced && ep->service &&
             (!request->service || request->service == ep->service)) {
             to[request->count++] = (struct unetmm_listener) {
                 .service = ep->service, .mac = { 0x52, 0x54, 0, 0, 0, 1 },
@@ -458,7 +356,7 @@ static bool any_waits(void)
     unsigned i;
 
     for (i = 0; i < LOOP_ENDPOINTS; i++) {
-        if (loop.endpoints[i].live && loop.endpoints[i].waiting) {
+        if (real_endpoints[i].live && loop.endpoints[i].waiting) {
             return true;
         }
     }
@@ -481,11 +379,20 @@ static struct endpoint *find_listener(uint64_t service)
     struct endpoint *to;
 
     for (to = loop.endpoints; to < loop.endpoints + LOOP_ENDPOINTS; to++) {
-        if (to->live && to->service == service) {
+        if (real_endpoints[number_of(to)].live && to->service == service) {
             return to;
         }
     }
     return NULL;
+}
+
+static void set_end(struct endpoint *ep, unsigned number, struct unetmm_cmd_channel how,
+                    const struct endpoint *peer, unsigned peer_channel)
+{
+    ep->channels[number] = (struct channel) {
+        .open = true, .peer = number_of(peer), .peer_channel = peer_channel,
+    };
+    real_channel_set(number_of(ep), number, how, number_of(peer), peer_channel);
 }
 
 static int do_connect(struct unetmm_connect *request)
@@ -511,18 +418,14 @@ static int do_connect(struct unetmm_connect *request)
     if (own < 0 || theirs < 0) {
         return refuse(ENOSPC);
     }
-    ep->channels[own] = (struct channel) {
-        .open = true, .tells = request->flags & UNETMM_CONNECT_TELL,
-        .peer = (unsigned)(to - loop.endpoints),
-        .peer_channel = (unsigned)theirs,
-    };
-    to->channels[theirs] = (struct channel) {
-        .open = true, .tells = to->tells,
-        .peer = (unsigned)(ep - loop.endpoints), .peer_channel = (unsigned)own,
-    };
+    set_end(ep, (unsigned)own, end_of(request->flags & UNETMM_CONNECT_TELL,
+                                      request->timeout_us, request->retries,
+                                      request->not_ready_retries, request->not_ready_us),
+            to, (unsigned)theirs);
+    set_end(to, (unsigned)theirs, to->takes, ep, (unsigned)own);
     to->backlog[to->waiting++] = (unsigned)theirs;
     ring_bell(true);
-    tell_channel(request, (unsigned)own, (unsigned)(to - loop.endpoints));
+    tell_channel(request, (unsigned)own, number_of(to));
     return 0;
 }
 
@@ -554,7 +457,7 @@ static int do_channel_close(const struct unetmm_channel *request)
         !ep->channels[request->channel].open) {
         return refuse(ENOENT);
     }
-    end_channel(ep, request->channel);
+    end_channel(ep, request->channel, true);
     return 0;
 }
 
@@ -588,12 +491,20 @@ static int do_import(struct unetmm_import *request)
     if (!export) {
         return refuse(request->deadline_ns ? ETIMEDOUT : EAGAIN);
     }
-    for (i = 0; i < LOOP_IMPORTS && ep->imports[i].live; i++) {
+    for (i = 0; i < LOOP_IMPORTS && ep->imports[i]; i++) {
     }
     if (i == LOOP_IMPORTS) {
         return refuse(ENOSPC);
     }
-    ep->imports[i] = (struct import) { true, request->channel, request->id };
+    if (real_card_command((struct unetmm_cmd) {
+            .opcode = UNETMM_CMD_IMPORT_SET, .ep = (uint16_t)request->endpoint,
+            .import = { .import = i, .region = region_of(export), .key = key_of(export),
+                        .channel = (uint16_t)request->channel,
+                        .rights = (uint8_t)export->rights, .length = export->length },
+        }, NULL)) {
+        return refuse(EINVAL);
+    }
+    ep->imports[i] = request->id + 1;
     request->import = i;
     request->length = export->length;
     request->rights = export->rights;
@@ -604,10 +515,14 @@ static int do_unimport(const struct unetmm_import_id *request)
 {
     struct endpoint *ep = endpoint_of(request->endpoint);
 
-    if (!ep->imports[request->import % LOOP_IMPORTS].live) {
+    if (!ep->imports[request->import % LOOP_IMPORTS]) {
         return refuse(ENOENT);
     }
-    ep->imports[request->import % LOOP_IMPORTS].live = false;
+    /* The card has none if the channel has ended. */
+    real_card_command((struct unetmm_cmd) {
+        .opcode = UNETMM_CMD_IMPORT_CLEAR, .ep = (uint16_t)request->endpoint,
+        .import.import = request->import }, NULL);
+    ep->imports[request->import % LOOP_IMPORTS] = 0;
     return 0;
 }
 
@@ -623,7 +538,31 @@ static int do_export(const struct unetmm_export *request)
         export.length = UINT64_MAX;
         export.flags |= UNETMM_EXPORT_KEYED;
     }
-    return fake_export_add(loop.exports, LOOP_EXPORTS, &export);
+    if (fake_export_add(loop.exports, LOOP_EXPORTS, &export)) {
+        return -1;
+    }
+    request = find_export(export.id);
+    return real_card_command((struct unetmm_cmd) {
+        .opcode = UNETMM_CMD_REGION_SET, .space = REAL_SPACE,
+        .region = {
+            .region = region_of(request), .key = key_of(request), .addr = export.addr,
+            .length = export.length, .cookie = export.cookie,
+            .rights = (uint8_t)export.rights,
+            .flags = (export.flags & UNETMM_EXPORT_NOTIFY ? UNETMM_REGION_F_NOTIFY : 0) |
+                (export.flags & UNETMM_EXPORT_KEYED ? UNETMM_REGION_F_KEYED : 0),
+            .counter = (uint16_t)export.counter, .ncounters = (uint16_t)export.ncounters,
+        } }, NULL) ? refuse(EINVAL) : 0;
+}
+
+static int do_unexport(const struct unetmm_export_id *request)
+{
+    const struct unetmm_export *export = find_export(request->id);
+
+    if (export) {
+        real_card_command((struct unetmm_cmd) {
+            .opcode = UNETMM_CMD_REGION_CLEAR, .region.region = region_of(export) }, NULL);
+    }
+    return fake_export_remove(loop.exports, LOOP_EXPORTS, request->id);
 }
 
 static int do_export_key(struct unetmm_export_key *request)
@@ -633,7 +572,7 @@ static int do_export_key(struct unetmm_export_key *request)
     if (!export || !(export->flags & UNETMM_EXPORT_KEYED)) {
         return refuse(ENOENT);
     }
-    request->key = (uint64_t)(export - loop.exports) << 32 | key_of(export);
+    request->key = (uint64_t)region_of(export) << 32 | key_of(export);
     request->base = export->addr;
     return 0;
 }
@@ -671,11 +610,15 @@ static int do_event_close(const struct unetmm_event_id *request)
 
 static int do_event_arm(struct unetmm_event_arm *request)
 {
-    request->now = loop.page[request->id];
-    loop.counters[request->id].value = request->value;
-    loop.counters[request->id].event_fd =
-        request->event_fd < 0 || request->now - request->value <= INT64_MAX ?
-        0 : request->event_fd;
+    uint32_t reached = 0;
+
+    real_card_command((struct unetmm_cmd) {
+        .opcode = UNETMM_CMD_COUNTER_ARM, .space = REAL_SPACE,
+        .arm = { .value = request->value, .counter = (uint16_t)request->id,
+                 .arm = request->event_fd >= 0 } }, &reached);
+    request->now = __atomic_load_n(&loop.page[request->id], __ATOMIC_SEQ_CST);
+    loop.counters[request->id].event_fd = request->event_fd < 0 || reached ? 0 :
+        request->event_fd;
     return 0;
 }
 
@@ -723,9 +666,7 @@ static int dispatch(unsigned long request, void *argument)
     case UNETMM_IOC_CHANNEL_CLOSE: return do_channel_close(argument);
     case UNETMM_IOC_REGISTER: return refuse(EOPNOTSUPP);    /* as source tlb */
     case UNETMM_IOC_EXPORT: return do_export(argument);
-    case UNETMM_IOC_UNEXPORT:
-        return fake_export_remove(loop.exports, LOOP_EXPORTS,
-                                  ((struct unetmm_export_id *)argument)->id);
+    case UNETMM_IOC_UNEXPORT: return do_unexport(argument);
     case UNETMM_IOC_EXPORT_KEY: return do_export_key(argument);
     case UNETMM_IOC_IMPORT: return do_import(argument);
     case UNETMM_IOC_UNIMPORT: return do_unimport(argument);
@@ -783,6 +724,7 @@ int __wrap_open(const char *path, int flags, ...)
         return -1;
     }
     loop.page = page;
+    real_card_start(loop_mac, page, &driver);
     loop.open = loop.running = true;
     if (pthread_create(&loop.thread, NULL, carrier, NULL)) {
         return refuse(EAGAIN);
@@ -799,6 +741,7 @@ int __wrap_close(int fd)
     loop.running = false;
     pthread_mutex_unlock(&loop.lock);
     pthread_join(loop.thread, NULL);
+    real_card_stop();
     __real_munmap(loop.page, 4096);
     loop.open = false;
     __real_close(loop.bell);
@@ -832,8 +775,8 @@ void *__wrap_mmap(void *address, size_t bytes, int protection, int flags,
         return loop.page;
     }
     return offset >= DOORBELL_MAP ?
-        (void *)loop.endpoints[(offset - DOORBELL_MAP) / EACH_MAP].doorbell :
-        loop.endpoints[(offset - QUEUE_MAP) / EACH_MAP].card.queues;
+        (void *)real_endpoints[(offset - DOORBELL_MAP) / EACH_MAP].doorbell :
+        real_endpoints[(offset - QUEUE_MAP) / EACH_MAP].queues;
 }
 
 int __wrap_munmap(void *address, size_t bytes)
@@ -841,13 +784,13 @@ int __wrap_munmap(void *address, size_t bytes)
     unsigned i;
 
     for (i = 0; i < LOOP_ENDPOINTS; i++) {
-        struct endpoint *ep = &loop.endpoints[i];
+        const struct real_endpoint *ep = &real_endpoints[i];
 
-        if (ep->mapped && address == ep->card.queues) {
-            free_queues(ep);
+        if (ep->queues && address == ep->queues) {
+            real_endpoint_free(i);
             return 0;
         }
-        if (ep->mapped && address == (void *)ep->doorbell) {
+        if (ep->queues && address == (void *)ep->doorbell) {
             return 0;           /* goes with the queues, which go last */
         }
     }
@@ -869,6 +812,7 @@ void loop_allow(unsigned endpoint, uint64_t operations)
 {
     pthread_mutex_lock(&loop.lock);
     loop.endpoints[endpoint].allowed = operations;
+    real_endpoints[endpoint].rung = operations;
     pthread_mutex_unlock(&loop.lock);
 }
 
@@ -901,12 +845,12 @@ struct loop_operation loop_operation(unsigned endpoint, uint64_t number)
 
 uint32_t loop_room(unsigned endpoint)
 {
-    const struct fake_card *card = &loop.endpoints[endpoint].card;
+    const struct real_endpoint *ep = &real_endpoints[endpoint];
     uint32_t room;
 
     pthread_mutex_lock(&loop.lock);
-    room = (1u << card->layout.sq_log2) + card->sq_cons -
-        unetmm_read_word(&card->index->user.sq_prod);
+    room = (1u << ep->layout.sq_log2) + sq_cons(endpoint) -
+        unetmm_read_word(&ep->index->user.sq_prod);
     pthread_mutex_unlock(&loop.lock);
     return room;
 }
@@ -945,7 +889,7 @@ unsigned loop_leaks(void)
     unsigned i, leaks = loop.open + loop.page_maps;
 
     for (i = 0; i < LOOP_ENDPOINTS; i++) {
-        leaks += loop.endpoints[i].live + loop.endpoints[i].mapped;
+        leaks += real_endpoints[i].live + (real_endpoints[i].queues != NULL);
     }
     for (i = 0; i < LOOP_EXPORTS; i++) {
         leaks += loop.exports[i].length != 0;

@@ -29,12 +29,13 @@ void loop_allow(unsigned endpoint, uint64_t operations);
 uint64_t loop_carried(unsigned endpoint);
 
 /* A carried message, by its number from 0 on: the last LOOP_LOG are known. */
-#define LOOP_LOG        64u
+#define LOOP_LOG        512u
 struct loop_operation {
     uint8_t opcode;
     bool quiet, is_inline, count;
     uint32_t slots, len;
     uint64_t offset;            /* of one-sided ones */
+    uint32_t end;               /* of its slots */
 };
 struct loop_operation loop_operation(unsigned endpoint, uint64_t number);
 

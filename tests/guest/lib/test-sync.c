@@ -999,6 +999,17 @@ static unsigned stranger_connects(void)
     return (unsigned)ret;
 }
 
+/* ... and goes when its own card has said so: the number is free again. */
+static void stranger_disconnects(unsigned channel)
+{
+    struct unetmm_completion c;
+
+    assert_int_equal(unetmm_disconnect(stranger, (int)channel), 0);
+    assert_int_equal(unetmm_wait(stranger, &c, 1, 20 * SECOND), 1);
+    assert_int_equal(c.type, UNETMM_CQE_CLOSED);
+    assert_int_equal(c.channel, channel);
+}
+
 /* The home's answer to these words. */
 static int greet_with(unsigned channel, uint64_t magic, size_t length)
 {
@@ -1061,7 +1072,7 @@ static void strangers_are_refused(void **state)
     assert_int_equal(greet_with(stranger_connects(), SYNC_MAGIC,
                                 sizeof(struct sync_hello)), -ENOSPC);
     /* Whose place is free is another's. */
-    assert_int_equal(unetmm_disconnect(stranger, channel), 0);
+    stranger_disconnects(channel);
     EVENTUALLY(greet_with(stranger_connects(), SYNC_MAGIC,
                           sizeof(struct sync_hello)) == MEMBERS);
     stranger_goes();
@@ -1131,7 +1142,7 @@ static void silent_ones_leave_nothing(void **state)
 
         EVENTUALLY((ret = unetmm_connect_ex(stranger, mac, SERVICE, SECOND,
                                             &attr, NULL)) >= 0);
-        assert_int_equal(unetmm_disconnect(stranger, (unsigned)ret), 0);
+        stranger_disconnects((unsigned)ret);
     }
     stranger_goes();
     assert_int_equal(take(0, 20 * SECOND), 1);

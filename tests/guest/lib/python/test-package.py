@@ -159,7 +159,7 @@ class Messages(Loop):
         self.assertEqual(len(self.a.contexts()), 256)
 
     def test_no_buffer_fails_the_send(self):
-        self.to_b.send(LONG)
+        self.a.connect(PEER, SERVICE, timeout=1, rnr_retries=1).send(LONG)
         failed = self.one(self.a)
         with self.assertRaises(unetmm.CompletionError) as caught:
             failed.check()
