@@ -19,7 +19,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#define TEST(fn, ...) ALSO(fn, __VA_ARGS__) static void fn(void **state)
+#define TEST(fn, ...) \
+    ALSO(fn, __VA_ARGS__) static void fn(void **state __attribute__((unused)))
 #define ALSO(fn, ...) ONE_TEST(__LINE__, fn, __VA_ARGS__)
 #define ONE_TEST(line, fn, ...) ONE_TEST_AT(line, fn, __VA_ARGS__)
 #define ONE_TEST_AT(line, fn, kind, ...) \

@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Addresses: the neighbour table of a kernel that is a variable of the test. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../one_test.h"
 #include <errno.h>
 #include <ifaddrs.h>
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 
 #include "provider.h"
+
+#define scene_test(fn) cmocka_unit_test_setup_teardown(fn, start, end)
 
 #define TABLE_FD    1000
 #define DATAGRAM_FD 1001
@@ -193,7 +190,7 @@ static int end(void **state)
 }
 
 /* A reader of an event queue asks: in no case the call waits. */
-static void check_does_not_wait(void **state)
+TEST(check_does_not_wait, scene_test)
 {
     const uint16_t states[] = {
         NUD_INCOMPLETE, NUD_FAILED, NUD_REACHABLE, NUD_STALE, NUD_PERMANENT,
@@ -222,7 +219,7 @@ static void check_does_not_wait(void **state)
     assert_int_equal(polls, 0);
 }
 
-static void changes_are_read(void **state)
+TEST(changes_are_read, scene_test)
 {
     int fd = umfi_neighbours_open();
 
@@ -235,7 +232,7 @@ static void changes_are_read(void **state)
 }
 
 /* fi_connect() waits for the kernel's answer. */
-static void resolve_waits(void **state)
+TEST(resolve_waits, scene_test)
 {
     uint8_t mac[6];
 
@@ -248,15 +245,4 @@ static void resolve_waits(void **state)
     assert_int_equal(umfi_resolve(&dev, peer, mac), -FI_EHOSTUNREACH);
     assert_int_equal(umfi_resolve(&dev, dev.address, mac), 0);
     assert_memory_equal(mac, dev.mac, 6);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(check_does_not_wait, start, end),
-        cmocka_unit_test_setup_teardown(changes_are_read, start, end),
-        cmocka_unit_test_setup_teardown(resolve_waits, start, end),
-    };
-
-    return cmocka_run_group_tests_name("address", tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
  * Both sides of a connection, on a card that is the test: channels that nobody has asked
  * for, and messages of one that had a channel's number before.
  */
+#include "../one_test.h"
 #include "fake_caller.h"
 #include "scene.h"
 
@@ -82,7 +83,7 @@ static void require_received(struct scene *s, ssize_t n)
  * Before any answer: one arrival for each request and a few more, the newest of them; a
  * buffer for none.
  */
-static void nobody_asked(void **state)
+TEST(nobody_asked, cmocka_unit_test)
 {
     struct scene s;
 
@@ -113,7 +114,7 @@ static void expire(struct scene *s)
 }
 
 /* The peer sends, and never answers. */
-static void no_answer_in_time(void **state)
+TEST(no_answer_in_time, cmocka_unit_test)
 {
     struct scene s;
 
@@ -131,7 +132,7 @@ static void no_answer_in_time(void **state)
 }
 
 /* Two were asked for, the first of which has been given up: its channel comes last. */
-static void wanted_comes_first(void **state)
+TEST(wanted_comes_first, cmocka_unit_test)
 {
     struct scene s;
 
@@ -146,7 +147,7 @@ static void wanted_comes_first(void **state)
 }
 
 /* They go with the port. */
-static void arrivals_at_the_end(void **state)
+TEST(arrivals_at_the_end, cmocka_unit_test)
 {
     struct scene s;
 
@@ -157,7 +158,7 @@ static void arrivals_at_the_end(void **state)
 }
 
 /* The answer is read before the driver's descriptor has told of the channel. */
-static void answer_comes_first(void **state)
+TEST(answer_comes_first, cmocka_unit_test)
 {
     struct scene s;
 
@@ -171,7 +172,7 @@ static void answer_comes_first(void **state)
 }
 
 /* A connector that closes while its peer accepts leaves no channel. */
-static void request_was_given_up(void **state)
+TEST(request_was_given_up, cmocka_unit_test)
 {
     struct scene s;
 
@@ -188,7 +189,7 @@ static void request_was_given_up(void **state)
 }
 
 /* A stranger has sent; the acceptor's channel has the number of its channel. */
-static void message_of_a_stranger(void **state)
+TEST(message_of_a_stranger, cmocka_unit_test)
 {
     struct scene s;
 
@@ -211,7 +212,7 @@ static void message_of_a_stranger(void **state)
 }
 
 /* The end of an arrival is not the next one's of the same number. */
-static void end_of_a_stranger(void **state)
+TEST(end_of_a_stranger, cmocka_unit_test)
 {
     struct scene s;
 
@@ -230,7 +231,7 @@ static void end_of_a_stranger(void **state)
 }
 
 /* The same, of one that we end. */
-static void both_end(void **state)
+TEST(both_end, cmocka_unit_test)
 {
     struct scene s;
 
@@ -247,7 +248,7 @@ static void both_end(void **state)
 }
 
 /* The acceptor's channel has ended before its answer is read: nobody waits for that end. */
-static void ended_acceptor(void **state)
+TEST(ended_acceptor, cmocka_unit_test)
 {
     struct scene s;
 
@@ -264,7 +265,7 @@ static void ended_acceptor(void **state)
 }
 
 /* The same, but it ended before the connector had it in its list. */
-static void hasty_acceptor(void **state)
+TEST(hasty_acceptor, cmocka_unit_test)
 {
     struct scene s;
 
@@ -286,7 +287,7 @@ static void hasty_acceptor(void **state)
 }
 
 /* The end of a channel that had the number before, and that nobody here had. */
-static void end_of_the_number_before(void **state)
+TEST(end_of_the_number_before, cmocka_unit_test)
 {
     struct scene s;
 
@@ -306,7 +307,7 @@ static void end_of_the_number_before(void **state)
 }
 
 /* The card has stopped the port: a connection on it would never end. */
-static void answer_to_a_stopped_port(void **state)
+TEST(answer_to_a_stopped_port, cmocka_unit_test)
 {
     struct scene s;
 
@@ -322,7 +323,7 @@ static void answer_to_a_stopped_port(void **state)
 }
 
 /* A stranger's messages do not keep the lock from others. */
-static void flood_of_a_stranger(void **state)
+TEST(flood_of_a_stranger, cmocka_unit_test)
 {
     struct scene s;
     struct umfi_port *port;
@@ -340,7 +341,7 @@ static void flood_of_a_stranger(void **state)
 
 /* ---- The acceptor's side ----------------------------------------------------- */
 
-static void connector_hangs_up(void **state)
+TEST(connector_hangs_up, cmocka_unit_test)
 {
     struct scene s;
 
@@ -356,7 +357,7 @@ static void connector_hangs_up(void **state)
     close_scene(&s);
 }
 
-static void connector_sends_first(void **state)
+TEST(connector_sends_first, cmocka_unit_test)
 {
     struct scene s;
 
@@ -373,7 +374,7 @@ static void connector_sends_first(void **state)
 }
 
 /* Whether it has the answer is not known: later messages may be lost. */
-static void connector_is_lost(void **state)
+TEST(connector_is_lost, cmocka_unit_test)
 {
     struct scene s;
 
@@ -388,7 +389,7 @@ static void connector_is_lost(void **state)
 }
 
 /* It closes while fi_accept() goes on, and its request first. */
-static void hasty_connector(void **state)
+TEST(hasty_connector, cmocka_unit_test)
 {
     struct scene s;
 
@@ -410,7 +411,7 @@ static void hasty_connector(void **state)
 }
 
 /* The card stops the port while fi_accept() goes on. */
-static void stopped_while_accepting(void **state)
+TEST(stopped_while_accepting, cmocka_unit_test)
 {
     struct scene s;
 
@@ -426,7 +427,7 @@ static void stopped_while_accepting(void **state)
 }
 
 /* The card stops the port before the connector has taken the connection. */
-static void stopped_acceptor(void **state)
+TEST(stopped_acceptor, cmocka_unit_test)
 {
     struct scene s;
 
@@ -441,7 +442,7 @@ static void stopped_acceptor(void **state)
 }
 
 /* It neither closes its request nor sends. */
-static void connector_is_silent(void **state)
+TEST(connector_is_silent, cmocka_unit_test)
 {
     struct scene s;
 
@@ -464,7 +465,7 @@ static void connector_is_silent(void **state)
 }
 
 /* As connector_is_lost(), but the listener was closed, and the time has passed. */
-static void listener_closes(void **state)
+TEST(listener_closes, cmocka_unit_test)
 {
     struct scene s;
 
@@ -479,7 +480,7 @@ static void listener_closes(void **state)
 }
 
 /* The connector takes the connection when the listener has been closed. */
-static void listener_has_closed(void **state)
+TEST(listener_has_closed, cmocka_unit_test)
 {
     struct scene s;
 
@@ -522,7 +523,7 @@ static void open_calling(struct scene *s)
 }
 
 /* Its driver is called for the service in the request, of the request's card. */
-static void call_of_an_acceptor(void **state)
+TEST(call_of_an_acceptor, cmocka_unit_test)
 {
     const uint8_t mac[6] = { 2, 2, 2, 2, 2, 2 };
     const struct umfi_call *call;
@@ -542,7 +543,7 @@ static void call_of_an_acceptor(void **state)
 }
 
 /* The listener is closed meanwhile: the connector has its answer all the same. */
-static void listener_closes_before_the_answer(void **state)
+TEST(listener_closes_before_the_answer, cmocka_unit_test)
 {
     struct scene s;
 
@@ -562,7 +563,7 @@ static void listener_closes_before_the_answer(void **state)
 }
 
 /* The connector gives up meanwhile: the channel ends, and the acceptor learns of it. */
-static void connector_gives_up(void **state)
+TEST(connector_gives_up, cmocka_unit_test)
 {
     struct scene s;
 
@@ -580,7 +581,7 @@ static void connector_gives_up(void **state)
 }
 
 /* The acceptor gives up meanwhile, and its port is shared: the channel ends. */
-static void acceptor_gives_up(void **state)
+TEST(acceptor_gives_up, cmocka_unit_test)
 {
     struct scene s;
 
@@ -597,7 +598,7 @@ static void acceptor_gives_up(void **state)
 }
 
 /* No driver of the connector answers: the acceptor learns of it, with its buffers. */
-static void connector_not_there(void **state)
+TEST(connector_not_there, cmocka_unit_test)
 {
     struct fi_cq_err_entry error = { 0 };
     struct fi_cq_msg_entry entry;
@@ -616,40 +617,4 @@ static void connector_not_there(void **state)
     assert_int_equal(error.err, FI_ECANCELED);
     assert_int_equal(sent, 1);
     close_scene(&s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nobody_asked),
-        cmocka_unit_test(no_answer_in_time),
-        cmocka_unit_test(wanted_comes_first),
-        cmocka_unit_test(arrivals_at_the_end),
-        cmocka_unit_test(answer_comes_first),
-        cmocka_unit_test(request_was_given_up),
-        cmocka_unit_test(message_of_a_stranger),
-        cmocka_unit_test(end_of_a_stranger),
-        cmocka_unit_test(both_end),
-        cmocka_unit_test(ended_acceptor),
-        cmocka_unit_test(hasty_acceptor),
-        cmocka_unit_test(end_of_the_number_before),
-        cmocka_unit_test(answer_to_a_stopped_port),
-        cmocka_unit_test(flood_of_a_stranger),
-        cmocka_unit_test(connector_hangs_up),
-        cmocka_unit_test(connector_sends_first),
-        cmocka_unit_test(connector_is_lost),
-        cmocka_unit_test(hasty_connector),
-        cmocka_unit_test(stopped_while_accepting),
-        cmocka_unit_test(stopped_acceptor),
-        cmocka_unit_test(connector_is_silent),
-        cmocka_unit_test(listener_closes),
-        cmocka_unit_test(listener_has_closed),
-        cmocka_unit_test(call_of_an_acceptor),
-        cmocka_unit_test(listener_closes_before_the_answer),
-        cmocka_unit_test(connector_gives_up),
-        cmocka_unit_test(acceptor_gives_up),
-        cmocka_unit_test(connector_not_there),
-    };
-
-    return cmocka_run_group_tests_name("arrival", tests, NULL, NULL);
 }

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Threads that call peers' drivers: their times, their shares, their end. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../one_test.h"
 #include <errno.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "provider.h"
 
@@ -150,7 +145,7 @@ static void require_inside(unsigned n)
 }
 
 /* A driver that says that nobody listens, and one that says nothing */
-static void times(void **state)
+TEST(times, cmocka_unit_test)
 {
     open_scene();
     driver_answer = -ETIMEDOUT;
@@ -171,7 +166,7 @@ static void times(void **state)
     close_scene();
 }
 
-static void addresses(void **state)
+TEST(addresses, cmocka_unit_test)
 {
     open_scene();
     driver_answer = 5;
@@ -188,7 +183,7 @@ static void addresses(void **state)
 }
 
 /* The peers of one address have some threads, and others do not wait for these. */
-static void shares(void **state)
+TEST(shares, cmocka_unit_test)
 {
     sigset_t own;
 
@@ -219,7 +214,7 @@ static void shares(void **state)
 }
 
 /* Calls of an endpoint that is closed end at once, wherever they are; others go on. */
-static void cancelled(void **state)
+TEST(cancelled, cmocka_unit_test)
 {
     open_scene();
     waits = true;
@@ -241,7 +236,7 @@ static void cancelled(void **state)
 }
 
 /* A cancelled call leaves its place to one that waits. */
-static void place_of_a_cancelled_call(void **state)
+TEST(place_of_a_cancelled_call, cmocka_unit_test)
 {
     open_scene();
     waits = true;
@@ -256,7 +251,7 @@ static void place_of_a_cancelled_call(void **state)
     assert_int_equal(nresults, 0);
 }
 
-static void no_thread(void **state)
+TEST(no_thread, cmocka_unit_test)
 {
     open_scene();
     thread_error = EAGAIN;
@@ -268,7 +263,7 @@ static void no_thread(void **state)
 }
 
 /* Of all addresses together */
-static void most_threads(void **state)
+TEST(most_threads, cmocka_unit_test)
 {
     open_scene();
     waits = true;
@@ -282,19 +277,4 @@ static void most_threads(void **state)
     await(&ended, CALLS);
     assert_int_equal(asked, CALLS);
     close_scene();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(times),
-        cmocka_unit_test(addresses),
-        cmocka_unit_test(shares),
-        cmocka_unit_test(cancelled),
-        cmocka_unit_test(place_of_a_cancelled_call),
-        cmocka_unit_test(most_threads),
-        cmocka_unit_test(no_thread),
-    };
-
-    return cmocka_run_group_tests_name("caller", tests, NULL, NULL);
 }

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Connection management: whose answer a message of a peer is. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../one_test.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <errno.h>
 
 #include "fake_caller.h"
@@ -464,7 +460,7 @@ static void arrive(unsigned channel, uint8_t type)
     };
 }
 
-static void refused(void **state)
+TEST(refused, cmocka_unit_test)
 {
     struct scene s;
 
@@ -489,7 +485,7 @@ static void end_calls(struct scene *s, unsigned n, unsigned left)
 }
 
 /* fi_connect() returns before the peer's driver answers; the request goes then. */
-static void silent_driver(void **state)
+TEST(silent_driver, cmocka_unit_test)
 {
     struct scene s;
 
@@ -517,7 +513,7 @@ static void silent_driver(void **state)
 }
 
 /* The EP is closed before the driver answers: nothing goes, and the channel ends. */
-static void closed_while_calling(void **state)
+TEST(closed_while_calling, cmocka_unit_test)
 {
     struct scene s;
 
@@ -544,7 +540,7 @@ static void closed_while_calling(void **state)
  * An answer that nobody has read when its request is given up, as of the one of two
  * requests that cross, is not the answer of the next request on that channel.
  */
-static void answer_of_a_request_before(void **state)
+TEST(answer_of_a_request_before, cmocka_unit_test)
 {
     struct scene s;
 
@@ -595,7 +591,7 @@ static void require_open(unsigned channels)
  * Callers without a request have half of the channels: the oldest of them makes room.
  * One that has sent its request stays.
  */
-static void silent_callers(void **state)
+TEST(silent_callers, cmocka_unit_test)
 {
     struct umfi_pep pep = { 0 };
     struct scene s;
@@ -625,7 +621,7 @@ static void silent_callers(void **state)
 }
 
 /* Half of an odd number: the larger half */
-static void few_channels(void **state)
+TEST(few_channels, cmocka_unit_test)
 {
     for (unsigned channels = 2; channels <= 3; channels++) {
         struct umfi_pep pep = { 0 };
@@ -644,7 +640,7 @@ static void few_channels(void **state)
 }
 
 /* Callers that have their answer and do not hang up have no more than half, either. */
-static void rejected_callers(void **state)
+TEST(rejected_callers, cmocka_unit_test)
 {
     fid_t handles[CHANNELS];
     struct umfi_pep pep = { 0 };
@@ -673,7 +669,7 @@ static void rejected_callers(void **state)
  * The next caller gets the number of one that has sent nonsense.  The rest of that
  * one's completions, its end among them, is not the next one's.
  */
-static void end_of_the_caller_before(void **state)
+TEST(end_of_the_caller_before, cmocka_unit_test)
 {
     struct umfi_pep pep = { 0 };
     struct scene s;
@@ -693,7 +689,7 @@ static void end_of_the_caller_before(void **state)
 }
 
 /* The same, when more waits than there is room for. */
-static void end_in_a_flood(void **state)
+TEST(end_in_a_flood, cmocka_unit_test)
 {
     struct umfi_pep pep = { 0 };
     struct scene s;
@@ -723,7 +719,7 @@ static void take_buffer(unsigned i, uint8_t type, unsigned channel)
 }
 
 /* Peers write by a key, and each write takes a buffer: the card has all of them again. */
-static void written_by_peers(void **state)
+TEST(written_by_peers, cmocka_unit_test)
 {
     struct umfi_pep pep = { 0 };
     struct scene s;
@@ -748,7 +744,7 @@ static void written_by_peers(void **state)
 }
 
 /* Other callers' completions are not lost, and no wait begins before they are taken. */
-static void others_wait(void **state)
+TEST(others_wait, cmocka_unit_test)
 {
     struct umfi_pep pep = { 0 };
     struct scene s;
@@ -765,7 +761,7 @@ static void others_wait(void **state)
 }
 
 /* The acceptor cannot reach the connector: both learn of it. */
-static void connector_not_reached(void **state)
+TEST(connector_not_reached, cmocka_unit_test)
 {
     struct umfi_pep pep = { 0 };
     struct scene s;
@@ -783,7 +779,7 @@ static void connector_not_reached(void **state)
 }
 
 /* Nobody learns of a request in another's name, and its channel ends. */
-static void name_of_another(void **state)
+TEST(name_of_another, cmocka_unit_test)
 {
     struct umfi_pep pep = { 0 };
     struct scene s;
@@ -819,7 +815,7 @@ static void answer(struct scene *s, int error)
 }
 
 /* A request waits for the kernel's answer, others do not wait for that request. */
-static void address_asked_for(void **state)
+TEST(address_asked_for, cmocka_unit_test)
 {
     struct umfi_pep pep = { 0 };
     struct scene s;
@@ -848,7 +844,7 @@ static void address_asked_for(void **state)
 }
 
 /* Of such a request nothing is left when it ends: the ways to its end. */
-static void address_of_nobody(void **state)
+TEST(address_of_nobody, cmocka_unit_test)
 {
     for (unsigned way = 0; way < 4; way++) {
         struct umfi_pep pep = { 0 };
@@ -876,7 +872,7 @@ static void address_of_nobody(void **state)
 }
 
 /* A peer that asks and goes leaves no event behind, unless the program has read it. */
-static void event_of_a_peer_that_has_gone(void **state)
+TEST(event_of_a_peer_that_has_gone, cmocka_unit_test)
 {
     for (unsigned read = 0; read < 2; read++) {
         struct umfi_pep pep = { 0 };
@@ -894,7 +890,7 @@ static void event_of_a_peer_that_has_gone(void **state)
 }
 
 /* Peers that send on, or call on, do not keep the reader of the event queue. */
-static void no_end_of_messages(void **state)
+TEST(no_end_of_messages, cmocka_unit_test)
 {
     struct umfi_pep pep = { 0 };
     struct scene s;
@@ -914,7 +910,7 @@ static void no_end_of_messages(void **state)
  * The program closes the endpoint that is to accept a request: the peer learns that, and
  * is to end the channel.
  */
-static void never_accepted(void **state)
+TEST(never_accepted, cmocka_unit_test)
 {
     struct umfi_pep pep = { .max_msg_size = UMFI_MAX_RMA };
     struct scene s;
@@ -936,7 +932,7 @@ static void never_accepted(void **state)
  * All that asks by an endpoint that has stopped is refused, and no reader spins.  The next
  * request goes by another endpoint.
  */
-static void stopped_endpoint(void **state)
+TEST(stopped_endpoint, cmocka_unit_test)
 {
     struct scene s;
 
@@ -964,7 +960,7 @@ static void stopped_endpoint(void **state)
 }
 
 /* The program learns of it once, and the same port can be listened on again. */
-static void stopped_listener(void **state)
+TEST(stopped_listener, cmocka_unit_test)
 {
     struct umfi_pep pep = { 0 };
     in_port_t port;
@@ -1000,7 +996,7 @@ static void stopped_listener(void **state)
  * A request that the program has read, and whose listener the card has stopped, ends with
  * the program's answer: until then its handle is no other request's.
  */
-static void handle_of_a_stopped_listener(void **state)
+TEST(handle_of_a_stopped_listener, cmocka_unit_test)
 {
     struct umfi_pep pep = { 0 };
     struct scene s;
@@ -1028,7 +1024,7 @@ static void handle_of_a_stopped_listener(void **state)
 }
 
 /* A number that another has: the endpoint goes, and the passive endpoint is as before. */
-static void number_of_another(void **state)
+TEST(number_of_another, cmocka_unit_test)
 {
     struct umfi_pep pep = { .address.sin_port = htons(7) };
     struct scene s;
@@ -1046,7 +1042,7 @@ static void number_of_another(void **state)
 }
 
 /* Its own request would take the place of the one that it answers, in the EP. */
-static void request_instead_of_an_answer(void **state)
+TEST(request_instead_of_an_answer, cmocka_unit_test)
 {
     struct umfi_pep pep = { 0 };
     struct scene s;
@@ -1062,7 +1058,7 @@ static void request_instead_of_an_answer(void **state)
 }
 
 /* The program's data, of which as much goes as a message has room for. */
-static void long_data(void **state)
+TEST(long_data, cmocka_unit_test)
 {
     uint8_t data[CM_DATA + 72];
     struct scene s;
@@ -1095,7 +1091,7 @@ static void lie(uint8_t type, size_t i)
 }
 
 /* Nobody learns of such a request, and its channel ends. */
-static void lying_connector(void **state)
+TEST(lying_connector, cmocka_unit_test)
 {
     for (size_t i = 0; i < NLIES + 2; i++) {
         struct umfi_pep pep = { 0 };
@@ -1116,7 +1112,7 @@ static void lying_connector(void **state)
 }
 
 /* Such an answer is a refusal. */
-static void lying_acceptor(void **state)
+TEST(lying_acceptor, cmocka_unit_test)
 {
     for (size_t i = 0; i < NLIES + 2; i++) {
         struct scene s;
@@ -1143,7 +1139,7 @@ static void lying_acceptor(void **state)
 }
 
 /* All the data that a message has room for, each way */
-static void data_of_messages(void **state)
+TEST(data_of_messages, cmocka_unit_test)
 {
     struct umfi_pep pep = { 0 };
     struct scene s;
@@ -1177,7 +1173,7 @@ static void data_of_messages(void **state)
 }
 
 /* Where the acceptor is to connect to, and in whose name, in the order of the wire */
-static void request_names_us(void **state)
+TEST(request_names_us, cmocka_unit_test)
 {
     const uint8_t wanted[] = {
         'u', 'm', 'f', 'i', 2, 0, CM_REQUEST, 0, 8, 7, 6, 5, 4, 3, 2, 1,
@@ -1195,7 +1191,7 @@ static void request_names_us(void **state)
 }
 
 /* One that has its answer is to be silent. */
-static void message_after_the_answer(void **state)
+TEST(message_after_the_answer, cmocka_unit_test)
 {
     struct umfi_pep pep = { 0 };
     struct scene s;
@@ -1211,7 +1207,7 @@ static void message_after_the_answer(void **state)
 }
 
 /* A request for another passive endpoint is not this one's to refuse. */
-static void handle_of_another(void **state)
+TEST(handle_of_another, cmocka_unit_test)
 {
     struct umfi_pep pep = { 0 }, other = { 0 };
     struct scene s;
@@ -1229,7 +1225,7 @@ static void handle_of_another(void **state)
 }
 
 /* A number is asked for until one is free, as long as there are some. */
-static void number_of_nobody(void **state)
+TEST(number_of_nobody, cmocka_unit_test)
 {
     static const struct {
         unsigned taken;
@@ -1252,43 +1248,4 @@ static void number_of_nobody(void **state)
         umfi_cm_unlisten(&pep);
         close_scene(&s);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refused),
-        cmocka_unit_test(answer_of_a_request_before),
-        cmocka_unit_test(silent_callers),
-        cmocka_unit_test(few_channels),
-        cmocka_unit_test(rejected_callers),
-        cmocka_unit_test(end_of_the_caller_before),
-        cmocka_unit_test(end_in_a_flood),
-        cmocka_unit_test(written_by_peers),
-        cmocka_unit_test(others_wait),
-        cmocka_unit_test(connector_not_reached),
-        cmocka_unit_test(silent_driver),
-        cmocka_unit_test(closed_while_calling),
-        cmocka_unit_test(name_of_another),
-        cmocka_unit_test(address_asked_for),
-        cmocka_unit_test(address_of_nobody),
-        cmocka_unit_test(event_of_a_peer_that_has_gone),
-        cmocka_unit_test(no_end_of_messages),
-        cmocka_unit_test(never_accepted),
-        cmocka_unit_test(stopped_endpoint),
-        cmocka_unit_test(stopped_listener),
-        cmocka_unit_test(handle_of_a_stopped_listener),
-        cmocka_unit_test(number_of_another),
-        cmocka_unit_test(request_instead_of_an_answer),
-        cmocka_unit_test(long_data),
-        cmocka_unit_test(lying_connector),
-        cmocka_unit_test(lying_acceptor),
-        cmocka_unit_test(data_of_messages),
-        cmocka_unit_test(request_names_us),
-        cmocka_unit_test(message_after_the_answer),
-        cmocka_unit_test(handle_of_another),
-        cmocka_unit_test(number_of_nobody),
-    };
-
-    return cmocka_run_group_tests_name("cm", tests, NULL, NULL);
 }

@@ -4,18 +4,15 @@
  * usual completions, which a reader gets straight from the card, and those beside them.
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../one_test.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include <cmocka.h>
-
 #include "fake_card.h"
 #include "provider.h"
+
+#define scene_test(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 #define OPS         64
 #define CHANNEL     1
@@ -112,9 +109,9 @@ static void deliver(struct state *s, size_t len)
     assert_true(fake_card_deliver(&s->fake.card, CHANNEL, s->data, (uint32_t)len, false));
 }
 
-static void sends_have_their_entries(void **opaque)
+TEST(sends_have_their_entries, scene_test)
 {
-    struct state *s = *opaque;
+    struct state *s = *state;
     struct fi_cq_tagged_entry entry[SENDS + 1];
 
     for (unsigned i = 0; i < SENDS; i++) {
@@ -133,9 +130,9 @@ static void sends_have_their_entries(void **opaque)
     assert_int_equal(fi_cq_read(s->tx, entry, 1), -FI_EAGAIN);
 }
 
-static void messages_have_theirs(void **opaque)
+TEST(messages_have_theirs, scene_test)
 {
-    struct state *s = *opaque;
+    struct state *s = *state;
     struct fi_cq_data_entry entry;
 
     memset(&entry, 0xff, sizeof(entry));
@@ -150,9 +147,9 @@ static void messages_have_theirs(void **opaque)
 }
 
 /* A reader of one queue puts aside those of the other, in their order. */
-static void other_queue_keeps_its_entries(void **opaque)
+TEST(other_queue_keeps_its_entries, scene_test)
 {
-    struct state *s = *opaque;
+    struct state *s = *state;
     struct fi_cq_tagged_entry sent;
     struct fi_cq_data_entry got;
 
@@ -170,7 +167,7 @@ static void other_queue_keeps_its_entries(void **opaque)
     }
 }
 
-static void failures_are_errors(void **opaque)
+TEST(failures_are_errors, scene_test)
 {
     static const struct { uint8_t status; int err; } rows[] = {
         { UNETMM_ST_PEER_BUFFER, FI_ETRUNC }, { UNETMM_ST_TIMEOUT, FI_ETIMEDOUT },
@@ -180,7 +177,7 @@ static void failures_are_errors(void **opaque)
         { UNETMM_ST_FLUSHED, FI_ECANCELED }, { UNETMM_ST_PEER_FAILED, FI_ECANCELED },
         { UNETMM_ST_BAD_DESC, FI_EIO },
     };
-    struct state *s = *opaque;
+    struct state *s = *state;
     struct fi_cq_err_entry error = { 0 };
     struct fi_cq_tagged_entry entry;
 
@@ -203,9 +200,9 @@ static void failures_are_errors(void **opaque)
 }
 
 /* No larger than the operation's, although the card's buffer was. */
-static void long_messages_are_errors(void **opaque)
+TEST(long_messages_are_errors, scene_test)
 {
-    struct state *s = *opaque;
+    struct state *s = *state;
     struct fi_cq_err_entry error = { 0 };
     struct fi_cq_data_entry entry;
 
@@ -218,9 +215,9 @@ static void long_messages_are_errors(void **opaque)
 }
 
 /* On a channel that nobody has: the buffer is the card's again. */
-static void strangers_use_up_no_buffer(void **opaque)
+TEST(strangers_use_up_no_buffer, scene_test)
 {
-    struct state *s = *opaque;
+    struct state *s = *state;
     struct fi_cq_data_entry entry;
 
     s->by_channel[CHANNEL] = NULL;
@@ -234,9 +231,9 @@ static void strangers_use_up_no_buffer(void **opaque)
     assert_ptr_equal(entry.op_context, s);
 }
 
-static void cancelled_ones_come_once(void **opaque)
+TEST(cancelled_ones_come_once, scene_test)
 {
-    struct state *s = *opaque;
+    struct state *s = *state;
     struct fi_cq_err_entry error = { 0 };
     struct fi_cq_tagged_entry entry;
 
@@ -249,9 +246,9 @@ static void cancelled_ones_come_once(void **opaque)
 }
 
 /* Longer than the card's longest message */
-static void too_long_message(void **opaque)
+TEST(too_long_message, scene_test)
 {
-    struct state *s = *opaque;
+    struct state *s = *state;
 
     assert_int_equal(fi_send(&s->ep.fid, s->data, UNETMM_MAX_MESSAGE + 1, NULL, 0, s),
                      -FI_EMSGSIZE);
@@ -259,9 +256,9 @@ static void too_long_message(void **opaque)
 }
 
 /* The card waits until it is told that entries were taken. */
-static void blocked_card_is_told(void **opaque)
+TEST(blocked_card_is_told, scene_test)
 {
-    struct state *s = *opaque;
+    struct state *s = *state;
     struct fi_cq_tagged_entry entry;
 
     post_send(s, s);
@@ -280,7 +277,7 @@ static struct umfi_cq *queue_of(struct fid_cq *cq)
 }
 
 /* Each format has the first members of the longest, and no byte more is written. */
-static void formats(void **opaque)
+TEST(formats, scene_test)
 {
     static const struct { enum fi_cq_format format; size_t bytes; } rows[] = {
         { FI_CQ_FORMAT_UNSPEC, sizeof(struct fi_cq_entry) },
@@ -290,7 +287,7 @@ static void formats(void **opaque)
         { FI_CQ_FORMAT_TAGGED, sizeof(struct fi_cq_tagged_entry) },
     };
     const struct umfi_entry full = { .e = { (void *)1, 2, 3, (void *)4, 5, 6 } };
-    struct state *s = *opaque;
+    struct state *s = *state;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct fi_cq_tagged_entry got[4];
@@ -314,10 +311,10 @@ static void formats(void **opaque)
 }
 
 /* A queue that is not read has room for all. */
-static void queue_grows(void **opaque)
+TEST(queue_grows, scene_test)
 {
     struct fi_cq_tagged_entry got;
-    struct state *s = *opaque;
+    struct state *s = *state;
     struct umfi_entry entry = { .err = 0 };
     uintptr_t read = 0;
 
@@ -336,14 +333,14 @@ static void queue_grows(void **opaque)
 }
 
 /* Successes before an error are read first. */
-static void error_behind_others(void **opaque)
+TEST(error_behind_others, scene_test)
 {
-    struct umfi_entry good = { .e.op_context = opaque }, bad = {
+    struct umfi_entry good = { .e.op_context = state }, bad = {
         .e = { (void *)1, 2, 3, (void *)4, 5, 6 }, .err = FI_ETRUNC, .olen = 7,
     };
     struct fi_cq_tagged_entry got[3];
     struct fi_cq_err_entry error;
-    struct state *s = *opaque;
+    struct state *s = *state;
     char text[4];
 
     umfi_cq_push(queue_of(s->tx), &good);
@@ -368,7 +365,7 @@ static void error_behind_others(void **opaque)
     assert_string_equal(text, "the");
 }
 
-static void wait_objects(void **opaque)
+TEST(wait_objects, scene_test)
 {
     static const struct {
         enum fi_cq_format format;
@@ -383,7 +380,7 @@ static void wait_objects(void **opaque)
         { FI_CQ_FORMAT_TAGGED, FI_WAIT_UNSPEC, FI_CQ_COND_NONE, 0 },
         { FI_CQ_FORMAT_TAGGED, FI_WAIT_FD, FI_CQ_COND_NONE, 0 },
     };
-    struct state *s = *opaque;
+    struct state *s = *state;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct fi_cq_attr attr = {
@@ -425,10 +422,10 @@ static void wait_objects(void **opaque)
 }
 
 /* A queue has each port as long as anybody uses it for that queue. */
-static void ports_of_a_queue(void **opaque)
+TEST(ports_of_a_queue, scene_test)
 {
     struct umfi_port ports[2] = { { .ep = NULL } };
-    struct state *s = *opaque;
+    struct state *s = *state;
     struct umfi_cq *cq = queue_of(s->tx);
 
     umfi_cq_detach(cq, &s->port);
@@ -564,9 +561,9 @@ static void require_done(struct state *s, const struct call *call, bool selectiv
     }
 }
 
-static void operations(void **opaque)
+TEST(operations, scene_test)
 {
-    struct state *s = *opaque;
+    struct state *s = *state;
 
     /* The library copies short messages unasked. */
     s->fake.ep->inline_max = 0;
@@ -588,13 +585,13 @@ static void operations(void **opaque)
 }
 
 /* Too many pieces, too many bytes; and a read of none */
-static void refused_operations(void **opaque)
+TEST(refused_operations, scene_test)
 {
     struct fi_rma_iov far[2] = { { ADDRESS, SHORT, KEY }, { ADDRESS, SHORT, KEY } };
     struct fi_msg_rma rma = { .msg_iov = pieces, .iov_count = 5, .rma_iov = far };
     struct fi_msg msg = { .msg_iov = pieces, .iov_count = 5 };
     static char more[UMFI_INJECT + 1];
-    struct state *s = *opaque;
+    struct state *s = *state;
     struct fid_ep *ep = &s->ep.fid;
     struct fi_cq_tagged_entry entry;
 
@@ -626,11 +623,11 @@ static void refused_operations(void **opaque)
 }
 
 /* An entry for each buffer, or for those that ask; its length is the message's. */
-static void receives(void **opaque)
+TEST(receives, scene_test)
 {
-    const struct iovec iov = { (*(struct state **)opaque)->memory, SHORT };
+    const struct iovec iov = { (*(struct state **)state)->memory, SHORT };
     struct fi_msg msg = { .msg_iov = &iov, .iov_count = 1, .context = bytes };
-    struct state *s = *opaque;
+    struct state *s = *state;
     struct fi_cq_data_entry entry;
 
     for (unsigned selective = 0; selective < 2; selective++) {
@@ -655,9 +652,9 @@ static void receives(void **opaque)
 }
 
 /* Data of a write uses up a buffer, whose entry comes in any case. */
-static void data_of_a_write(void **opaque)
+TEST(data_of_a_write, scene_test)
 {
-    struct state *s = *opaque;
+    struct state *s = *state;
     struct fi_cq_data_entry entry;
 
     s->ep.rx_completion = 0;
@@ -676,7 +673,7 @@ static void data_of_a_write(void **opaque)
 }
 
 /* As ofi_rxm does with the buffers of completions that it reads afterwards */
-static void closed_endpoint_takes_no_buffers(void **opaque)
+TEST(closed_endpoint_takes_no_buffers, cmocka_unit_test)
 {
     struct umfi_fabric fabric = { .lock = PTHREAD_MUTEX_INITIALIZER };
     struct umfi_domain *domain = calloc(1, sizeof(*domain));
@@ -714,7 +711,7 @@ static void *take_turns(void *opaque)
     return NULL;
 }
 
-static void lock_excludes(void **opaque)
+TEST(lock_excludes, cmocka_unit_test)
 {
     pthread_t threads[THREADS];
 
@@ -736,7 +733,7 @@ static void *wait_for_lock(void *opaque)
 }
 
 /* One that sleeps is woken. */
-static void lock_wakes(void **opaque)
+TEST(lock_wakes, cmocka_unit_test)
 {
     pthread_t thread;
 
@@ -749,33 +746,4 @@ static void lock_wakes(void **opaque)
     umfi_unlock(&shared);
     pthread_join(thread, NULL);
     assert_int_equal(shared.lock.state, UMFI_FREE);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(sends_have_their_entries, setup, teardown),
-        cmocka_unit_test_setup_teardown(messages_have_theirs, setup, teardown),
-        cmocka_unit_test_setup_teardown(other_queue_keeps_its_entries, setup, teardown),
-        cmocka_unit_test_setup_teardown(failures_are_errors, setup, teardown),
-        cmocka_unit_test_setup_teardown(long_messages_are_errors, setup, teardown),
-        cmocka_unit_test_setup_teardown(strangers_use_up_no_buffer, setup, teardown),
-        cmocka_unit_test_setup_teardown(cancelled_ones_come_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(too_long_message, setup, teardown),
-        cmocka_unit_test_setup_teardown(blocked_card_is_told, setup, teardown),
-        cmocka_unit_test_setup_teardown(formats, setup, teardown),
-        cmocka_unit_test_setup_teardown(queue_grows, setup, teardown),
-        cmocka_unit_test_setup_teardown(error_behind_others, setup, teardown),
-        cmocka_unit_test_setup_teardown(wait_objects, setup, teardown),
-        cmocka_unit_test_setup_teardown(ports_of_a_queue, setup, teardown),
-        cmocka_unit_test_setup_teardown(operations, setup, teardown),
-        cmocka_unit_test_setup_teardown(refused_operations, setup, teardown),
-        cmocka_unit_test_setup_teardown(receives, setup, teardown),
-        cmocka_unit_test_setup_teardown(data_of_a_write, setup, teardown),
-        cmocka_unit_test(closed_endpoint_takes_no_buffers),
-        cmocka_unit_test(lock_excludes),
-        cmocka_unit_test(lock_wakes),
-    };
-
-    return cmocka_run_group_tests_name("cq", tests, NULL, NULL);
 }

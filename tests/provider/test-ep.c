@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Endpoints on a port whose card is the test: their end, and its remains. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../one_test.h"
 #include <poll.h>
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "provider.h"
 
@@ -292,7 +287,7 @@ static void progress(struct scene *s)
  * The peer acknowledges nothing, and fi_close() has waited for it in vain.  The fence completes
  * when its channel has ended.  Until then it is not another's operation.
  */
-static void late_fence(void **state)
+TEST(late_fence, cmocka_unit_test)
 {
     struct scene s;
 
@@ -334,7 +329,7 @@ static void require_entries(struct scene *s, ssize_t n)
     assert_int_equal(fi_cq_read(s->cq, entries, 1), -FI_EAGAIN);
 }
 
-static void others_go_on(void **state)
+TEST(others_go_on, cmocka_unit_test)
 {
     struct scene s;
     pthread_t other;
@@ -379,7 +374,7 @@ static void receive_all(struct scene *s)
  * One reader sleeps.  Another one looks at the queue, is told to read, takes one of two
  * entries and goes: the first is awake for the other entry.
  */
-static void two_readers(void **state)
+TEST(two_readers, cmocka_unit_test)
 {
     struct fi_cq_msg_entry entry;
     struct scene s;
@@ -400,7 +395,7 @@ static void two_readers(void **state)
 }
 
 /* Its operations come back once, and a reader may sleep. */
-static void stopped_port(void **state)
+TEST(stopped_port, cmocka_unit_test)
 {
     struct fi_cq_msg_entry entry;
     struct scene s;
@@ -417,7 +412,7 @@ static void stopped_port(void **state)
 }
 
 /* The peer has ended the channel: receives come back, and there are no new ones. */
-static void receive_after_the_end(void **state)
+TEST(receive_after_the_end, cmocka_unit_test)
 {
     struct fi_cq_err_entry error = { 0 };
     struct scene s;
@@ -437,7 +432,7 @@ static void receive_after_the_end(void **state)
 }
 
 /* Completions without an operation, and of channels that there are not, change nothing. */
-static void completions_of_nothing(void **state)
+TEST(completions_of_nothing, cmocka_unit_test)
 {
     static const struct { uint8_t type, status; } rows[] = {
         { UNETMM_CQE_SENT, UNETMM_ST_TIMEOUT }, { UNETMM_CQE_RECEIVED, UNETMM_ST_OK },
@@ -479,7 +474,7 @@ static void end_some(struct umfi_port *port)
 }
 
 /* One EP after the other, not one inside the other. */
-static void ended_together(void **state)
+TEST(ended_together, cmocka_unit_test)
 {
     const struct umfi_port_events events = {
         .connected = umfi_channel_events.connected, .ended = umfi_channel_events.ended,
@@ -506,7 +501,7 @@ static void ended_together(void **state)
 }
 
 /* Data that has no room in a request: nothing is asked. */
-static void long_request(void **state)
+TEST(long_request, cmocka_unit_test)
 {
     const struct sockaddr_in to = { .sin_family = AF_INET };
     uint8_t data[UMFI_CM_DATA + 1] = { 0 };
@@ -515,20 +510,4 @@ static void long_request(void **state)
     open_scene(&s);
     assert_int_equal(fi_connect(s.ep, &to, data, sizeof(data)), -FI_EINVAL);
     shut_scene(&s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(late_fence),
-        cmocka_unit_test(others_go_on),
-        cmocka_unit_test(two_readers),
-        cmocka_unit_test(stopped_port),
-        cmocka_unit_test(receive_after_the_end),
-        cmocka_unit_test(completions_of_nothing),
-        cmocka_unit_test(ended_together),
-        cmocka_unit_test(long_request),
-    };
-
-    return cmocka_run_group_tests_name("ep", tests, NULL, NULL);
 }

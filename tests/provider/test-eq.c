@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Event queues: events of the program's own, and its wait for those of connections. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../one_test.h"
 #include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "provider.h"
 
@@ -38,7 +33,7 @@ int umfi_cm_arm(struct umfi_fabric *fabric)
 /* ---- Tests ------------------------------------------------------------------- */
 
 /* The program gets the entry that it has written, and a waiter learns of it. */
-static void own_event(void **state)
+TEST(own_event, cmocka_unit_test)
 {
     struct umfi_fabric fabric = { .lock = PTHREAD_MUTEX_INITIALIZER };
     struct fi_eq_attr attr = { .wait_obj = FI_WAIT_FD };
@@ -69,7 +64,7 @@ static void own_event(void **state)
  * A program that polls the descriptor, and reads no completion queue, learns of the end of
  * a connection: nothing but a look at the connection's port can tell it.
  */
-static void end_of_a_connection(void **state)
+TEST(end_of_a_connection, cmocka_unit_test)
 {
     struct umfi_fabric fabric = { .lock = PTHREAD_MUTEX_INITIALIZER };
     struct fi_eq_attr attr = { .wait_obj = FI_WAIT_FD };
@@ -104,7 +99,7 @@ static void end_of_a_connection(void **state)
 }
 
 /* Of three requests: one that nobody has seen can be withdrawn, with its memory. */
-static void withdrawn(void **state)
+TEST(withdrawn, cmocka_unit_test)
 {
     struct umfi_fabric fabric = { .lock = PTHREAD_MUTEX_INITIALIZER };
     struct fi_eq_attr attr = { .wait_obj = FI_WAIT_FD };
@@ -163,7 +158,7 @@ static void close_alone(struct umfi_eq *eq)
 }
 
 /* The peer's data, of which the reader gets as much as it has room for */
-static void data_of_events(void **state)
+TEST(data_of_events, cmocka_unit_test)
 {
     static const struct { size_t room, got; } rows[] = { { 3, 3 }, { 4, 4 }, { 9, 4 } };
     struct umfi_eq *eq = open_alone();
@@ -191,7 +186,7 @@ static void data_of_events(void **state)
 }
 
 /* With data in the reader's memory, or in the queue's until the next error */
-static void errors(void **state)
+TEST(errors, cmocka_unit_test)
 {
     struct umfi_eq *eq = open_alone();
     struct fid_eq *fid = &eq->fid;
@@ -232,7 +227,7 @@ static void errors(void **state)
 }
 
 /* The events of a closed object go; the descriptor is readable while others are there. */
-static void forgotten(void **state)
+TEST(forgotten, cmocka_unit_test)
 {
     struct fid gone = { .context = NULL }, stays = { .context = NULL };
     struct umfi_eq *eq = open_alone();
@@ -259,7 +254,7 @@ static void forgotten(void **state)
     close_alone(eq);
 }
 
-static void small_calls(void **state)
+TEST(small_calls, cmocka_unit_test)
 {
     static const struct { enum fi_wait_obj wait; int ret; } rows[] = {
         { FI_WAIT_NONE, 0 }, { FI_WAIT_UNSPEC, 0 }, { FI_WAIT_FD, 0 },
@@ -300,19 +295,4 @@ static void small_calls(void **state)
     assert_int_equal(fi_close(&eq->fid.fid), -FI_EBUSY);
     eq->users = 0;
     close_alone(eq);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(own_event),
-        cmocka_unit_test(end_of_a_connection),
-        cmocka_unit_test(withdrawn),
-        cmocka_unit_test(data_of_events),
-        cmocka_unit_test(errors),
-        cmocka_unit_test(forgotten),
-        cmocka_unit_test(small_calls),
-    };
-
-    return cmocka_run_group_tests_name("eq", tests, NULL, NULL);
 }

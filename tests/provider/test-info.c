@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* fi_getinfo(): the hints that the provider's endpoints suit. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../one_test.h"
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <netdb.h>
 
 #include "provider.h"
@@ -92,7 +88,7 @@ static int ask(const struct fi_info *hints, struct fi_info **info)
 }
 
 /* Data move without the program, and connections do not. */
-static void progress(void **state)
+TEST(progress, cmocka_unit_test)
 {
     struct fi_domain_attr domain = {
         .mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY,
@@ -113,7 +109,7 @@ static void progress(void **state)
 }
 
 /* Nothing runs with another source than the one that the user wanted. */
-static void unknown_source(void **state)
+TEST(unknown_source, cmocka_unit_test)
 {
     struct fi_info *info;
 
@@ -125,7 +121,7 @@ static void unknown_source(void **state)
 }
 
 /* The limit is that of messages, but for a caller that asks for writes and reads. */
-static void longest_message(void **state)
+TEST(longest_message, cmocka_unit_test)
 {
     struct fi_ep_attr ep = { .max_msg_size = UNETMM_MAX_MESSAGE };
     struct fi_info hints = { .mode = FI_RX_CQ_DATA, .ep_attr = &ep }, *info;
@@ -223,7 +219,7 @@ static const struct {
     WISH(fabric.name, (uintptr_t)UMFI_NAME, (uintptr_t)"other"),
 };
 
-static void limits(void **state)
+TEST(limits, cmocka_unit_test)
 {
     for (size_t i = 0; i < sizeof(wishes) / sizeof(wishes[0]); i++) {
         struct wishes w;
@@ -244,7 +240,7 @@ static void limits(void **state)
 }
 
 /* Older callers know two modes, and each source has its own. */
-static void modes_of_regions(void **state)
+TEST(modes_of_regions, cmocka_unit_test)
 {
     static const struct {
         uint32_t version;
@@ -292,7 +288,7 @@ static void modes_of_regions(void **state)
 }
 
 /* Data of writes take a buffer: a caller that wants RMA has none without FI_RX_CQ_DATA. */
-static void data_of_writes(void **state)
+TEST(data_of_writes, cmocka_unit_test)
 {
     static const struct {
         uint64_t caps, mode, rx_mode;
@@ -328,7 +324,7 @@ static void data_of_writes(void **state)
 
 /* ---- The result ------------------------------------------------------------------ */
 
-static void description(void **state)
+TEST(description, cmocka_unit_test)
 {
     const uint64_t tx = FI_MSG | FI_RMA | FI_SEND | FI_READ | FI_WRITE;
     const uint64_t rx = FI_MSG | FI_RMA | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE;
@@ -368,7 +364,7 @@ static void description(void **state)
 }
 
 /* The result has the caller's wishes, and else the values of a call without hints. */
-static void granted(void **state)
+TEST(granted, cmocka_unit_test)
 {
     struct fi_info *info;
     struct wishes w;
@@ -426,7 +422,7 @@ static const struct {
     { NULL, NULL, 0, 2, 0, 0, 0, 0, -FI_ENODATA },
 };
 
-static void ends(void **state)
+TEST(ends, cmocka_unit_test)
 {
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
         struct sockaddr_in src = {
@@ -468,7 +464,7 @@ static void ends(void **state)
 }
 
 /* Addresses that are none, or too short for one, are as if they were not there. */
-static void other_addresses(void **state)
+TEST(other_addresses, cmocka_unit_test)
 {
     for (unsigned odd = 0; odd < 2; odd++) {
         struct sockaddr_in dst = {
@@ -486,7 +482,7 @@ static void other_addresses(void **state)
     }
 }
 
-static void no_memory(void **state)
+TEST(no_memory, cmocka_unit_test)
 {
     struct sockaddr_in dst = { .sin_family = AF_INET };
     struct fi_info *info;
@@ -500,23 +496,4 @@ static void no_memory(void **state)
         assert_int_equal(ask(&w.info, &info), -FI_ENOMEM);
         assert_int_equal(fail_in, -1);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(progress),
-        cmocka_unit_test(unknown_source),
-        cmocka_unit_test(longest_message),
-        cmocka_unit_test(limits),
-        cmocka_unit_test(modes_of_regions),
-        cmocka_unit_test(data_of_writes),
-        cmocka_unit_test(description),
-        cmocka_unit_test(granted),
-        cmocka_unit_test(ends),
-        cmocka_unit_test(other_addresses),
-        cmocka_unit_test(no_memory),
-    };
-
-    return cmocka_run_group_tests_name("info", tests, NULL, NULL);
 }

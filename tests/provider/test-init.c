@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The variables of the provider: their defaults, their limits, and their dependences. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../one_test.h"
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "provider.h"
 
@@ -74,6 +69,11 @@ int umfi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric,
 
 static struct umfi_config before;
 
+static void __attribute__((constructor)) keep_defaults(void)
+{
+    before = umfi_config;
+}
+
 static void configure(const char *const *variables)
 {
     umfi_config = before;
@@ -88,7 +88,7 @@ static void end(void)
     assert_null(umfi_config.device);
 }
 
-static void defaults(void **state)
+TEST(defaults, cmocka_unit_test)
 {
     configure((const char *const[]) { NULL });
     assert_string_equal(umfi_config.device, "/dev/unetmm0");
@@ -105,7 +105,7 @@ static void defaults(void **state)
     end();
 }
 
-static void times(void **state)
+TEST(times, cmocka_unit_test)
 {
     static const struct {
         const char *name, *value;
@@ -134,7 +134,7 @@ static void times(void **state)
 }
 
 /* One key for everything is of source odp alone; an unknown source is none. */
-static void sources(void **state)
+TEST(sources, cmocka_unit_test)
 {
     static const struct {
         const char *name;
@@ -160,16 +160,4 @@ static void sources(void **state)
             end();
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults),
-        cmocka_unit_test(times),
-        cmocka_unit_test(sources),
-    };
-
-    before = umfi_config;
-    return cmocka_run_group_tests_name("init", tests, NULL, NULL);
 }

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Memory regions: the flags of a registration, and the exports for peers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "../one_test.h"
 
 #include "provider.h"
 
@@ -91,19 +86,19 @@ static void require_entered(uint64_t access, uint64_t flags, unsigned nexports)
     assert_int_equal(exports, 0);
 }
 
-static void no_flags(void **state)
+TEST(no_flags, cmocka_unit_test)
 {
     require_entered(FI_SEND | FI_RECV, 0, 0);
     require_entered(FI_SEND | FI_REMOTE_WRITE, 0, 1);
 }
 
-static void flag_of_a_layer(void **state)
+TEST(flag_of_a_layer, cmocka_unit_test)
 {
     require_entered(FI_SEND | FI_RECV, OF_A_LAYER, 0);
     require_entered(FI_SEND | FI_REMOTE_READ, OF_A_LAYER, 1);
 }
 
-static void flags_that_are_unknown(void **state)
+TEST(flags_that_are_unknown, cmocka_unit_test)
 {
     struct fid_mr *mr;
 
@@ -112,7 +107,7 @@ static void flags_that_are_unknown(void **state)
     assert_int_equal(pins, 0);
 }
 
-static void rights(void **state)
+TEST(rights, cmocka_unit_test)
 {
     static const struct {
         unsigned source;
@@ -145,7 +140,7 @@ static void rights(void **state)
     assert_int_equal(fi_close(&mr->fid), 0);
 }
 
-static void no_export(void **state)
+TEST(no_export, cmocka_unit_test)
 {
     struct fid_mr *mr;
 
@@ -160,7 +155,7 @@ static void no_export(void **state)
 }
 
 /* All regions have the key of one export, which ends with the domain. */
-static void one_key_for_all(void **state)
+TEST(one_key_for_all, cmocka_unit_test)
 {
     struct fid_mr *mr[2];
 
@@ -184,7 +179,7 @@ static void one_key_for_all(void **state)
     umfi_config.whole = false;
 }
 
-static void not_one_range(void **state)
+TEST(not_one_range, cmocka_unit_test)
 {
     const struct iovec iov[2] = { { memory, 1 }, { memory, 1 } };
     struct fid other = { .fclass = FI_CLASS_EP };
@@ -196,19 +191,4 @@ static void not_one_range(void **state)
     }
     assert_int_equal(umfi_mr_ops.reg(&other, memory, 1, FI_SEND, 0, 0, 0, &mr, NULL),
                      -FI_EINVAL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_flags),
-        cmocka_unit_test(flag_of_a_layer),
-        cmocka_unit_test(flags_that_are_unknown),
-        cmocka_unit_test(rights),
-        cmocka_unit_test(no_export),
-        cmocka_unit_test(one_key_for_all),
-        cmocka_unit_test(not_one_range),
-    };
-
-    return cmocka_run_group_tests_name("mr", tests, NULL, NULL);
 }

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Receive buffers: the part of each that the card is given. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "../one_test.h"
 
 #include "provider.h"
 
@@ -58,14 +53,14 @@ static void require_posted(void *buf, size_t len, void *card_buf, size_t card_le
     assert_ptr_equal(op.context, &ep);
 }
 
-static void whole_buffer(void **state)
+TEST(whole_buffer, cmocka_unit_test)
 {
     require_posted(page, 1, page, 1);
     require_posted(page, LONGEST, page, LONGEST);
     require_posted(page + 100, LONGEST - 100, page + 100, LONGEST - 100);
 }
 
-static void empty_buffer(void **state)
+TEST(empty_buffer, cmocka_unit_test)
 {
     require_posted(page, 0, &port.scratch, 1);
     require_posted(NULL, 0, &port.scratch, 1);
@@ -73,21 +68,10 @@ static void empty_buffer(void **state)
 }
 
 /* More pages than the longest message has. */
-static void too_many_pages(void **state)
+TEST(too_many_pages, cmocka_unit_test)
 {
     require_posted(page, LONGEST + 1, page, LONGEST);
     require_posted(page, (size_t)1 << 40, page, LONGEST);
     require_posted(page + 100, LONGEST, page + 100, LONGEST - 100);
     require_posted(page + 4095, 2 * LONGEST, page + 4095, LONGEST - 4095);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_buffer),
-        cmocka_unit_test(empty_buffer),
-        cmocka_unit_test(too_many_pages),
-    };
-
-    return cmocka_run_group_tests_name("msg", tests, NULL, NULL);
 }

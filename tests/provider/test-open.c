@@ -4,6 +4,7 @@
  * is left of the object, and the next try succeeds.
  */
 #define SCENE_WHOLE
+#include "../one_test.h"
 #include "scene.h"
 
 #include "fake_caller.h"
@@ -274,7 +275,7 @@ static void require_absent(void)
     }
 }
 
-static void all_fail_once(void **state)
+TEST(all_fail_once, cmocka_unit_test)
 {
     unsigned before;
 
@@ -298,7 +299,7 @@ static void all_fail_once(void **state)
 /* ---- Queues of the card ---------------------------------------------------------- */
 
 /* Each depth is a power of two, as large as is wanted, and no larger than the card's. */
-static void depths(void **state)
+TEST(depths, cmocka_unit_test)
 {
     static const struct {
         unsigned card_log2;
@@ -346,7 +347,7 @@ static void depths(void **state)
 
 /* ---- Addresses --------------------------------------------------------------------- */
 
-static void names(void **state)
+TEST(names, cmocka_unit_test)
 {
     struct sockaddr_in name = { .sin_family = AF_INET, .sin_port = htons(77) }, got;
     struct sockaddr_in odd = { .sin_family = AF_INET6 };
@@ -380,7 +381,7 @@ static void names(void **state)
 }
 
 /* There is no memory for an entry: the reader learns of that behind those that are there. */
-static void lost_entry(void **state)
+TEST(lost_entry, cmocka_unit_test)
 {
     const struct umfi_entry entry = { .err = 0 };
     struct fi_cq_data_entry read;
@@ -406,16 +407,4 @@ static void lost_entry(void **state)
     assert_int_equal(fi_cq_read(cq, &read, 1), -FI_EOVERRUN);
     close_all();
     close(context_fd);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_fail_once),
-        cmocka_unit_test(depths),
-        cmocka_unit_test(names),
-        cmocka_unit_test(lost_entry),
-    };
-
-    return cmocka_run_group_tests_name("open", tests, NULL, NULL);
 }

@@ -3,13 +3,8 @@
  * Registered pages of source `pinned`: each page once, however regions lie, and none
  * when the last region has gone.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../one_test.h"
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "provider.h"
 
@@ -77,7 +72,7 @@ static void require_none(const struct umfi_fabric *fabric)
     }
 }
 
-static void neighbours_share_a_page(void **state)
+TEST(neighbours_share_a_page, cmocka_unit_test)
 {
     struct umfi_fabric fabric = { .lock = PTHREAD_MUTEX_INITIALIZER };
     char *base = (char *)(uintptr_t)BASE;
@@ -91,7 +86,7 @@ static void neighbours_share_a_page(void **state)
     require_none(&fabric);
 }
 
-static void constants_are_sent(void **state)
+TEST(constants_are_sent, cmocka_unit_test)
 {
     struct umfi_fabric fabric = { .lock = PTHREAD_MUTEX_INITIALIZER };
     char *base = (char *)(uintptr_t)BASE;
@@ -104,7 +99,7 @@ static void constants_are_sent(void **state)
     require_none(&fabric);
 }
 
-static void any_regions(void **state)
+TEST(any_regions, cmocka_unit_test)
 {
     struct umfi_fabric fabric = { .lock = PTHREAD_MUTEX_INITIALIZER };
     struct region regions[24] = { 0 };
@@ -135,15 +130,4 @@ static void any_regions(void **state)
         }
     }
     require_none(&fabric);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(neighbours_share_a_page),
-        cmocka_unit_test(constants_are_sent),
-        cmocka_unit_test(any_regions),
-    };
-
-    return cmocka_run_group_tests_name("pin", tests, NULL, NULL);
 }

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Operations by key: how many descriptors they are, and when there is room for them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../one_test.h"
 #include <errno.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "provider.h"
 
@@ -68,7 +63,7 @@ static ssize_t write_bytes(size_t len)
     return umfi_rma_ops.write(&ep.fid, (void *)PART, len, NULL, 0, 0, 1, &ep);
 }
 
-static void longest_operation(void **state)
+TEST(longest_operation, cmocka_unit_test)
 {
     have_slots(UMFI_RMA_SLOTS);
     assert_int_equal(write_bytes(LONGEST), 0);
@@ -79,7 +74,7 @@ static void longest_operation(void **state)
 }
 
 /* The sum of the lengths wraps. */
-static void pieces_too_long(void **state)
+TEST(pieces_too_long, cmocka_unit_test)
 {
     const struct iovec iov[3] = {
         { (void *)PART, SIZE_MAX / 2 + 1 }, { (void *)PART, SIZE_MAX / 2 + 1 }, { (void *)PART, 8 },
@@ -94,7 +89,7 @@ static void pieces_too_long(void **state)
 }
 
 /* One that the queue has no room for now is tried again, and one for ever is not. */
-static void short_queue(void **state)
+TEST(short_queue, cmocka_unit_test)
 {
     have_slots(16);
     assert_int_equal(write_bytes(8 * PART + 1), -FI_EMSGSIZE);
@@ -109,7 +104,7 @@ static void short_queue(void **state)
 }
 
 /* The card takes some parts, and then no more: those fail with the operation. */
-static void refused_part(void **state)
+TEST(refused_part, cmocka_unit_test)
 {
     struct umfi_op *other = &(struct umfi_op) { .next = NULL };
 
@@ -126,16 +121,4 @@ static void refused_part(void **state)
     assert_ptr_equal(port.free, other);
     assert_false(other->busy);
     op.next = NULL;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(longest_operation),
-        cmocka_unit_test(pieces_too_long),
-        cmocka_unit_test(short_queue),
-        cmocka_unit_test(refused_part),
-    };
-
-    return cmocka_run_group_tests_name("rma", tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
  * Which calls of the provider wait for a peer: the time that passes in the caller is that
  * which it has asked the driver, poll() or epoll_wait() for.
  */
+#include "../one_test.h"
 #include "scene.h"
 
 #include <errno.h>
@@ -102,7 +103,7 @@ static void open_wait(void)
 }
 
 /* Nobody answers: fi_connect(), fi_accept() and fi_close() return at once. */
-static void silent_peer(void **state)
+TEST(silent_peer, cmocka_unit_test)
 {
     const struct sockaddr_in to = { .sin_family = AF_INET };
     struct scene s;
@@ -126,7 +127,7 @@ static void silent_peer(void **state)
 }
 
 /* A listener is closed whose connector neither takes the connection nor goes. */
-static void listener_closes(void **state)
+TEST(listener_closes, cmocka_unit_test)
 {
     struct scene s;
 
@@ -165,7 +166,7 @@ static void open_dead_ones(struct scene *s, struct fid_ep *eps[DEAD])
 }
 
 /* Peers that have gone cost a program that closes its endpoints one such time in all. */
-static void peers_have_gone(void **state)
+TEST(peers_have_gone, cmocka_unit_test)
 {
     struct fid_ep *eps[DEAD];
     struct scene s;
@@ -180,7 +181,7 @@ static void peers_have_gone(void **state)
 }
 
 /* The time is over between two looks at the clock: no wait without an end begins. */
-static void time_is_over(void **state)
+TEST(time_is_over, cmocka_unit_test)
 {
     struct fid_ep *eps[DEAD];
     struct scene s;
@@ -193,7 +194,7 @@ static void time_is_over(void **state)
 }
 
 /* A peer that has taken messages since then has its whole time when its turn comes. */
-static void peer_is_slow(void **state)
+TEST(peer_is_slow, cmocka_unit_test)
 {
     struct fid_ep *eps[DEAD];
     struct scene s;
@@ -209,7 +210,7 @@ static void peer_is_slow(void **state)
 }
 
 /* Fences leave half of the slots to messages: endpoints may share them. */
-static void room_for_messages(void **state)
+TEST(room_for_messages, cmocka_unit_test)
 {
     struct fid_ep *eps[DEAD];
     struct scene s;
@@ -225,7 +226,7 @@ static void room_for_messages(void **state)
 }
 
 /* FI_SHUTDOWN comes with the completion of the fence, which is behind all messages. */
-static void shutdown_when_sent(void **state)
+TEST(shutdown_when_sent, cmocka_unit_test)
 {
     struct fid_ep *eps[DEAD];
     struct scene s;
@@ -253,7 +254,7 @@ static void shutdown_when_sent(void **state)
 }
 
 /* A fence of before fi_shutdown() may be before some messages: another one follows. */
-static void two_fences(void **state)
+TEST(two_fences, cmocka_unit_test)
 {
     struct fid_ep *eps[DEAD];
     struct umfi_ep *ep;
@@ -280,7 +281,7 @@ static void two_fences(void **state)
 }
 
 /* fi_shutdown() does not wait.  After FI_SHUTDOWN fi_close() does not wait. */
-static void shutdown_by_progress(void **state)
+TEST(shutdown_by_progress, cmocka_unit_test)
 {
     struct fid_ep *eps[DEAD];
     struct scene s;
@@ -307,21 +308,4 @@ static void shutdown_by_progress(void **state)
     }
     close_scene(&s);
     assert_int_equal(waited_ms, CLOSE_MS);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(silent_peer),
-        cmocka_unit_test(listener_closes),
-        cmocka_unit_test(peers_have_gone),
-        cmocka_unit_test(time_is_over),
-        cmocka_unit_test(peer_is_slow),
-        cmocka_unit_test(room_for_messages),
-        cmocka_unit_test(shutdown_when_sent),
-        cmocka_unit_test(two_fences),
-        cmocka_unit_test(shutdown_by_progress),
-    };
-
-    return cmocka_run_group_tests_name("wait", tests, NULL, NULL);
 }

@@ -3,17 +3,14 @@
  * The callers of unetmm-bw and unetmm-pingpong: one that says nothing keeps nobody out,
  * and none ends the listener.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
 /* Before cmocka's macro fail() */
 #include "session.h"
 
-#include <cmocka.h>
-
 #include "fake_card.h"
+/* The last: cmocka has macros with names of the tools. */
+#include "../../one_test.h"
+
+#define scene_test(fn) cmocka_unit_test_setup_teardown(fn, begin, end)
 
 #define MAGIC       0x74656e75u         /* of a control message */
 #define BUFFERS     16u
@@ -131,9 +128,8 @@ static int end(void **state)
     return 0;
 }
 
-static void silent_callers_keep_nobody_out(void **state)
+TEST(silent_callers_keep_nobody_out, scene_test)
 {
-    (void)state;
     calling = 4;
     asks = 2;
     /* The words of an earlier peer are not the next one's. */
@@ -145,11 +141,10 @@ static void silent_callers_keep_nobody_out(void **state)
 }
 
 /* There are more than are kept: the oldest go. */
-static void the_oldest_make_room(void **state)
+TEST(the_oldest_make_room, scene_test)
 {
     unsigned i;
 
-    (void)state;
     calling = MOST_CALLERS + 4;
     asks = MOST_CALLERS + 3;
     assert_true(session_serve(&session, serve));
@@ -160,9 +155,8 @@ static void the_oldest_make_room(void **state)
 }
 
 /* With --forever, callers that waited while another was served come next. */
-static void those_who_wait_come_next(void **state)
+TEST(those_who_wait_come_next, scene_test)
 {
-    (void)state;
     opt.forever = true;
     calling = 3;
     asks = 1;
@@ -176,9 +170,8 @@ static void those_who_wait_come_next(void **state)
 }
 
 /* None of three asks. */
-static void silence_has_an_end(void **state)
+TEST(silence_has_an_end, scene_test)
 {
-    (void)state;
     calling = 3;
     opt.timeout_ns = NS_PER_MS;
     assert_false(session_serve(&session, serve));
@@ -187,7 +180,7 @@ static void silence_has_an_end(void **state)
 }
 
 /* Statuses and completions that a peer can cause */
-static void no_peer_ends_a_listener(void **state)
+TEST(no_peer_ends_a_listener, scene_test)
 {
     static const uint8_t statuses[] = {
         UNETMM_ST_BAD_CHANNEL, UNETMM_ST_REFUSED, UNETMM_ST_LINK_DOWN, UNETMM_ST_TIMEOUT,
@@ -197,7 +190,6 @@ static void no_peer_ends_a_listener(void **state)
     struct event event;
     unsigned i;
 
-    (void)state;
     for (i = 0; i < sizeof(statuses); i++) {
         const struct unetmm_cqe cqe = { .opcode = UNETMM_CQE_SENT, .status = statuses[i] };
 
@@ -215,30 +207,15 @@ static void no_peer_ends_a_listener(void **state)
 }
 
 /* Its queue does not move: the listener gives this peer up, not itself. */
-static void a_full_queue_has_an_end(void **state)
+TEST(a_full_queue_has_an_end, scene_test)
 {
     struct event event;
     uint64_t begin_ns = now_ns(), since = 0;
 
-    (void)state;
     opt.timeout_ns = NS_PER_MS;
     while (session_room(&session, &event, &since)) {
     }
     assert_true(since >= begin_ns && session.gone);
     assert_true(now_ns() - since >= NS_PER_MS);
     assert_false(session_room(&session, &event, &since));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(silent_callers_keep_nobody_out, begin, end),
-        cmocka_unit_test_setup_teardown(the_oldest_make_room, begin, end),
-        cmocka_unit_test_setup_teardown(those_who_wait_come_next, begin, end),
-        cmocka_unit_test_setup_teardown(silence_has_an_end, begin, end),
-        cmocka_unit_test_setup_teardown(no_peer_ends_a_listener, begin, end),
-        cmocka_unit_test_setup_teardown(a_full_queue_has_an_end, begin, end),
-    };
-
-    return cmocka_run_group_tests_name("callers", tests, NULL, NULL);
 }

@@ -3,12 +3,8 @@
  * The calls that go to the driver: their arguments, their handling of its
  * refusals, and that a failure leaves nothing behind.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../../one_test.h"
 
-#include <cmocka.h>
 #include <stdatomic.h>
 #include <errno.h>
 #include <pthread.h>
@@ -23,6 +19,9 @@
 #include "fake_memory.h"
 
 #include "queue/queue.h"
+
+#define scene_test(fn) cmocka_unit_test_setup_teardown(fn, begin, stop)
+#define ktlb_test(fn) cmocka_unit_test_setup_teardown(fn, begin_ktlb, stop)
 
 static struct unetmm_ctx *ctx;
 static struct unetmm_ep *ep;
@@ -80,14 +79,13 @@ static void loop_back(unsigned *from, unsigned *to)
     *to = (unsigned)ret;
 }
 
-static void failed_open_leaves_nothing(void **state)
+TEST(failed_open_leaves_nothing, cmocka_unit_test)
 {
     static const unsigned long requests[] = {
         UNETMM_IOC_INFO, UNETMM_IOC_SPACE
     };
     size_t i;
 
-    (void)state;
     errno = 12345;
     assert_int_equal(unetmm_open("/no/such/device", UNETMM_SOURCE_TLB, &ctx),
                      -ENOENT);
@@ -125,7 +123,7 @@ static void no_doorbell(void *answer)
     ((struct unetmm_endpoint *)answer)->doorbell_bytes = 0;
 }
 
-static void failed_create_leaves_nothing(void **state)
+TEST(failed_create_leaves_nothing, cmocka_unit_test)
 {
     void (*const wrong[])(void *answer) = {
         long_queue, far_queue, odd_index, no_doorbell,
@@ -134,7 +132,6 @@ static void failed_create_leaves_nothing(void **state)
     struct unetmm_ep *other;
     unsigned i;
 
-    (void)state;
     assert_int_equal(unetmm_open("/fake/1", UNETMM_SOURCE_TLB, &ctx), 0);
     fake_failures.request = UNETMM_IOC_ENDPOINT;
     fake_failures.error = ENOMEM;
@@ -178,12 +175,11 @@ static int open_and_handle(void)
 }
 
 /* Each allocation is refused in turn. */
-static void without_memory_nothing_stays(void **state)
+TEST(without_memory_nothing_stays, cmocka_unit_test)
 {
     unsigned i;
     int ret;
 
-    (void)state;
     for (i = 1; memory_ends = i, ret = open_and_handle(), !memory_ends; i++) {
         assert_in_range(i, 1, 20);
         assert_int_equal(ret, -ENOMEM);
@@ -195,14 +191,13 @@ static void without_memory_nothing_stays(void **state)
     assert_int_equal(i, 1 + 3 + 2 + 1);
 }
 
-static void attributes_are_checked(void **state)
+TEST(attributes_are_checked, scene_test)
 {
     static const struct unetmm_ep_attr good = UNETMM_EP_ATTR_INIT;
     struct unetmm_ep_attr attrs[8];
     struct unetmm_ep *other;
     int i;
 
-    (void)state;
     for (i = 0; i < 8; i++) {
         attrs[i] = good;
     }
@@ -221,7 +216,7 @@ static void attributes_are_checked(void **state)
 }
 
 /* These have the card look at a buffer when a message comes for it. */
-static void buffers_are_looked_at_when_used(void **state)
+TEST(buffers_are_looked_at_when_used, cmocka_unit_test)
 {
     static const struct {
         uint32_t policy, flags;
@@ -233,7 +228,6 @@ static void buffers_are_looked_at_when_used(void **state)
     };
     size_t i;
 
-    (void)state;
     assert_int_equal(unetmm_open("/fake/1", UNETMM_SOURCE_TLB, &ctx), 0);
     for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         struct unetmm_ep_attr attr = UNETMM_EP_ATTR_INIT;
@@ -249,21 +243,19 @@ static void buffers_are_looked_at_when_used(void **state)
     assert_int_equal(fake_driver_leaks(), 0);
 }
 
-static void context_outlives_its_endpoints(void **state)
+TEST(context_outlives_its_endpoints, scene_test)
 {
-    (void)state;
     assert_int_equal(unetmm_close(ctx), -EBUSY);
     assert_int_equal(unetmm_ep_id(ep), 1);
     assert_int_equal(unetmm_ctx_fd(ctx), FAKE_FD);
 }
 
-static void observer_has_no_endpoints(void **state)
+TEST(observer_has_no_endpoints, cmocka_unit_test)
 {
     struct unetmm_info info;
     struct unetmm_ep *other;
     uint64_t values[4];
 
-    (void)state;
     fake_failures.request = UNETMM_IOC_SPACE;
     fake_failures.error = ENOSPC;
     assert_int_equal(unetmm_open("/fake/7", UNETMM_OBSERVE, &ctx), 0);
@@ -283,12 +275,11 @@ static void observer_has_no_endpoints(void **state)
     assert_int_equal(unetmm_close(ctx), 0);
 }
 
-static void refusals_come_through(void **state)
+TEST(refusals_come_through, scene_test)
 {
     const uint8_t nobody[6] = { 0x52, 0x54, 0, 0, 0, 99 };
     uint32_t mtu = 7;
 
-    (void)state;
     assert_int_equal(unetmm_probe(ctx, nobody, 1000000, &mtu), -EHOSTUNREACH);
     assert_int_equal(mtu, 7);
     assert_int_equal(unetmm_connect_ex(ep, nobody, 1, 1000000, &datagram_attr, NULL),
@@ -303,9 +294,8 @@ static void refusals_come_through(void **state)
 }
 
 /* The driver does a part of it in each call, until there is no more. */
-static void prefetch_goes_on(void **state)
+TEST(prefetch_goes_on, cmocka_unit_test)
 {
-    (void)state;
     assert_int_equal(unetmm_open("/fake/1", UNETMM_SOURCE_ODP, &ctx), 0);
     assert_int_equal(unetmm_prefetch(ctx, (void *)FAKE_MAPPED, 10, 0), 10);
     assert_int_equal(unetmm_prefetch(ctx, (void *)(FAKE_MAPPED + 7),
@@ -342,7 +332,7 @@ static void check_peer(const struct unetmm_peer *peer, int channel)
 }
 
 /* Only announced listeners are found, as far as there is room for them. */
-static void peers_are_found(void **state)
+TEST(peers_are_found, scene_test)
 {
     struct unetmm_channel_attr attr = UNETMM_CHANNEL_ATTR_DATAGRAM;
     struct unetmm_listener found[4];
@@ -350,7 +340,6 @@ static void peers_are_found(void **state)
         .size = sizeof(ask), .listeners = (uintptr_t)found, .count = 4,
     };
 
-    (void)state;
     assert_int_equal(unetmm_listen_ex(ep, 5, 1, &attr), 0);
     assert_int_equal(unetmm_peers(ctx, &ask, 1000), 1);
     assert_int_equal(found[0].service, 7);
@@ -372,7 +361,8 @@ static void peers_are_found(void **state)
                      -EINVAL);
 }
 
-static void message_goes_round(void **state)
+ALSO(message_goes_round, ktlb_test)
+TEST(message_goes_round, scene_test)
 {
     const uint8_t self[6] = { 0x52, 0x54, 0, 0, 0, 1 };
     struct unetmm_completion c = { 0 };
@@ -381,7 +371,6 @@ static void message_goes_round(void **state)
     uint32_t mtu = 7;
     int from, to;
 
-    (void)state;
     assert_int_equal(unetmm_listen_ex(ep, 5, 1, &datagram_attr), 0);
     assert_int_equal(unetmm_probe(ctx, self, 1000000000, NULL), 0);
     assert_int_equal(unetmm_probe(ctx, self, 1000000000, &mtu), 0);
@@ -411,13 +400,12 @@ static void message_goes_round(void **state)
 }
 
 /* Closes when the peer has all; other completions stay to be taken. */
-static void shutdown_waits_for_the_peer(void **state)
+TEST(shutdown_waits_for_the_peer, scene_test)
 {
     struct unetmm_completion c;
     unsigned from, to;
     int channel;
 
-    (void)state;
     loop_back(&from, &to);
     assert_int_equal(unetmm_shutdown(ep, from, SECOND), -EPROTOTYPE);
     assert_int_equal(unetmm_shutdown(ep, 15, SECOND), -ENOENT);
@@ -434,7 +422,7 @@ static void shutdown_waits_for_the_peer(void **state)
 }
 
 /* A channel has the type that both sides wanted. */
-static void types_have_to_agree(void **state)
+TEST(types_have_to_agree, scene_test)
 {
     const uint8_t self[6] = { 0x52, 0x54, 0, 0, 0, 1 };
     struct unetmm_channel_attr attr = UNETMM_CHANNEL_ATTR_INIT;
@@ -442,7 +430,6 @@ static void types_have_to_agree(void **state)
     struct unetmm_peer peer;
     int from, to;
 
-    (void)state;
     assert_int_equal(unetmm_listen_ex(ep, 5, 1, &datagram_attr), 0);
     assert_int_equal(unetmm_connect_ex(ep, self, 5, SECOND, NULL, NULL),
                      -EPROTOTYPE);
@@ -501,14 +488,13 @@ static int create_and_destroy(const struct unetmm_ep_attr *attr)
 }
 
 /* Programs of older and of newer libraries: shorter and longer structures. */
-static void sizes_may_differ(void **state)
+TEST(sizes_may_differ, scene_test)
 {
     const struct unetmm_ep_attr ep_attr = UNETMM_EP_ATTR_INIT;
     const struct unetmm_channel_attr attr = UNETMM_CHANNEL_ATTR_INIT;
     union sized u = { .ep = ep_attr };
     uint32_t i;
 
-    (void)state;
     /* The fake driver has one endpoint. */
     assert_int_equal(unetmm_ep_destroy(ep), 0);
     for (i = 0; i < sizeof(u); i++) {
@@ -534,14 +520,13 @@ static void sizes_may_differ(void **state)
     assert_int_equal(unetmm_listen_ex(ep, 5, 1, &u.channel), -E2BIG);
 }
 
-static void sizes_of_answers_may_differ(void **state)
+TEST(sizes_of_answers_may_differ, scene_test)
 {
     struct unetmm_channel_info whole = { .size = sizeof(whole) };
     union sized u;
     unsigned from, to;
     uint32_t i, j;
 
-    (void)state;
     loop_back(&from, &to);
     assert_int_equal(unetmm_channel_info(ep, from, &whole), 0);
     for (i = 4; i < sizeof(u); i++) {
@@ -557,7 +542,7 @@ static void sizes_of_answers_may_differ(void **state)
     }
 }
 
-static void wrong_attributes_are_refused(void **state)
+TEST(wrong_attributes_are_refused, scene_test)
 {
     const uint8_t self[6] = { 0x52, 0x54, 0, 0, 0, 1 };
     static const struct unetmm_channel_attr wrong[] = {
@@ -575,7 +560,6 @@ static void wrong_attributes_are_refused(void **state)
     };
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         assert_int_equal(unetmm_listen_ex(ep, 5, 1, &wrong[i]), -EINVAL);
         assert_int_equal(unetmm_connect_ex(ep, self, 5, SECOND, &wrong[i],
@@ -583,14 +567,13 @@ static void wrong_attributes_are_refused(void **state)
     }
 }
 
-static void exports_and_imports(void **state)
+TEST(exports_and_imports, scene_test)
 {
     const uint8_t self[6] = { 0x52, 0x54, 0, 0, 0, 1 };
     static uint8_t memory[4096];
     uint64_t length = 0;
     int channel, i;
 
-    (void)state;
     assert_int_equal(unetmm_export(ctx, 7, memory, 0, 7, 0, 0), -EINVAL);
     assert_int_equal(unetmm_export(ctx, 7, memory, sizeof(memory),
                                    UNETMM_RIGHT_READ, 0, 0), 0);
@@ -625,12 +608,11 @@ static void exports_and_imports(void **state)
 }
 
 /* The key of an export by key alone; nothing is stored for another one. */
-static void keys(void **state)
+TEST(keys, scene_test)
 {
     static uint8_t memory[4096];
     uint64_t key = 5, base = 6;
 
-    (void)state;
     assert_int_equal(unetmm_export(ctx, 8, memory, sizeof(memory),
                                    UNETMM_RIGHT_READ, 0, 0), 0);
     assert_int_equal(unetmm_export(ctx, 9, memory, sizeof(memory),
@@ -647,12 +629,11 @@ static void keys(void **state)
 }
 
 /* The bytes that the driver lists are copied, and no others; and it is told so. */
-static void redirects(void **state)
+TEST(redirects, scene_test)
 {
     struct unetmm_redirected what = { 9, 9 };
     char own[8] = "0123456", to[8] = "abcdefg";
 
-    (void)state;
     assert_int_equal(unetmm_export(ctx, 1, own, 8, UNETMM_RIGHT_ALL, 0, 0),
                      0);
     assert_int_equal(unetmm_redirect(ctx, 1, 0, to, 4, NULL), -EOPNOTSUPP);
@@ -712,7 +693,7 @@ static void last_place(void *answer)
 }
 
 /* A part whose move fails has not moved, and holds nobody up. */
-static void failed_redirects(void **state)
+TEST(failed_redirects, scene_test)
 {
     void (*const wrong[])(void *answer) = {
         early_span, long_span, many_spans, other_part, other_place, last_place,
@@ -720,7 +701,6 @@ static void failed_redirects(void **state)
     char own[8] = "0123456", to[8] = "abcdefg";
     unsigned i;
 
-    (void)state;
     assert_int_equal(unetmm_export(ctx, 1, own, 8, UNETMM_RIGHT_ALL,
                                    UNETMM_EXPORT_REDIRECT, 0), 0);
     fake_failures.request = UNETMM_IOC_REDIRECT_GO;
@@ -754,14 +734,13 @@ static void failed_redirects(void **state)
     assert_int_equal(unetmm_unexport(ctx, 1), 0);
 }
 
-static void child_lets_go(void **state)
+TEST(child_lets_go, scene_test)
 {
     struct unetmm_info info = { .size = sizeof(info) };
     struct unetmm_peers peers = { .size = sizeof(peers) };
     int status;
     pid_t pid = fork();
 
-    (void)state;
     assert_true(pid >= 0);
     if (!pid) {
         _exit(unetmm_info(ctx, &info) != -EOWNERDEAD ||
@@ -804,13 +783,12 @@ static void receive(unsigned n)
     assert_int_equal(unetmm_poll(ep, &c, 1), 0);
 }
 
-static void posts_once_for_what_is_queued(void **state)
+TEST(posts_once_for_what_is_queued, ktlb_test)
 {
     char buffers[2][512];
     uint64_t posts;
     unsigned from, to;
 
-    (void)state;
     loop_back(&from, &to);
     posts = fake_driver_posts();
     assert_int_equal(unetmm_post_recv(ep, buffers[0], 512, 0, UNETMM_MORE), 0);
@@ -825,13 +803,12 @@ static void posts_once_for_what_is_queued(void **state)
 }
 
 /* Entries that a refused call has left in the queues go with the next. */
-static void refused_post_is_made_good(void **state)
+TEST(refused_post_is_made_good, ktlb_test)
 {
     static const int errors[] = { EINVAL, EIO, ENODEV, EINTR };
     unsigned from, to, i;
     uint64_t sent;
 
-    (void)state;
     loop_back(&from, &to);
     for (i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
         sent = fake_driver_sent();
@@ -856,13 +833,12 @@ static void refused_post_is_made_good(void **state)
     }
 }
 
-static void full_queue_is_posted(void **state)
+TEST(full_queue_is_posted, ktlb_test)
 {
     struct unetmm_completion c = { 0 };
     unsigned from, to, n = 0, got = 0;
     int ret;
 
-    (void)state;
     loop_back(&from, &to);
     while ((ret = unetmm_send(ep, from, "ktlb", 5, 0, UNETMM_MORE |
                               UNETMM_UNSIGNALED)) == 0) {
@@ -878,12 +854,11 @@ static void full_queue_is_posted(void **state)
     receive(1);
 }
 
-static void only_ktlb_posts(void **state)
+TEST(only_ktlb_posts, scene_test)
 {
     uint64_t posts = fake_driver_posts();
     unsigned from, to;
 
-    (void)state;
     loop_back(&from, &to);
     send_one(from, 0);
     receive(1);
@@ -925,12 +900,11 @@ static void destroy(struct unetmm_ep *mine, const struct unetmm_completion *c,
     atomic_store(&handled.result, ret);
 }
 
-static void disconnect_takes_the_handler(void **state)
+TEST(disconnect_takes_the_handler, scene_test)
 {
     unsigned from, to;
     int again;
 
-    (void)state;
     atomic_store(&handled.calls, 0);
     loop_back(&from, &to);
     assert_int_equal(unetmm_set_handler(ep, UNETMM_EVERY_CHANNEL, count, NULL),
@@ -947,11 +921,10 @@ static void disconnect_takes_the_handler(void **state)
     assert_int_equal(atomic_load(&handled.calls), 1);
 }
 
-static void handler_destroys_its_endpoint(void **state)
+TEST(handler_destroys_its_endpoint, scene_test)
 {
     unsigned from, to;
 
-    (void)state;
     atomic_store(&handled.calls, 0);
     loop_back(&from, &to);
     assert_int_equal(unetmm_set_handler(ep, to, destroy, NULL), 0);
@@ -989,9 +962,8 @@ static void await_calls(unsigned n)
     assert_int_equal(atomic_load(&handled.calls), n);
 }
 
-static void thread_destroys_its_endpoint(void **state)
+TEST(thread_destroys_its_endpoint, scene_test)
 {
-    (void)state;
     start(destroy);
     await_calls(1);
     ep = NULL;
@@ -1017,11 +989,10 @@ int __wrap_pthread_sigmask(int how, const sigset_t *set, sigset_t *before)
 }
 
 /* Nobody but the thread may touch the endpoint once it has begun. */
-static void thread_is_faster_than_its_maker(void **state)
+TEST(thread_is_faster_than_its_maker, scene_test)
 {
     unsigned from, to;
 
-    (void)state;
     atomic_store(&handled.calls, 0);
     loop_back(&from, &to);
     assert_int_equal(unetmm_set_handler(ep, UNETMM_EVERY_CHANNEL, destroy,
@@ -1037,9 +1008,8 @@ static void thread_is_faster_than_its_maker(void **state)
     assert_int_equal(atomic_load(&handled.result), 0);
 }
 
-static void destroying_ends_the_thread(void **state)
+TEST(destroying_ends_the_thread, scene_test)
 {
-    (void)state;
     start(count);
     await_calls(1);
     assert_int_equal(unetmm_ep_destroy(ep), 0);
@@ -1102,12 +1072,11 @@ static void *use_cancelled(void *argument)
     return argument;
 }
 
-static void no_call_is_a_cancellation_point(void **state)
+TEST(no_call_is_a_cancellation_point, cmocka_unit_test)
 {
     pthread_t thread;
     void *result;
 
-    (void)state;
     atomic_store(&handled.calls, 0);
     atomic_store(&handled.result, -1);
     assert_int_equal(pthread_create(&thread, NULL, use_cancelled, NULL), 0);
@@ -1118,58 +1087,12 @@ static void no_call_is_a_cancellation_point(void **state)
     assert_int_equal(fake_driver_leaks(), 0);
 }
 
-static void failed_thread_leaves_nothing(void **state)
+TEST(failed_thread_leaves_nothing, scene_test)
 {
-    (void)state;
     assert_int_equal(unetmm_set_handler(ep, UNETMM_EVERY_CHANNEL, count, NULL),
                      0);
     fake_failures.thread = true;
     assert_int_equal(unetmm_handlers_start(ep, NULL, NULL), -EAGAIN);
     assert_int_equal(unetmm_handlers_stop(ep), -ESRCH);
     assert_int_equal(unetmm_dispatch(ep, 1, 0), 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, stop)
-#define TEST_KTLB(name) \
-    cmocka_unit_test_setup_teardown(name, begin_ktlb, stop)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(failed_open_leaves_nothing),
-        cmocka_unit_test(failed_create_leaves_nothing),
-        cmocka_unit_test(without_memory_nothing_stays),
-        cmocka_unit_test(buffers_are_looked_at_when_used),
-        cmocka_unit_test(observer_has_no_endpoints),
-        cmocka_unit_test(prefetch_goes_on),
-        cmocka_unit_test(no_call_is_a_cancellation_point),
-        TEST(attributes_are_checked),
-        TEST(context_outlives_its_endpoints),
-        TEST(refusals_come_through),
-        TEST(peers_are_found),
-        TEST(message_goes_round),
-        TEST(shutdown_waits_for_the_peer),
-        TEST(types_have_to_agree),
-        TEST(sizes_may_differ),
-        TEST(sizes_of_answers_may_differ),
-        TEST(wrong_attributes_are_refused),
-        TEST(exports_and_imports),
-        TEST(keys),
-        TEST(redirects),
-        TEST(failed_redirects),
-        TEST(child_lets_go),
-        TEST_KTLB(posts_once_for_what_is_queued),
-        TEST_KTLB(refused_post_is_made_good),
-        TEST_KTLB(full_queue_is_posted),
-        TEST_KTLB(message_goes_round),
-        TEST(only_ktlb_posts),
-        TEST(disconnect_takes_the_handler),
-        TEST(handler_destroys_its_endpoint),
-        TEST(thread_destroys_its_endpoint),
-        TEST(thread_is_faster_than_its_maker),
-        TEST(destroying_ends_the_thread),
-        TEST(failed_thread_leaves_nothing),
-    };
-
-    return cmocka_run_group_tests_name("calls", tests, NULL, NULL);
 }

@@ -3,16 +3,13 @@
  * Event counters: which system calls are made, and when handlers are called.  The
  * driver is the calls below, the card the code that adds to the page.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "../../one_test.h"
 
 #include "fake_calls.h"
 #include "fake_card.h"
 #include "sys/sys.h"
+
+#define scene_test(fn) cmocka_unit_test_setup_teardown(fn, begin, stop)
 
 #define FD              777
 #define MAP             0x20000000ull
@@ -169,11 +166,10 @@ static int stop(void **state)
 
 /* ---- Making ------------------------------------------------------------ */
 
-static void test_numbers(void **state)
+TEST(test_numbers, scene_test)
 {
     unsigned i;
 
-    (void)state;
     for (i = 0; i < 3; i++) {
         add(FIRST + i, i + 5);
         assert_int_equal(unetmm_event_read(counter[i]), i + 5);
@@ -186,12 +182,11 @@ static void test_numbers(void **state)
     alive = 1;
 }
 
-static void test_cannot_be_made(void **state)
+TEST(test_cannot_be_made, scene_test)
 {
     struct unetmm_event_counter *more[2];
     unsigned closed = driver.closed;
 
-    (void)state;
     driver.fail = ENOSPC;
     assert_int_equal(unetmm_event_create(&ctx, 2, more), -ENOSPC);
     assert_int_equal(driver.closed, closed);
@@ -209,9 +204,8 @@ static void test_cannot_be_made(void **state)
     assert_int_equal(unetmm_event_create(&ctx, 2, more), -EINVAL);
 }
 
-static void test_export(void **state)
+TEST(test_export, scene_test)
 {
-    (void)state;
     assert_int_equal(unetmm_export_events(&ctx, 9, page, 100, 3, 1, 77,
                                           counter[1], 2), 0);
     assert_int_equal(driver.export.counter, FIRST + 1);
@@ -225,9 +219,8 @@ static void test_export(void **state)
 
 /* ---- Waiting ----------------------------------------------------------- */
 
-static void test_spin_calls_nobody(void **state)
+TEST(test_spin_calls_nobody, scene_test)
 {
-    (void)state;
     assert_int_equal(unetmm_event_wait(counter[0], 1, UNETMM_EVENT_SPIN,
                                        MS), 0);
     add(FIRST, 1);
@@ -239,9 +232,8 @@ static void test_spin_calls_nobody(void **state)
     assert_int_equal(driver.waits + driver.arms, 0);
 }
 
-static void test_block_calls_once(void **state)
+TEST(test_block_calls_once, scene_test)
 {
-    (void)state;
     driver.arrive = 1;
     assert_int_equal(unetmm_event_wait(counter[2], 1, UNETMM_EVENT_BLOCK,
                                        -1), 1);
@@ -259,9 +251,8 @@ static void test_block_calls_once(void **state)
     assert_int_equal(unetmm_event_wait(counter[2], 2, 0, MS), -EINVAL);
 }
 
-static void test_goes_round(void **state)
+TEST(test_goes_round, scene_test)
 {
-    (void)state;
     page[FIRST] = UINT64_MAX;
     assert_int_equal(unetmm_event_wait(counter[0], 1, 1, 0), 0);
     assert_int_equal(unetmm_event_wait(counter[0], UINT64_MAX, 1, 0), 1);
@@ -311,9 +302,8 @@ static void listen_to(unsigned i, uint64_t seen)
                                               (void *)(uintptr_t)i), 0);
 }
 
-static void test_dispatched(void **state)
+TEST(test_dispatched, scene_test)
 {
-    (void)state;
     listen_to(0, 0);
     assert_int_equal(unetmm_dispatch(fake.ep, 9, 0), 0);
     add(FIRST, 3);
@@ -335,9 +325,8 @@ static void test_dispatched(void **state)
 }
 
 /* Another thread blocks handlers while the caller waits: it calls none, and does not spin on. */
-static void test_blocked_meanwhile(void **state)
+TEST(test_blocked_meanwhile, scene_test)
 {
-    (void)state;
     listen_to(0, 0);
     driver.arrive = 1;
     driver.block = true;
@@ -348,9 +337,8 @@ static void test_blocked_meanwhile(void **state)
 }
 
 /* An earlier value is told, if it was not seen. */
-static void test_seen(void **state)
+TEST(test_seen, scene_test)
 {
-    (void)state;
     page[FIRST + 1] = 7;
     listen_to(1, 7);
     assert_int_equal(unetmm_dispatch(fake.ep, 9, 0), 0);
@@ -360,12 +348,11 @@ static void test_seen(void **state)
 }
 
 /* One that never rests is called once, and lets the others have their turn. */
-static void test_fair(void **state)
+TEST(test_fair, scene_test)
 {
     const struct unetmm_cqe cqe = { .channel = 1,
                                     .opcode = UNETMM_CQE_RECEIVED };
 
-    (void)state;
     listen_to(0, 0);
     listen_to(1, 0);
     listen_to(2, 0);
@@ -380,9 +367,8 @@ static void test_fair(void **state)
     assert_int_equal(heard.by[2], 1);
 }
 
-static void test_leaves(void **state)
+TEST(test_leaves, scene_test)
 {
-    (void)state;
     listen_to(0, 0);
     listen_to(1, 0);
     heard.leave = true;
@@ -409,11 +395,10 @@ static bool asleep(void)
 }
 
 /* An earlier value is told to a sleeping thread as well. */
-static void test_wakes_the_thread(void **state)
+TEST(test_wakes_the_thread, scene_test)
 {
     uint64_t deadline = sys_now_ns() + 20000 * MS;
 
-    (void)state;
     page[FIRST] = 7;
     assert_int_equal(unetmm_set_handler(fake.ep, UNETMM_EVERY_CHANNEL,
                                         on_completion, NULL), 0);
@@ -431,37 +416,14 @@ static void test_wakes_the_thread(void **state)
     assert_int_equal(heard.now, 7);
 }
 
-static void test_mistakes(void **state)
+TEST(test_mistakes, scene_test)
 {
     struct unetmm_ctx other = ctx;
 
-    (void)state;
     listen_to(0, 0);
     assert_int_equal(unetmm_event_destroy(counter[0]), -EBUSY);
     fake.private->ctx = &other;
     assert_int_equal(unetmm_event_set_handler(fake.ep, counter[1], 0,
                                               on_count, NULL), -EINVAL);
     fake.private->ctx = &ctx;
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, stop)
-    const struct CMUnitTest tests[] = {
-        TEST(test_numbers),
-        TEST(test_cannot_be_made),
-        TEST(test_export),
-        TEST(test_spin_calls_nobody),
-        TEST(test_block_calls_once),
-        TEST(test_goes_round),
-        TEST(test_dispatched),
-        TEST(test_blocked_meanwhile),
-        TEST(test_seen),
-        TEST(test_fair),
-        TEST(test_leaves),
-        TEST(test_wakes_the_thread),
-        TEST(test_mistakes),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -90,7 +90,6 @@ TEST(a_slow_link_is_no_silent_peer, cmocka_unit_test)
     uint8_t bytes[BYTES], copy[BYTES];
     size_t got;
 
-    (void)state;
     line_set(slow, -ETIMEDOUT);
     assert_int_equal(cp_stream_take(NULL, bytes, BYTES, false, &got), 0);
     assert_int_equal(got, BYTES);
@@ -108,7 +107,6 @@ TEST(a_silent_peer_is_named_as_such, cmocka_unit_test)
     uint8_t bytes[BYTES] = { 0 };
     size_t got;
 
-    (void)state;
     line_set(part, -ETIMEDOUT);
     assert_int_equal(cp_stream_take(NULL, bytes, BYTES, false, &got), -ETIMEDOUT);
     line_set(part, -ETIMEDOUT);
@@ -131,7 +129,6 @@ TEST(patience_ends_with_the_stream, cmocka_unit_test)
     uint8_t bytes[BYTES];
     size_t got;
 
-    (void)state;
     line_set(late, -ETIMEDOUT);
     assert_int_equal(cp_stream_take(NULL, bytes, BYTES, true, &got), 0);
     assert_int_equal(got, BYTES);

@@ -56,7 +56,6 @@ TEST(examples_of_the_manual, cmocka_unit_test)
 {
     size_t i, run = 0;
 
-    (void)state;
     for (i = 0; i < EXAMPLES; i++) {
         if (!needs_a_card(examples[i].name)) {
             run_one(&examples[i]);

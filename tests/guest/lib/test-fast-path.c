@@ -3,15 +3,13 @@
  * The inline fast path against the card's half of the rings: its writes, its
  * refusals, and that it keeps on when indices wrap.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "../../one_test.h"
 
 #include "fake_card.h"
 #include "pattern.h"
+
+#define scene_test(fn) cmocka_unit_test_setup_teardown(fn, begin, stop)
+#define late_test(fn) { #fn " (indices wrap)", fn, begin_late, stop, NULL }
 
 #define CHANNEL 1
 
@@ -54,12 +52,12 @@ static void expect_message(const void *data, size_t len)
     assert_int_equal(message.channel, CHANNEL);
 }
 
-static void copies_every_short_length(void **state)
+ALSO(copies_every_short_length, late_test)
+TEST(copies_every_short_length, scene_test)
 {
     uint8_t data[UNETMM_MAX_INLINE];
     size_t len;
 
-    (void)state;
     for (len = 0; len <= sizeof(data); len++) {
         pattern_fill(data, len, pattern_key(1, len), 0);
         assert_int_equal(unetmm_send(fake.ep, CHANNEL, data, len, len, 0), 0);
@@ -70,14 +68,13 @@ static void copies_every_short_length(void **state)
     }
 }
 
-static void gathers_short_pieces(void **state)
+TEST(gathers_short_pieces, scene_test)
 {
     uint8_t data[100];
     struct iovec iov[UNETMM_MAX_SEGS];
     size_t at = 0;
     int i;
 
-    (void)state;
     pattern_fill(data, sizeof(data), 2, 0);
     for (i = 0; i < UNETMM_MAX_SEGS; i++) {
         /* 0, 1, 2 ... 13, 9, 0: some are empty, one crosses a slot */
@@ -92,13 +89,13 @@ static void gathers_short_pieces(void **state)
     expect_message(data, sizeof(data));
 }
 
-static void names_every_number_of_segments(void **state)
+ALSO(names_every_number_of_segments, late_test)
+TEST(names_every_number_of_segments, scene_test)
 {
     static uint8_t data[UNETMM_MAX_SEGS * 300];
     struct iovec iov[UNETMM_MAX_SEGS];
     unsigned n, i, round;
 
-    (void)state;
     pattern_fill(data, sizeof(data), 3, 0);
     for (i = 0; i < UNETMM_MAX_SEGS; i++) {
         iov[i] = (struct iovec) { data + 300 * i, 300 };
@@ -115,11 +112,10 @@ static void names_every_number_of_segments(void **state)
     }
 }
 
-static void inline_is_a_choice(void **state)
+TEST(inline_is_a_choice, scene_test)
 {
     uint8_t data[225] = { 1 };
 
-    (void)state;
     fake.ep->inline_max = 0;
     assert_int_equal(unetmm_send(fake.ep, CHANNEL, data, 8, 0, 0), 0);
     expect_message(data, 8);
@@ -135,13 +131,12 @@ static void inline_is_a_choice(void **state)
     expect_message(data, 0);
 }
 
-static void refuses_what_is_wrong(void **state)
+TEST(refuses_what_is_wrong, scene_test)
 {
     struct iovec iov[UNETMM_MAX_SEGS + 1] = { { NULL, 0 } };
     struct iovec huge[2] = { { NULL, SIZE_MAX }, { NULL, 2 } };
     uint8_t data[256];
 
-    (void)state;
     errno = 12345;
     fake.private->mtu[1] = 255;
     assert_int_equal(unetmm_send(fake.ep, CHANNEL, data, 256, 0, 0),
@@ -164,12 +159,11 @@ static void refuses_what_is_wrong(void **state)
     assert_int_equal(errno, 12345);
 }
 
-static void only_whole_pages_are_zeroed(void **state)
+TEST(only_whole_pages_are_zeroed, scene_test)
 {
     static uint8_t area[3 * 4096] __attribute__((aligned(4096)));
     const struct unetmm_fqe *fqe = fake.ep->fq;
 
-    (void)state;
     assert_int_equal(unetmm_post_recv(fake.ep, area, 4096, 1, UNETMM_ZERO),
                      -EINVAL);      /* the source is not one that may */
     fake.ep->may_zero = 1;
@@ -190,14 +184,13 @@ static void only_whole_pages_are_zeroed(void **state)
     assert_int_equal(fqe[2].flags, UNETMM_FQE_F_ZERO);
 }
 
-static void buffers_of_parts_are_chains(void **state)
+TEST(buffers_of_parts_are_chains, scene_test)
 {
     static uint8_t area[4096];
     struct iovec iov[UNETMM_MAX_SEGS + 1];
     const struct unetmm_fqe *fqe = fake.ep->fq;
     unsigned i;
 
-    (void)state;
     for (i = 0; i <= UNETMM_MAX_SEGS; i++) {
         iov[i] = (struct iovec) { area + 8 * i, 1 + i };
     }
@@ -229,12 +222,12 @@ static void buffers_of_parts_are_chains(void **state)
     assert_int_equal(fqe[15].flags, 0);
 }
 
-static void send_queue_fills_and_empties(void **state)
+ALSO(send_queue_fills_and_empties, late_test)
+TEST(send_queue_fills_and_empties, scene_test)
 {
     uint8_t data[UNETMM_MAX_INLINE] = { 0 };
     unsigned round, i;
 
-    (void)state;
     for (round = 0; round < 100; round++) {
         /* 16 slots: three descriptors of 4, one of 3, one of 1 */
         for (i = 0; i < 3; i++) {
@@ -259,12 +252,11 @@ static void send_queue_fills_and_empties(void **state)
     }
 }
 
-static void more_defers_the_doorbell(void **state)
+TEST(more_defers_the_doorbell, scene_test)
 {
     uint8_t data[8] = { 0 };
     int i;
 
-    (void)state;
     assert_int_equal(unetmm_send(fake.ep, CHANNEL, data, 8, 0, UNETMM_MORE),
                      0);
     assert_int_equal(unetmm_post_recv(fake.ep, data, 8, 0, UNETMM_MORE), 0);
@@ -284,14 +276,14 @@ static void more_defers_the_doorbell(void **state)
     assert_true(fake_endpoint_rung(&fake));
 }
 
-static void free_queue_fills_and_empties(void **state)
+ALSO(free_queue_fills_and_empties, late_test)
+TEST(free_queue_fills_and_empties, scene_test)
 {
     uint8_t buffers[16][64];
     struct unetmm_completion c = { 0 };
     uint8_t data[64];
     unsigned i;
 
-    (void)state;
     for (i = 0; i < 16; i++) {
         assert_int_equal(unetmm_post_recv(fake.ep, buffers[i], 64, i, 0), 0);
     }
@@ -312,11 +304,10 @@ static void free_queue_fills_and_empties(void **state)
     assert_int_equal(c.status, UNETMM_ST_SKIPPED);
 }
 
-static void refuses_buffers_that_never_fit(void **state)
+TEST(refuses_buffers_that_never_fit, scene_test)
 {
     uint8_t *page = (uint8_t *)(uintptr_t)0x10000;
 
-    (void)state;
     /* 20 pages are the limit: touched pages count. */
     assert_int_equal(unetmm_post_recv(fake.ep, page, 20 * 4096, 0, 0), 0);
     assert_int_equal(unetmm_post_recv(fake.ep, page + 1, 20 * 4096, 0, 0),
@@ -328,13 +319,13 @@ static void refuses_buffers_that_never_fit(void **state)
                      -EMSGSIZE);
 }
 
-static void takes_completions_over_many_wraps(void **state)
+ALSO(takes_completions_over_many_wraps, late_test)
+TEST(takes_completions_over_many_wraps, scene_test)
 {
     struct unetmm_completion c[5];
     uint64_t written = 0, taken = 0;
     unsigned batch = 1;
 
-    (void)state;
     while (taken < 1000) {
         int i, n;
 
@@ -365,12 +356,11 @@ static void takes_completions_over_many_wraps(void **state)
     assert_int_equal(unetmm_poll(fake.ep, c, 0), 0);
 }
 
-static void delivers_inline(void **state)
+TEST(delivers_inline, scene_test)
 {
     struct unetmm_completion c = { 0 };
     uint8_t data[UNETMM_CQE_INLINE];
 
-    (void)state;
     pattern_fill(data, sizeof(data), 5, 0);
     assert_true(fake_card_deliver(&fake.card, CHANNEL, data, sizeof(data),
                                   true));
@@ -381,12 +371,11 @@ static void delivers_inline(void **state)
     assert_memory_equal(c.data, data, sizeof(data));
 }
 
-static void rings_when_the_card_waits_for_room(void **state)
+TEST(rings_when_the_card_waits_for_room, scene_test)
 {
     const struct unetmm_cqe cqe = { .opcode = UNETMM_CQE_SENT };
     struct unetmm_completion c[16];
 
-    (void)state;
     while (fake_card_complete(&fake.card, &cqe)) {
         continue;
     }
@@ -407,13 +396,12 @@ static void rings_when_the_card_waits_for_room(void **state)
     assert_true(fake_endpoint_rung(&fake));
 }
 
-static void peek_leaves_a_completion_and_take_takes_it(void **state)
+TEST(peek_leaves_a_completion_and_take_takes_it, scene_test)
 {
     const struct unetmm_source_ops_ none = { 0 };
     struct unetmm_cqe cqe = { .opcode = UNETMM_CQE_SENT, .cookie = 1 };
     struct unetmm_completion c = { 0 };
 
-    (void)state;
     assert_int_equal(unetmm_peek(fake.ep, &c), 0);
     for (; fake_card_complete(&fake.card, &cqe); cqe.cookie++) {
         continue;
@@ -444,7 +432,7 @@ static void peek_leaves_a_completion_and_take_takes_it(void **state)
     assert_int_equal(c.user_data, 2);
 }
 
-static void stopped_endpoint_says_so_last(void **state)
+TEST(stopped_endpoint_says_so_last, scene_test)
 {
     const struct unetmm_cqe cqe = {
         .opcode = UNETMM_CQE_FAILED,
@@ -453,7 +441,6 @@ static void stopped_endpoint_says_so_last(void **state)
     struct unetmm_completion c = { 0 };
     int i, ret;
 
-    (void)state;
     assert_true(fake_card_complete(&fake.card, &cqe));
     fake_card_state(&fake.card, UNETMM_EP_ERROR);
     assert_int_equal(unetmm_poll(fake.ep, &c, 1), 1);
@@ -469,13 +456,13 @@ static void stopped_endpoint_says_so_last(void **state)
 
 /* ---- Raw endpoints -------------------------------------------------------- */
 
-static void frames_of_every_kind(void **state)
+ALSO(frames_of_every_kind, late_test)
+TEST(frames_of_every_kind, scene_test)
 {
     static uint8_t data[UNETMM_ETH_MAX + 1];
     struct iovec iov = { data, 0 };
     size_t len;
 
-    (void)state;
     assert_int_equal(unetmm_send_frame(fake.ep, &iov, 1, 0, 0, 0), -EPROTOTYPE);
     fake.ep->raw = 1;
     for (len = 0; len <= sizeof(data); len = len < 400 ? len + 1 : len + 97) {
@@ -505,12 +492,11 @@ static void frames_of_every_kind(void **state)
 }
 
 /* Nobody is told of a buffer, unless somebody waits for one. */
-static void buffers_are_looked_at_later(void **state)
+TEST(buffers_are_looked_at_later, scene_test)
 {
     static uint8_t data[64];
     struct unetmm_completion c;
 
-    (void)state;
     fake.ep->slots = 1;
     fake_endpoint_rung(&fake);
     assert_int_equal(unetmm_post_recv(fake.ep, data, 64, 0, 0), 0);
@@ -528,40 +514,4 @@ static void buffers_are_looked_at_later(void **state)
     assert_int_equal(unetmm_post_recv(fake.ep, data, 64, 3, UNETMM_MORE), 0);
     assert_true(unetmm_arm(fake.ep) >= 0);
     assert_true(fake_endpoint_rung(&fake));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, stop)
-#define TEST_LATE(name) \
-    { #name " (indices wrap)", name, begin_late, stop, NULL }
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(copies_every_short_length),
-        TEST_LATE(copies_every_short_length),
-        TEST(gathers_short_pieces),
-        TEST(names_every_number_of_segments),
-        TEST_LATE(names_every_number_of_segments),
-        TEST(inline_is_a_choice),
-        TEST(refuses_what_is_wrong),
-        TEST(only_whole_pages_are_zeroed),
-        TEST(buffers_of_parts_are_chains),
-        TEST(send_queue_fills_and_empties),
-        TEST_LATE(send_queue_fills_and_empties),
-        TEST(more_defers_the_doorbell),
-        TEST(free_queue_fills_and_empties),
-        TEST_LATE(free_queue_fills_and_empties),
-        TEST(refuses_buffers_that_never_fit),
-        TEST(takes_completions_over_many_wraps),
-        TEST_LATE(takes_completions_over_many_wraps),
-        TEST(delivers_inline),
-        TEST(rings_when_the_card_waits_for_room),
-        TEST(peek_leaves_a_completion_and_take_takes_it),
-        TEST(stopped_endpoint_says_so_last),
-        TEST(frames_of_every_kind),
-        TEST_LATE(frames_of_every_kind),
-        TEST(buffers_are_looked_at_later),
-    };
-
-    return cmocka_run_group_tests_name("fast path", tests, NULL, NULL);
 }

@@ -77,7 +77,6 @@ TEST(child_is_told, cmocka_unit_test)
     pid_t pid;
     int status;
 
-    (void)state;
     fake_endpoint_init(&fake, 4, 4, 4, 0);
     assert_int_equal(sys_madvise(fake.card.queues,
                                  fake.card.layout.queue_bytes,

@@ -4,12 +4,8 @@
  * ring, in a thread that may have other streams: the peer is the test's, and its driver
  * answers late, or never.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../../one_test.h"
 
-#include <cmocka.h>
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -21,6 +17,8 @@
 
 #include "eventually.h"
 #include "fake_loop.h"
+
+#define scene_test(fn) cmocka_unit_test_setup_teardown(fn, start, end)
 
 #define MS              1000000ll
 #define SECOND          (1000 * MS)
@@ -111,12 +109,11 @@ static int serve(short events, int64_t *longest)
     return ready;
 }
 
-static void silent_driver_delays_no_other_stream(void **state)
+TEST(silent_driver_delays_no_other_stream, scene_test)
 {
     int64_t longest = 0, begun = now();
     char byte;
 
-    (void)state;
     loop_silence_imports(UINT_MAX);
     greet(RING_ID);
     assert_true(serve(POLLOUT, &longest) & POLLERR);
@@ -126,11 +123,10 @@ static void silent_driver_delays_no_other_stream(void **state)
     assert_in_range(longest, 100 * MS, 1000 * MS);
 }
 
-static void late_answer_is_taken(void **state)
+TEST(late_answer_is_taken, scene_test)
 {
     int64_t longest = 0;
 
-    (void)state;
     loop_silence_imports(2);
     greet(RING_ID);
     assert_int_equal(serve(POLLOUT, &longest), POLLOUT);
@@ -138,47 +134,31 @@ static void late_answer_is_taken(void **state)
     EVENTUALLY(!memcmp(ring, "hello", 5));
 }
 
-static void blocking_send_waits_for_the_answer(void **state)
+TEST(blocking_send_waits_for_the_answer, scene_test)
 {
-    (void)state;
     loop_silence_imports(2);
     greet(RING_ID);
     assert_int_equal(unetmm_stream_send(stream, "hello", 5, 0), 5);
     EVENTUALLY(!memcmp(ring, "hello", 5));
 }
 
-static void ring_that_is_not_there(void **state)
+TEST(ring_that_is_not_there, scene_test)
 {
     int64_t longest = 0, begun = now();
 
-    (void)state;
     greet(RING_ID + 1);
     assert_true(serve(POLLOUT, &longest) & POLLERR);
     assert_int_equal(unetmm_stream_send(stream, "hello", 5, 0), -ECONNRESET);
     assert_true(now() - begun < 2 * SECOND);
 }
 
-static void second_greeting_before_the_answer(void **state)
+TEST(second_greeting_before_the_answer, scene_test)
 {
     int64_t longest = 0;
 
-    (void)state;
     loop_silence_imports(UINT_MAX);
     greet(RING_ID);
     greet(RING_ID);
     assert_true(serve(POLLOUT, &longest) & POLLERR);
     assert_int_equal(unetmm_stream_send(stream, "hello", 5, 0), -EPROTO);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(silent_driver_delays_no_other_stream, start, end),
-        cmocka_unit_test_setup_teardown(late_answer_is_taken, start, end),
-        cmocka_unit_test_setup_teardown(blocking_send_waits_for_the_answer, start, end),
-        cmocka_unit_test_setup_teardown(ring_that_is_not_there, start, end),
-        cmocka_unit_test_setup_teardown(second_greeting_before_the_answer, start, end),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

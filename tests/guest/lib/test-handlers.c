@@ -2,18 +2,16 @@
 /*
  * Handlers called by unetmm_dispatch(): which, in which order, and when not.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../../one_test.h"
 
-#include <cmocka.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "fake_card.h"
 #include "sys/sys.h"
+
+#define scene_test(fn) cmocka_unit_test_setup_teardown(fn, begin, stop)
 
 #define MS              1000000ll
 #define OTHER_CHANNEL   2
@@ -92,9 +90,8 @@ static void check_log(const struct log *log, uint64_t from, unsigned n)
 
 /* ---- Which ----------------------------------------------------------------- */
 
-static void channel_goes_before_endpoint(void **state)
+TEST(channel_goes_before_endpoint, scene_test)
 {
-    (void)state;
     assert_int_equal(unetmm_set_handler(fake.ep, 1, record, &channel), 0);
     complete(1, UNETMM_CQE_RECEIVED, 1);
     complete(1, UNETMM_CQE_SENT, 2);
@@ -115,19 +112,17 @@ static void channel_goes_before_endpoint(void **state)
     check_log(&every, 3, 4);
 }
 
-static void inline_message_is_in_the_completion(void **state)
+TEST(inline_message_is_in_the_completion, scene_test)
 {
-    (void)state;
     assert_true(fake_card_deliver(&fake.card, 1, "short", 6, true));
     assert_int_equal(unetmm_dispatch(fake.ep, 1, 0), 1);
     assert_int_equal(every.types[0], UNETMM_CQE_RECEIVED);
 }
 
-static void without_a_handler_nothing_is_taken(void **state)
+TEST(without_a_handler_nothing_is_taken, scene_test)
 {
     struct unetmm_completion c = { 0 };
 
-    (void)state;
     complete_many(7, 1);
     assert_int_equal(unetmm_set_handler(fake.ep, UNETMM_EVERY_CHANNEL, NULL,
                                         NULL), 0);
@@ -144,9 +139,8 @@ static void without_a_handler_nothing_is_taken(void **state)
 
 /* ---- When ------------------------------------------------------------------ */
 
-static void takes_no_more_than_it_is_told(void **state)
+TEST(takes_no_more_than_it_is_told, scene_test)
 {
-    (void)state;
     complete_many(0, 10);
     assert_int_equal(unetmm_dispatch(fake.ep, 0, 0), -EINVAL);
     assert_int_equal(unetmm_dispatch(fake.ep, 4, 0), 4);
@@ -156,11 +150,10 @@ static void takes_no_more_than_it_is_told(void **state)
     check_log(&every, 0, 10);
 }
 
-static void waits_for_the_first(void **state)
+TEST(waits_for_the_first, scene_test)
 {
     uint64_t start = sys_now_ns();
 
-    (void)state;
     assert_int_equal(unetmm_dispatch(fake.ep, 1, 5 * MS), 0);
     assert_in_range(sys_now_ns() - start, 5 * MS, 5000 * MS);
 }
@@ -170,13 +163,12 @@ static void on_signal(int number)
     (void)number;
 }
 
-static void signal_ends_the_wait(void **state)
+TEST(signal_ends_the_wait, scene_test)
 {
     struct sigaction action = { .sa_handler = on_signal };
     struct itimerspec when = { .it_value.tv_nsec = 10 * MS };
     timer_t timer;
 
-    (void)state;
     sigaction(SIGALRM, &action, NULL);
     assert_int_equal(timer_create(CLOCK_MONOTONIC, NULL, &timer), 0);
     assert_int_equal(timer_settime(timer, 0, &when, NULL), 0);
@@ -184,9 +176,8 @@ static void signal_ends_the_wait(void **state)
     timer_delete(timer);
 }
 
-static void stopped_endpoint_is_told_last(void **state)
+TEST(stopped_endpoint_is_told_last, scene_test)
 {
-    (void)state;
     complete_many(0, 3);
     fake_card_state(&fake.card, UNETMM_EP_ERROR);
     assert_int_equal(unetmm_dispatch(fake.ep, 64, -1), 3);
@@ -200,9 +191,8 @@ static void send_more(struct unetmm_ep *ep)
     assert_false(fake_endpoint_rung(&fake));
 }
 
-static void rings_once_for_all(void **state)
+TEST(rings_once_for_all, scene_test)
 {
-    (void)state;
     every.act = send_more;
     complete_many(0, 5);
     assert_int_equal(unetmm_dispatch(fake.ep, 64, 0), 5);
@@ -213,9 +203,8 @@ static void rings_once_for_all(void **state)
 
 /* ---- Blocking -------------------------------------------------------------- */
 
-static void blocking_nests_and_loses_nothing(void **state)
+TEST(blocking_nests_and_loses_nothing, scene_test)
 {
-    (void)state;
     assert_int_equal(unetmm_handlers_unblock(fake.ep), -EPERM);
     assert_int_equal(unetmm_handlers_block(fake.ep), 0);
     assert_int_equal(unetmm_handlers_block(fake.ep), 0);
@@ -244,9 +233,8 @@ static void inside(struct unetmm_ep *ep)
     assert_int_equal(unetmm_handlers_unblock(ep), -EPERM);
 }
 
-static void a_handler_blocks_handlers(void **state)
+TEST(a_handler_blocks_handlers, scene_test)
 {
-    (void)state;
     every.act = inside;
     complete_many(0, 3);
     assert_int_equal(unetmm_dispatch(fake.ep, 64, 0), 3);
@@ -260,9 +248,8 @@ static void stay_blocked(struct unetmm_ep *ep)
     assert_int_equal(unetmm_handlers_block(ep), 0);
 }
 
-static void a_handler_leaves_them_blocked(void **state)
+TEST(a_handler_leaves_them_blocked, scene_test)
 {
-    (void)state;
     every.act = stay_blocked;
     complete_many(0, 3);
     assert_int_equal(unetmm_dispatch(fake.ep, 64, 0), 1);
@@ -286,9 +273,8 @@ static void take_two(struct unetmm_ep *ep)
     assert_int_equal(c[1].user_data, c[0].user_data + 1);
 }
 
-static void a_handler_takes_the_next(void **state)
+TEST(a_handler_takes_the_next, scene_test)
 {
-    (void)state;
     every.act = take_two;
     complete_many(0, 6);
     assert_int_equal(unetmm_dispatch(fake.ep, 64, 0), 2);
@@ -308,9 +294,8 @@ static void retire(struct unetmm_ep *ep)
                      0);
 }
 
-static void a_handler_is_replaced_by_itself(void **state)
+TEST(a_handler_is_replaced_by_itself, scene_test)
 {
-    (void)state;
     every.act = hand_over;
     channel.act = retire;
     complete_many(0, 3);
@@ -331,11 +316,10 @@ static void fork_inside(struct unetmm_ep *ep)
 }
 
 /* The child comes back into unetmm_dispatch(), which must keep off. */
-static void child_is_told(void **state)
+TEST(child_is_told, scene_test)
 {
     int ret, status;
 
-    (void)state;
     assert_int_equal(sys_madvise(fake.card.queues,
                                  fake.card.layout.queue_bytes,
                                  MADV_DONTFORK), 0);
@@ -376,12 +360,11 @@ static void dispatch_second(struct unetmm_ep *ep)
     assert_int_equal(unetmm_dispatch(fake.ep, 1, 0), -EDEADLK);
 }
 
-static void endpoints_are_independent(void **state)
+TEST(endpoints_are_independent, scene_test)
 {
     const struct unetmm_cqe cqe = { .opcode = UNETMM_CQE_SENT };
     int calls = 0;
 
-    (void)state;
     fake_endpoint_init(&second, 4, 4, 4, 0);
     assert_int_equal(unetmm_set_handler(second.ep, UNETMM_EVERY_CHANNEL,
                                         innermost, &calls), 0);
@@ -391,29 +374,4 @@ static void endpoints_are_independent(void **state)
     assert_int_equal(unetmm_dispatch(fake.ep, 64, 0), 1);
     assert_int_equal(calls, 1);
     fake_endpoint_free(&second);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, stop)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(channel_goes_before_endpoint),
-        TEST(inline_message_is_in_the_completion),
-        TEST(without_a_handler_nothing_is_taken),
-        TEST(takes_no_more_than_it_is_told),
-        TEST(waits_for_the_first),
-        TEST(signal_ends_the_wait),
-        TEST(stopped_endpoint_is_told_last),
-        TEST(rings_once_for_all),
-        TEST(blocking_nests_and_loses_nothing),
-        TEST(a_handler_blocks_handlers),
-        TEST(a_handler_leaves_them_blocked),
-        TEST(a_handler_takes_the_next),
-        TEST(a_handler_is_replaced_by_itself),
-        TEST(child_is_told),
-        TEST(endpoints_are_independent),
-    };
-
-    return cmocka_run_group_tests_name("handlers", tests, NULL, NULL);
 }

@@ -6,17 +6,15 @@
  * UNETMM_SEED=N repeats a run; it is 1 if nobody says another.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../../one_test.h"
 
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kv_protocol.h"
+
+#define scene_test(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 #define STORE_BYTES     (64u << 10)
 #define HEARD_BYTES     (4u << 20)
@@ -41,10 +39,19 @@ struct fixture {
     size_t credit;              /* and so much until the next turn */
 };
 
+static void __attribute__((constructor)) choose_seed(void)
+{
+    const char *given = getenv("UNETMM_SEED");
+
+    state_word = seed = given ? strtoull(given, NULL, 0) : 1;
+}
+
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
 
+    printf("# repeat: UNETMM_SEED=%llu %s\n", (unsigned long long)seed,
+           program_invocation_name);
     /* The very size: the sanitizer sees accesses beyond it. */
     f->memory = malloc(STORE_BYTES);
     f->heard = malloc(HEARD_BYTES);
@@ -111,7 +118,7 @@ static size_t make_key(char *key, uint32_t n)
 #define KEYS    200
 
 /* Against a table of each key's last value: it has that value, or none. */
-static void store_keeps_what_it_has(void **state)
+TEST(store_keeps_what_it_has, scene_test)
 {
     struct kv_store *s = &((struct fixture *)*state)->server.store;
     uint32_t words[KEYS] = { 0 }, lengths[KEYS] = { 0 }, i, hits = 0;
@@ -169,7 +176,7 @@ static void store_keeps_what_it_has(void **state)
     assert_true(s->stats.evicted > 1000);
 }
 
-static void store_forgets_the_oldest(void **state)
+TEST(store_forgets_the_oldest, scene_test)
 {
     struct kv_store *s = &((struct fixture *)*state)->server.store;
     struct kv_item *item;
@@ -196,7 +203,7 @@ static void store_forgets_the_oldest(void **state)
     kv_release(s, item);
 }
 
-static void store_has_bounds(void **state)
+TEST(store_has_bounds, scene_test)
 {
     struct kv_store *s = &((struct fixture *)*state)->server.store, none;
     struct kv_item *all, *item;
@@ -329,7 +336,7 @@ static const struct dialogue dialogues[] = {
       "CLIENT_ERROR bad data chunk\r\n", true },
 };
 
-static void says_what_memcached_says(void **state)
+TEST(says_what_memcached_says, scene_test)
 {
     struct fixture *f = *state;
     size_t i, piece, at_once;
@@ -349,7 +356,7 @@ static void says_what_memcached_says(void **state)
 }
 
 /* A value that nobody can store is passed over, however long it is. */
-static void passes_over_what_is_too_long(void **state)
+TEST(passes_over_what_is_too_long, scene_test)
 {
     struct fixture *f = *state;
     static const uint32_t lengths[] = {
@@ -373,7 +380,7 @@ static void passes_over_what_is_too_long(void **state)
     }
 }
 
-static void lines_have_an_end(void **state)
+TEST(lines_have_an_end, scene_test)
 {
     struct fixture *f = *state;
     static char line[2 * KV_LINE];
@@ -398,7 +405,7 @@ static void lines_have_an_end(void **state)
 }
 
 /* A client that asks and does not read: it is not read from either. */
-static void does_not_answer_into_the_void(void **state)
+TEST(does_not_answer_into_the_void, scene_test)
 {
     struct fixture *f = *state;
     static const char ask[] = "get a\r\nget a\r\nget a\r\nget a\r\n";
@@ -431,7 +438,7 @@ static size_t two_lines(void *arg, unsigned n, char *line, size_t size)
     return n < 2 ? (size_t)snprintf(line, size, "more%u %u", n, n) : 0;
 }
 
-static void tells_its_counters(void **state)
+TEST(tells_its_counters, scene_test)
 {
     struct fixture *f = *state;
 
@@ -444,7 +451,7 @@ static void tells_its_counters(void **state)
     assert_non_null(strstr(f->heard, "STAT more1 1\r\nEND\r\n"));
 }
 
-static void values_expire(void **state)
+TEST(values_expire, scene_test)
 {
     struct fixture *f = *state;
 
@@ -460,7 +467,7 @@ static void values_expire(void **state)
 }
 
 /* Pieces of commands, numbers at the edges, bytes: it lives, and stays in step. */
-static void takes_any_garbage(void **state)
+TEST(takes_any_garbage, scene_test)
 {
     struct fixture *f = *state;
     static const char *const words[] = {
@@ -498,39 +505,4 @@ static void takes_any_garbage(void **state)
     begin_talk(f, 0);
     say_in(f, "set a 0 0 1\r\nx\r\nget a\r\n", 23, 23);
     assert_string_equal(f->heard, "STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n");
-}
-
-/* Behind the line with TAP's version, which has to be the first. */
-static int tell_seed(void **state)
-{
-    (void)state;
-    printf("# repeat: UNETMM_SEED=%llu %s\n", (unsigned long long)seed,
-           program_invocation_name);
-    return 0;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(store_keeps_what_it_has, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(store_forgets_the_oldest, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(store_has_bounds, setup, teardown),
-        cmocka_unit_test_setup_teardown(says_what_memcached_says, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(passes_over_what_is_too_long, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(lines_have_an_end, setup, teardown),
-        cmocka_unit_test_setup_teardown(does_not_answer_into_the_void, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(tells_its_counters, setup, teardown),
-        cmocka_unit_test_setup_teardown(values_expire, setup, teardown),
-        cmocka_unit_test_setup_teardown(takes_any_garbage, setup, teardown),
-    };
-    const char *given = getenv("UNETMM_SEED");
-
-    seed = given ? strtoull(given, NULL, 0) : 1;
-    state_word = seed;
-    return cmocka_run_group_tests_name("kv", tests, tell_seed, NULL);
 }

@@ -14,7 +14,6 @@ TEST(pieces_make_the_whole, cmocka_unit_test)
     uint8_t whole[256], part[256];
     size_t from, len;
 
-    (void)state;
     pattern_fill(whole, sizeof(whole), 9, 1000);
     for (from = 0; from < 32; from++) {
         for (len = 0; len + from <= sizeof(whole); len++) {
@@ -31,7 +30,6 @@ TEST(finds_every_wrong_bit, cmocka_unit_test)
     size_t i;
     int bit;
 
-    (void)state;
     for (i = 0; i < sizeof(bytes); i++) {
         for (bit = 0; bit < 8; bit++) {
             pattern_fill(bytes, sizeof(bytes), 10, 3);
@@ -46,7 +44,6 @@ TEST(other_place_or_message_differs, cmocka_unit_test)
     uint8_t bytes[64];
     uint64_t i;
 
-    (void)state;
     for (i = 1; i < 10000; i++) {
         pattern_fill(bytes, sizeof(bytes), pattern_key(1, 1), 0);
         assert_true(pattern_check(bytes, 64, pattern_key(1, 1), i) < 64);

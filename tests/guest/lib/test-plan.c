@@ -53,7 +53,6 @@ TEST(possible_plans_are_taken, cmocka_unit_test)
     struct plan plan;
     unsigned i;
 
-    (void)state;
     for (i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
         assert_true(taken(runs[i].w, 0, &plan));
         assert_int_equal(plan.nframes, runs[i].nframes);
@@ -78,7 +77,6 @@ TEST(impossible_plans_are_refused, cmocka_unit_test)
     struct plan plan;
     unsigned i;
 
-    (void)state;
     for (i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
         assert_false(taken(runs[i], 0, &plan));
     }
@@ -91,7 +89,6 @@ TEST(each_frame_is_new_once, cmocka_unit_test)
 {
     static struct seen seen;
 
-    (void)state;
     assert_true(seen_is_new(&seen, 0));
     assert_false(seen_is_new(&seen, 0));
     assert_true(seen_is_new(&seen, 5));
@@ -112,7 +109,6 @@ TEST(jumps_take_no_time, cmocka_unit_test)
     static struct seen seen;
     uint64_t far = 9000000000000000000ull, i;
 
-    (void)state;
     for (i = 0; i < SEEN_FRAMES; i++) {
         assert_true(seen_is_new(&seen, i));
     }

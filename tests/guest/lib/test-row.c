@@ -40,7 +40,6 @@ static void expect(const char *text, const char *wanted)
 
 TEST(names_stay_what_they_are, cmocka_unit_test)
 {
-    (void)state;
     expect("", "[\"\"]\n");
     expect("/dev/unetmm0", "[\"/dev/unetmm0\"]\n");
     /* Two, three and four bytes */
@@ -59,7 +58,6 @@ TEST(bytes_of_no_character_are_marked, cmocka_unit_test)
     };
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         expect(wrong[i], "[\"" WRONG "\"]\n");
     }
@@ -77,7 +75,6 @@ TEST(numbers_keep_their_digits, cmocka_unit_test)
 {
     json_t *row = row_new();
 
-    (void)state;
     row_count(row, "most", INT64_MAX);
     row_count(row, "more", UINT64_MAX);
     row_real(row, "third", 1.0 / 3, 3);

@@ -3,13 +3,9 @@
  * For how long the library spins, and how often it gives way meanwhile.  Its
  * clock is the test's: each look at it finds it one microsecond later.
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "../../one_test.h"
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <sched.h>
 #include <time.h>
 
@@ -17,6 +13,8 @@
 #include "fake_card.h"
 #include "card/card.h"
 #include "sys/sys.h"
+
+#define scene_test(fn) cmocka_unit_test_setup_teardown(fn, begin, end)
 
 #define MS      1000000ll
 #define STEP    1000                    /* ns for each look */
@@ -82,33 +80,30 @@ static void wait_for(uint32_t spin_ns, int64_t timeout)
     assert_int_equal(unetmm_wait(fake.ep, &c, 1, timeout), 0);
 }
 
-static void wait_gives_way(void **state)
+TEST(wait_gives_way, scene_test)
 {
     const unsigned n = 2 * MS / STEP;
 
-    (void)state;
     wait_for(UNETMM_SPIN_FOREVER, 2 * MS);
     assert_in_range(atomic_load(&looks), n, n + 10);
     assert_in_range(atomic_load(&yields), n / SLICE - n / SLICE / 10,
                     n / SLICE);
 }
 
-static void short_wait_does_not(void **state)
+TEST(short_wait_does_not, scene_test)
 {
-    (void)state;
     wait_for(2 * MS, MS);
     assert_in_range(atomic_load(&looks), MS / STEP, MS / STEP + 10);
     assert_int_equal(atomic_load(&yields), 0);
 }
 
 /* The caller does not wait for the counter that is due. */
-static void wait_beside_a_counter(void **state)
+TEST(wait_beside_a_counter, scene_test)
 {
     static const uint32_t alive = 1;
     static const uint64_t word = 1;
     struct unetmm_event_private counter = { .pub = { &alive, &word } };
 
-    (void)state;
     fake.private->counters = &counter;
     wait_for(2 * MS, MS);
     fake.private->counters = NULL;
@@ -134,11 +129,10 @@ static void start_thread(uint32_t spin_ns)
     assert_int_equal(unetmm_handlers_start(fake.ep, NULL, NULL), 0);
 }
 
-static void thread_gives_way(void **state)
+TEST(thread_gives_way, scene_test)
 {
     unsigned long looked, yielded;
 
-    (void)state;
     start_thread(UNETMM_SPIN_FOREVER);
     EVENTUALLY(atomic_load(&yields) >= 100);
     assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
@@ -148,27 +142,11 @@ static void thread_gives_way(void **state)
 }
 
 /* Then it arms, and sleeps. */
-static void thread_spins_as_long_as_it_is_told(void **state)
+TEST(thread_spins_as_long_as_it_is_told, scene_test)
 {
-    (void)state;
     start_thread(MS);
     EVENTUALLY(unetmm_read_word(&fake.card.index->user.cq_arm) & UNETMM_ARM);
     assert_in_range(atomic_load(&looks), MS / STEP, MS / STEP + MS / STEP / 10);
     assert_int_equal(atomic_load(&yields), 0);
     assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(wait_gives_way),
-        TEST(short_wait_does_not),
-        TEST(wait_beside_a_counter),
-        TEST(thread_gives_way),
-        TEST(thread_spins_as_long_as_it_is_told),
-    };
-
-    return cmocka_run_group_tests_name("spin", tests, NULL, NULL);
 }

@@ -4,12 +4,8 @@
  * stand still; an impossible word of one that does not is refused.  And unetmm-cp's
  * names for files that a peer has chosen.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../../one_test.h"
 
-#include <cmocka.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +36,7 @@ struct line {
     unsigned ndata, ncredit;
 };
 
-static uint64_t seed;
+static uint64_t seed = 12345;
 
 static uint32_t below(uint32_t n)
 {
@@ -114,13 +110,12 @@ static bool takes_credit(struct line *l)
 }
 
 /* In any order; short and long pieces; many times round the ring. */
-static void nothing_stands_still(void **state)
+TEST(nothing_stands_still, cmocka_unit_test)
 {
     static const uint32_t most[] = { 1, 60, RING };
     struct line l;
     unsigned i, k;
 
-    (void)state;
     for (k = 0; k < 3; k++) {
         line_init(&l);
         for (i = 0; i < 200000; i++) {
@@ -153,11 +148,10 @@ static bool data(struct flow *flow, uint64_t end, uint64_t offset, uint32_t len)
     return flow_take(flow, flow_word(FLOW_DATA, end), offset, len);
 }
 
-static void what_cannot_be_is_refused(void **state)
+TEST(what_cannot_be_is_refused, cmocka_unit_test)
 {
     struct flow flow, before;
 
-    (void)state;
     flow_init(&flow, RING);
     assert_true(flow_peer(&flow, RING));
     assert_true(data(&flow, 100, 0, 100));
@@ -191,12 +185,11 @@ static void what_cannot_be_is_refused(void **state)
 }
 
 /* More words than may be on their way. */
-static void words_are_bounded(void **state)
+TEST(words_are_bounded, cmocka_unit_test)
 {
     struct flow flow;
     unsigned i;
 
-    (void)state;
     flow_init(&flow, RING);
     for (i = 0; i < FLOW_WORDS; i++) {
         assert_true(data(&flow, i + 1, i, 1));
@@ -211,13 +204,12 @@ static void words_are_bounded(void **state)
 }
 
 /* Any words at all: whatever is believed, positions stay in the rings. */
-static void nothing_leads_out_of_the_ring(void **state)
+TEST(nothing_leads_out_of_the_ring, cmocka_unit_test)
 {
     struct flow flow;
     uint64_t offset;
     unsigned i;
 
-    (void)state;
     flow_init(&flow, RING);
     assert_true(flow_peer(&flow, RING));
     for (i = 0; i < 500000; i++) {
@@ -248,7 +240,7 @@ static void nothing_leads_out_of_the_ring(void **state)
     assert_true(flow.received && flow.credited);
 }
 
-static void rings_have_sizes(void **state)
+TEST(rings_have_sizes, cmocka_unit_test)
 {
     static const uint64_t wrong[] = {
         0, 1, 2048, 4097, 12288, 1ull << 27, 1ull << 32, (1ull << 32) + 4096,
@@ -257,7 +249,6 @@ static void rings_have_sizes(void **state)
     struct flow flow;
     unsigned i;
 
-    (void)state;
     flow_init(&flow, RING);
     assert_int_equal(flow_room(&flow), 0);
     for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
@@ -269,7 +260,7 @@ static void rings_have_sizes(void **state)
 
 /* ---- Names and files of unetmm-cp -------------------------------------- */
 
-static void names_stay_in_the_directory(void **state)
+TEST(names_stay_in_the_directory, cmocka_unit_test)
 {
     static const char *const wrong[] = {
         "", ".", "..", ".hidden", "../x", "a/b", "/etc/passwd", "a/", "a\nb",
@@ -281,7 +272,6 @@ static void names_stay_in_the_directory(void **state)
     char longest[CP_NAME_MOST + 2];
     unsigned i;
 
-    (void)state;
     for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         assert_false(cp_name_good(wrong[i], strlen(wrong[i])));
     }
@@ -321,7 +311,7 @@ static void check_content(int directory, const char *name, const char *wanted)
     close(fd);
 }
 
-static void files_are_whole_or_not_there(void **state)
+TEST(files_are_whole_or_not_there, cmocka_unit_test)
 {
     char path[] = "/tmp/unetmm-stream-XXXXXX";
     struct cp_file file;
@@ -329,7 +319,6 @@ static void files_are_whole_or_not_there(void **state)
     mode_t mask = umask(0022);
     int directory;
 
-    (void)state;
     cp_file_init();
     assert_non_null(mkdtemp(path));
     directory = open(path, O_RDONLY | O_DIRECTORY);
@@ -366,7 +355,7 @@ static void files_are_whole_or_not_there(void **state)
     rmdir(path);
 }
 
-static void paths_stay_below_the_directory(void **state)
+TEST(paths_stay_below_the_directory, cmocka_unit_test)
 {
     static const char *const bad[] = {
         "", "/", "/etc", "a/", "a//b", "..", "a/..", "../a", "a/../../b", "a/.b",
@@ -378,7 +367,6 @@ static void paths_stay_below_the_directory(void **state)
     int directory, at;
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         assert_false(cp_path_good(bad[i], strlen(bad[i])));
     }
@@ -413,30 +401,11 @@ static void paths_stay_below_the_directory(void **state)
     assert_int_equal(rmdir(path), 0);
 }
 
-static void every_error_has_a_sentence(void **state)
+TEST(every_error_has_a_sentence, cmocka_unit_test)
 {
     int error;
 
-    (void)state;
     for (error = -200; error < 200; error++) {
         assert_non_null(unetmm_stream_strerror(error));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_stands_still),
-        cmocka_unit_test(what_cannot_be_is_refused),
-        cmocka_unit_test(words_are_bounded),
-        cmocka_unit_test(nothing_leads_out_of_the_ring),
-        cmocka_unit_test(rings_have_sizes),
-        cmocka_unit_test(names_stay_in_the_directory),
-        cmocka_unit_test(files_are_whole_or_not_there),
-        cmocka_unit_test(paths_stay_below_the_directory),
-        cmocka_unit_test(every_error_has_a_sentence),
-    };
-
-    seed = 12345;
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,12 +4,8 @@
  * of their operations, and a home that does not answer.  Home and members are in one
  * process, on a card that carries their posts.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../../one_test.h"
 
-#include <cmocka.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -23,6 +19,11 @@
 #include "base/base.h"
 #include "sync/sync.h"
 #include "sys/sys.h"
+
+#define sem_test(fn) cmocka_unit_test_setup_teardown(fn, begin_sem, end)
+#define many_test(fn) cmocka_unit_test_setup_teardown(fn, begin_many, end)
+#define light_test(fn) cmocka_unit_test_setup_teardown(fn, begin_light, end)
+#define queue_test(fn) cmocka_unit_test_setup_teardown(fn, begin_queue, end)
 
 #define MS              1000000ll
 #define SECOND          (1000 * MS)
@@ -140,6 +141,11 @@ ssize_t __wrap_getrandom(void *bytes, size_t length, unsigned flags)
 }
 
 /* ---- Members ------------------------------------------------------------- */
+
+static void __attribute__((constructor)) mark_test_thread(void)
+{
+    is_test = true;
+}
 
 static void join(unsigned i)
 {
@@ -271,11 +277,23 @@ static bool waits(unsigned i)
     return atomic_load(&members[i].result) == BUSY;
 }
 
+/* The first one: others let the clock of the library jump. */
+TEST(nobody_is_home, cmocka_unit_test)
+{
+    struct unetmm_sync *sync;
+
+    assert_int_equal(unetmm_open("/loop", UNETMM_SOURCE_TLB, &ctx), 0);
+    assert_int_equal(unetmm_sync_open(ctx, mac, SERVICE, MS, &sync),
+                     -ETIMEDOUT);
+    assert_int_equal(unetmm_close(ctx), 0);
+    assert_int_equal(loop_leaks(), 0);
+}
+
 /* ---- Semaphores ----------------------------------------------------------- */
 
-static void units_are_taken_and_given(void **state)
+ALSO(units_are_taken_and_given, light_test)
+TEST(units_are_taken_and_given, sem_test)
 {
-    (void)state;
     assert_int_equal(give(0), -EPERM);
     assert_int_equal(take(0, 0), 1);
     assert_int_equal(take(1, -1), 1);
@@ -297,11 +315,11 @@ static void units_are_taken_and_given(void **state)
 }
 
 /* Many rounds, so that each word is used again and again. */
-static void units_go_round(void **state)
+ALSO(units_go_round, light_test)
+TEST(units_go_round, sem_test)
 {
     unsigned i;
 
-    (void)state;
     assert_int_equal(take(2, 0), 1);
     for (i = 0; i < 200; i++) {
         assert_int_equal(take(i % 2, 20 * SECOND), 1);
@@ -313,9 +331,9 @@ static void units_go_round(void **state)
     assert_int_equal(take(2, 5 * MS), 0);
 }
 
-static void who_asked_first_is_served_first(void **state)
+ALSO(who_asked_first_is_served_first, light_test)
+TEST(who_asked_first_is_served_first, sem_test)
 {
-    (void)state;
     assert_int_equal(take(0, 0), 1);
     assert_int_equal(take(0, 0), 1);
     start_waiting(1, -1);
@@ -327,9 +345,9 @@ static void who_asked_first_is_served_first(void **state)
     assert_int_equal(end_wait(2), 1);
 }
 
-static void who_gives_up_is_passed_over(void **state)
+ALSO(who_gives_up_is_passed_over, light_test)
+TEST(who_gives_up_is_passed_over, sem_test)
 {
-    (void)state;
     assert_int_equal(take(0, 0), 1);
     assert_int_equal(take(0, 0), 1);
     start_waiting(1, 20 * MS);
@@ -345,9 +363,8 @@ static void who_gives_up_is_passed_over(void **state)
 }
 
 /* The unit was on its way to a member that has given up: it goes on to the next. */
-static void unit_of_who_gave_up_goes_on(void **state)
+TEST(unit_of_who_gave_up_goes_on, sem_test)
 {
-    (void)state;
     assert_int_equal(take(0, 0), 1);
     assert_int_equal(take(0, 0), 1);
     start_waiting(1, 100 * MS);
@@ -362,9 +379,9 @@ static void unit_of_who_gave_up_goes_on(void **state)
     assert_int_equal(take(1, 20 * SECOND), 1);
 }
 
-static void who_leaves_gives_back(void **state)
+ALSO(who_leaves_gives_back, light_test)
+TEST(who_leaves_gives_back, sem_test)
 {
-    (void)state;
     assert_int_equal(take(0, 0), 1);
     assert_int_equal(take(0, 0), 1);
     assert_int_equal(unetmm_sync_close(members[0].sync), 0);
@@ -389,11 +406,10 @@ static void dies_behind(unsigned i, unsigned ops)
 }
 
 /* A member dies behind each of the operations of a wait. */
-static void who_dies_gives_back(void **state)
+TEST(who_dies_gives_back, sem_test)
 {
     unsigned ops, held;
 
-    (void)state;
     for (held = 0; held < 2; held++) {
         for (ops = 0; ops <= OPS_TO_WAIT; ops++) {
             assert_int_equal(take(0, 20 * SECOND), 1);
@@ -411,11 +427,10 @@ static void who_dies_gives_back(void **state)
 }
 
 /* As before, behind a member that waits: that one gets no unit for it. */
-static void who_dies_behind_others_makes_no_unit(void **state)
+TEST(who_dies_behind_others_makes_no_unit, sem_test)
 {
     unsigned ops;
 
-    (void)state;
     for (ops = 0; ops <= OPS_TO_WAIT; ops++) {
         assert_int_equal(take(0, 20 * SECOND), 1);
         assert_int_equal(take(0, 20 * SECOND), 1);
@@ -431,9 +446,9 @@ static void who_dies_behind_others_makes_no_unit(void **state)
 }
 
 /* Its place was in the middle of the queue. */
-static void who_dies_waiting_is_passed_over(void **state)
+ALSO(who_dies_waiting_is_passed_over, light_test)
+TEST(who_dies_waiting_is_passed_over, sem_test)
 {
-    (void)state;
     assert_int_equal(take(0, 0), 1);
     assert_int_equal(take(0, 0), 1);
     start_waiting(1, -1);
@@ -447,9 +462,9 @@ static void who_dies_waiting_is_passed_over(void **state)
     assert_int_equal(end_wait(1), -ENOTCONN);
 }
 
-static void home_that_ends_is_told(void **state)
+ALSO(home_that_ends_is_told, light_test)
+TEST(home_that_ends_is_told, sem_test)
 {
-    (void)state;
     assert_int_equal(take(0, 0), 1);
     assert_int_equal(take(0, 0), 1);
     start_waiting(1, -1);
@@ -463,11 +478,10 @@ static void home_that_ends_is_told(void **state)
 
 /* ---- Light semaphores ------------------------------------------------------- */
 
-static void free_units_are_one_operation_each(void **state)
+TEST(free_units_are_one_operation_each, light_test)
 {
     uint64_t before = loop_carried(members[0].endpoint);
 
-    (void)state;
     assert_int_equal(take(0, 0), 1);
     assert_int_equal(give(0), 0);
     assert_int_equal(loop_carried(members[0].endpoint), before + 2);
@@ -478,11 +492,10 @@ static void free_units_are_one_operation_each(void **state)
 }
 
 /* The member's time is over when the unit is on its way: it has that unit. */
-static void unit_meets_a_member_that_leaves(void **state)
+TEST(unit_meets_a_member_that_leaves, light_test)
 {
     uint64_t before;
 
-    (void)state;
     assert_int_equal(take(0, 0), 1);
     assert_int_equal(take(0, 0), 1);
     start_waiting(1, 20 * SECOND);
@@ -508,11 +521,10 @@ static void unit_meets_a_member_that_leaves(void **state)
  * A wait has ended without the answer to its step out of the queue.  The next wait has
  * to know the answer first, and waits for it as long as it was told.
  */
-static void next_wait_has_its_own_time(void **state)
+TEST(next_wait_has_its_own_time, light_test)
 {
     uint64_t begun = sys_now_ns();
 
-    (void)state;
     assert_int_equal(take(0, 0), 1);
     assert_int_equal(take(0, 0), 1);
     /* Up to the word that it has given its ticket up */
@@ -528,9 +540,8 @@ static void next_wait_has_its_own_time(void **state)
 }
 
 /* The answer to a wait comes when the next call of the member is a post. */
-static void post_beside_an_open_wait(void **state)
+TEST(post_beside_an_open_wait, light_test)
 {
-    (void)state;
     assert_int_equal(take(0, 0), 1);
     loop_allow(members[0].endpoint, 0);
     assert_int_equal(take(0, 0), 0);
@@ -544,9 +555,8 @@ static void post_beside_an_open_wait(void **state)
 }
 
 /* A member is closed before its wait was answered: the unit goes back. */
-static void open_wait_is_closed(void **state)
+TEST(open_wait_is_closed, light_test)
 {
-    (void)state;
     loop_allow(members[0].endpoint, 0);
     assert_int_equal(take(0, 0), 0);
     loop_allow(members[0].endpoint, ALL);
@@ -589,11 +599,10 @@ static void *crowd_thread(void *argument)
 }
 
 /* Members wait, leave and give in any order: no unit is lost, and none is made. */
-static void light_crowd(void **state)
+TEST(light_crowd, light_test)
 {
     unsigned i;
 
-    (void)state;
     atomic_store(&most_inside, 0);
     atomic_store(&taken, 0);
     for (i = 0; i < MEMBERS; i++) {
@@ -660,12 +669,11 @@ static uint64_t behind_questions(unsigned endpoint, uint64_t number)
 }
 
 /* Only writes that the other side has to act on count, and wake it. */
-static void writes_that_count(void **state)
+TEST(writes_that_count, sem_test)
 {
     unsigned m = members[0].endpoint, tells = 0, asks = 0;
     uint64_t n = loop_carried(m), at = loop_carried(home_endpoint);
 
-    (void)state;
     assert_int_equal(take(0, 0), 1);
     expect_ticket(m, n);
     expect_put(m, n + 3, RECORD(status), false);
@@ -755,12 +763,11 @@ static void give_some(unsigned i, unsigned n)
 }
 
 /* Each post of a wait in turn finds no room, for longer than a queue stays full. */
-static void posts_fail_in_turn(void **state)
+TEST(posts_fail_in_turn, many_test)
 {
     unsigned full, room;
     int ret;
 
-    (void)state;
     take_many(0, 300);
     full = give_until_full(0);
     assert_in_range(full, 100, 299);
@@ -790,11 +797,10 @@ static void posts_fail_in_turn(void **state)
 }
 
 /* It asks whether the home is there, which has not yet let it give up. */
-static void question_finds_no_room(void **state)
+TEST(question_finds_no_room, many_test)
 {
     unsigned full;
 
-    (void)state;
     take_many(0, 300);
     full = give_until_full(0);
     expect_broken(0);
@@ -818,11 +824,10 @@ static void on_signal(int number)
 }
 
 /* The home's card answers nothing: the wait ends all the same, and goes on later. */
-static void wait_ends_without_an_answer(void **state)
+TEST(wait_ends_without_an_answer, sem_test)
 {
     unsigned i;
 
-    (void)state;
     assert_int_equal(take(0, 0), 1);
     for (i = 0; i < OPS_TO_TICKET; i++) {
         loop_allow(members[1].endpoint, i);
@@ -860,9 +865,8 @@ static void wait_is_interrupted(unsigned allowed)
     loop_allow(members[1].endpoint, ALL);
 }
 
-static void signal_ends_a_wait(void **state)
+TEST(signal_ends_a_wait, sem_test)
 {
-    (void)state;
     assert_int_equal(take(0, 0), 1);
     /* Before it knows its place, which it keeps ... */
     wait_is_interrupted(1);
@@ -878,9 +882,8 @@ static void signal_ends_a_wait(void **state)
     assert_int_equal(take(1, 20 * SECOND), 1);
 }
 
-static void interrupted_member_leaves_nothing(void **state)
+TEST(interrupted_member_leaves_nothing, sem_test)
 {
-    (void)state;
     assert_int_equal(take(0, 0), 1);
     wait_is_interrupted(1);
     assert_int_equal(unetmm_sync_close(members[1].sync), 0);
@@ -896,9 +899,8 @@ static int wake(unsigned i, uint32_t n)
     return unetmm_waitq_wake(members[i].sync, n);
 }
 
-static void wakes_who_waits(void **state)
+TEST(wakes_who_waits, queue_test)
 {
-    (void)state;
     assert_int_equal(wake(0, 0), 0);
     assert_int_equal(wake(0, 5), 0);
     /* Nobody has waited: they wake nobody later. */
@@ -923,11 +925,10 @@ static void wakes_who_waits(void **state)
 }
 
 /* A wake-up that comes at home later is not for members that came since. */
-static void wake_up_is_for_who_waited(void **state)
+TEST(wake_up_is_for_who_waited, queue_test)
 {
     uint64_t before;
 
-    (void)state;
     start_waiting(1, -1);
     before = loop_carried(members[0].endpoint);
     /* Its look at the queue goes, its word does not. */
@@ -955,11 +956,10 @@ static bool home_has_told(uint64_t from)
 }
 
 /* Its member has given up meanwhile: the wake-up is still not for a later one. */
-static void wake_up_is_for_nobody_else(void **state)
+TEST(wake_up_is_for_nobody_else, queue_test)
 {
     uint64_t before = loop_carried(home_endpoint);
 
-    (void)state;
     /* Long enough for the wake-up to be on its way before, on a busy machine. */
     start_waiting(1, 500 * MS);
     loop_allow(members[0].endpoint, 1);
@@ -972,9 +972,8 @@ static void wake_up_is_for_nobody_else(void **state)
     assert_int_equal(end_wait(2), 0);
 }
 
-static void wake_up_of_who_gave_up_goes_on(void **state)
+TEST(wake_up_of_who_gave_up_goes_on, queue_test)
 {
-    (void)state;
     start_waiting(1, 20 * MS);
     start_waiting(2, -1);
     assert_int_equal(end_wait(1), 0);
@@ -1047,11 +1046,10 @@ static void stranger_goes(void)
     assert_int_equal(unetmm_unexport(ctx, stranger_export), 0);
 }
 
-static void strangers_are_refused(void **state)
+TEST(strangers_are_refused, sem_test)
 {
     unsigned channel, i;
 
-    (void)state;
     stranger_comes();
     channel = stranger_connects();
     assert_int_equal(greet_with(channel, 5, sizeof(struct sync_hello)),
@@ -1092,13 +1090,12 @@ static void say_nonsense(unsigned channel)
 }
 
 /* The home's queue is full: each answer waits for room, and none is left out. */
-static void answers_wait_for_room(void **state)
+TEST(answers_wait_for_room, sem_test)
 {
     unsigned channel, sent = 0, slots;
     struct unetmm_completion c;
     uint32_t room;
 
-    (void)state;
     stranger_comes();
     channel = stranger_connects();
     assert_int_equal(greet_with(channel, 5, sizeof(struct sync_hello)),
@@ -1127,11 +1124,10 @@ static void answers_wait_for_room(void **state)
 }
 
 /* A member that comes and goes without a word takes nothing with it, however often. */
-static void silent_ones_leave_nothing(void **state)
+TEST(silent_ones_leave_nothing, sem_test)
 {
     unsigned i;
 
-    (void)state;
     stranger_comes();
     for (i = 0; i < 3 * LOOP_CHANNELS; i++) {
         const struct unetmm_channel_attr attr = {
@@ -1162,12 +1158,11 @@ static void write_record(int import, size_t offset, uint64_t word)
  * It claims units that it has not, beside a wait that it has not begun either: nobody loses or
  * gets one for that, also when it goes.
  */
-static void units_that_are_not_there_are_not_given(void **state)
+TEST(units_that_are_not_there_are_not_given, sem_test)
 {
     unsigned channel;
     int import;
 
-    (void)state;
     stranger_comes();
     channel = stranger_connects();
     assert_int_equal(greet_with(channel, SYNC_MAGIC, sizeof(struct sync_hello)), MEMBERS);
@@ -1210,9 +1205,8 @@ static void look_at_mask(unsigned long request)
 }
 
 /* The program's own faults are reported to it, in each thread. */
-static void thread_blocks_no_fault(void **state)
+TEST(thread_blocks_no_fault, sem_test)
 {
-    (void)state;
     main_thread = pthread_self();
     loop_hook = look_at_mask;
     EVENTUALLY(atomic_load(&wrong_masks) || atomic_load(&right_masks));
@@ -1221,11 +1215,10 @@ static void thread_blocks_no_fault(void **state)
 }
 
 /* The first sign of a member may come before its connection can be accepted. */
-static void member_is_accepted_late(void **state)
+TEST(member_is_accepted_late, sem_test)
 {
     struct unetmm_sync *sync;
 
-    (void)state;
     loop_hide_connections(true);
     assert_int_equal(unetmm_sync_close(members[0].sync), 0);
     members[0].sync = NULL;
@@ -1237,12 +1230,11 @@ static void member_is_accepted_late(void **state)
 }
 
 /* Each call of making a home or a member fails in turn. */
-static void failures_leave_nothing(void **state)
+TEST(failures_leave_nothing, cmocka_unit_test)
 {
     unsigned i, failed = 0;
     int ret;
 
-    (void)state;
     for (i = 0; i < 20; i++) {
         assert_int_equal(unetmm_open("/loop", UNETMM_SOURCE_TLB, &ctx), 0);
         loop_fail(i, ENOMEM);
@@ -1313,20 +1305,18 @@ static unsigned refuse_each(unsigned *which, int error)
 }
 
 /* So is each allocation refused, and each random number. */
-static void neither_memory_nor_numbers(void **state)
+TEST(neither_memory_nor_numbers, cmocka_unit_test)
 {
-    (void)state;
     assert_in_range(refuse_each(&memory_ends, -ENOMEM), 4, 50);
     assert_in_range(refuse_each(&numbers_end, -EIO), 2, 10);
 }
 
 /* A child has only memory of its own to give back. */
-static void child_lets_go(void **state)
+TEST(child_lets_go, sem_test)
 {
     int status;
     pid_t pid;
 
-    (void)state;
     watched = members[0].sync;
     pid = fork();
     assert_true(pid >= 0);
@@ -1383,9 +1373,8 @@ static int home_answers(uint32_t slot, uint64_t kind)
 }
 
 /* A member trusts no record and no kind that it does not know. */
-static void homes_answer_is_checked(void **state)
+TEST(homes_answer_is_checked, cmocka_unit_test)
 {
-    (void)state;
     assert_int_equal(unetmm_open("/loop", UNETMM_SOURCE_TLB, &ctx), 0);
     stranger_comes();
     assert_int_equal(home_answers(UNETMM_SYNC_MEMBERS, SYNC_LIGHT), -EPROTO);
@@ -1395,75 +1384,4 @@ static void homes_answer_is_checked(void **state)
     stranger_goes();
     assert_int_equal(unetmm_close(ctx), 0);
     assert_int_equal(loop_leaks(), 0);
-}
-
-static void nobody_is_home(void **state)
-{
-    struct unetmm_sync *sync;
-
-    (void)state;
-    assert_int_equal(unetmm_open("/loop", UNETMM_SOURCE_TLB, &ctx), 0);
-    assert_int_equal(unetmm_sync_open(ctx, mac, SERVICE, MS, &sync),
-                     -ETIMEDOUT);
-    assert_int_equal(unetmm_close(ctx), 0);
-    assert_int_equal(loop_leaks(), 0);
-}
-
-#define SEM(name) cmocka_unit_test_setup_teardown(name, begin_sem, end)
-#define MANY_UNITS(name) \
-    cmocka_unit_test_setup_teardown(name, begin_many, end)
-#define LIGHT(name) cmocka_unit_test_setup_teardown(name, begin_light, end)
-#define QUEUE(name) cmocka_unit_test_setup_teardown(name, begin_queue, end)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nobody_is_home),
-        cmocka_unit_test(homes_answer_is_checked),
-        cmocka_unit_test(failures_leave_nothing),
-        cmocka_unit_test(neither_memory_nor_numbers),
-        SEM(units_are_taken_and_given),
-        SEM(units_go_round),
-        SEM(who_asked_first_is_served_first),
-        SEM(who_gives_up_is_passed_over),
-        SEM(unit_of_who_gave_up_goes_on),
-        SEM(who_leaves_gives_back),
-        SEM(who_dies_gives_back),
-        SEM(who_dies_behind_others_makes_no_unit),
-        SEM(who_dies_waiting_is_passed_over),
-        SEM(home_that_ends_is_told),
-        SEM(strangers_are_refused),
-        SEM(units_that_are_not_there_are_not_given),
-        SEM(answers_wait_for_room),
-        SEM(silent_ones_leave_nothing),
-        SEM(member_is_accepted_late),
-        SEM(child_lets_go),
-        SEM(writes_that_count),
-        MANY_UNITS(posts_fail_in_turn),
-        MANY_UNITS(question_finds_no_room),
-        SEM(thread_blocks_no_fault),
-        LIGHT(units_are_taken_and_given),
-        LIGHT(units_go_round),
-        LIGHT(who_asked_first_is_served_first),
-        LIGHT(who_gives_up_is_passed_over),
-        LIGHT(who_leaves_gives_back),
-        LIGHT(who_dies_waiting_is_passed_over),
-        LIGHT(home_that_ends_is_told),
-        LIGHT(free_units_are_one_operation_each),
-        LIGHT(unit_meets_a_member_that_leaves),
-        LIGHT(next_wait_has_its_own_time),
-        LIGHT(post_beside_an_open_wait),
-        LIGHT(open_wait_is_closed),
-        LIGHT(light_crowd),
-        QUEUE(wakes_who_waits),
-        QUEUE(wake_up_is_for_who_waited),
-        QUEUE(wake_up_is_for_nobody_else),
-        QUEUE(wake_up_of_who_gave_up_goes_on),
-        SEM(wait_ends_without_an_answer),
-        SEM(signal_ends_a_wait),
-        SEM(interrupted_member_leaves_nothing),
-    };
-
-    is_test = true;
-    return cmocka_run_group_tests_name("sync", tests, NULL, NULL);
 }

@@ -3,17 +3,15 @@
  * Handlers called by the library's thread: no completion is slept through or
  * comes twice, and none is handled while handlers are blocked.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../../one_test.h"
 
-#include <cmocka.h>
 #include <signal.h>
 
 #include "eventually.h"
 #include "fake_card.h"
 #include "sys/sys.h"
+
+#define scene_test(fn) cmocka_unit_test_setup_teardown(fn, begin, end)
 
 #define MS              1000000ll
 #ifdef __SANITIZE_THREAD__
@@ -130,15 +128,13 @@ static void race(void)
     assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
 }
 
-static void loses_nothing_sleeping(void **state)
+TEST(loses_nothing_sleeping, scene_test)
 {
-    (void)state;
     race();
 }
 
-static void loses_nothing_spinning(void **state)
+TEST(loses_nothing_spinning, scene_test)
 {
-    (void)state;
     assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
     fake.private->spin_ns = 3000;
     assert_int_equal(unetmm_handlers_start(fake.ep, NULL, NULL), 0);
@@ -146,11 +142,10 @@ static void loses_nothing_spinning(void **state)
 }
 
 /* It never arms, as it never sleeps. */
-static void spins_for_ever_and_stops(void **state)
+TEST(spins_for_ever_and_stops, scene_test)
 {
     uint32_t armed;
 
-    (void)state;
     assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
     armed = unetmm_read_word(&fake.card.index->user.cq_arm);
     fake.private->spin_ns = UNETMM_SPIN_FOREVER;
@@ -196,12 +191,11 @@ static void use_blocked(unsigned round)
     }
 }
 
-static void blocked_endpoint_is_ours(void **state)
+TEST(blocked_endpoint_is_ours, scene_test)
 {
     unsigned round = 0, before;
     pthread_t thread;
 
-    (void)state;
     assert_int_equal(pthread_create(&thread, NULL, produce, NULL), 0);
     while (atomic_load(&seen.next) < ROUNDS) {
         assert_int_equal(unetmm_handlers_block(fake.ep), 0);
@@ -250,11 +244,10 @@ static void complete_unseen(uint64_t cookie)
     fake.card.event_fd = own;
 }
 
-static void used_wake_up_is_made_good(void **state)
+TEST(used_wake_up_is_made_good, scene_test)
 {
     struct unetmm_completion c = { 0 };
 
-    (void)state;
     EVENTUALLY(asleep());
     assert_int_equal(unetmm_handlers_block(fake.ep), 0);
     complete_unseen(0);
@@ -272,7 +265,7 @@ static void used_wake_up_is_made_good(void **state)
 }
 
 /* The same at each count of completions, 0 among them. */
-static void used_wake_up_at_any_count(void **state)
+TEST(used_wake_up_at_any_count, scene_test)
 {
     struct unetmm_completion c = { 0 };
     uint64_t next;
@@ -317,11 +310,10 @@ static void *let_go(void *argument)
     return argument;
 }
 
-static void blocking_waits_for_the_handler(void **state)
+TEST(blocking_waits_for_the_handler, scene_test)
 {
     pthread_t thread;
 
-    (void)state;
     seen.act = await_go;
     complete(0);
     EVENTUALLY(atomic_load(&seen.running));
@@ -355,12 +347,11 @@ static void *block_cancelled(void *argument)
     return argument;
 }
 
-static void blocking_is_not_cancelled(void **state)
+TEST(blocking_is_not_cancelled, scene_test)
 {
     pthread_t thread;
     void *result;
 
-    (void)state;
     seen.act = await_go;
     complete(0);
     EVENTUALLY(atomic_load(&seen.running));
@@ -382,11 +373,10 @@ static int stay_blocked(struct unetmm_ep *ep)
     return unetmm_handlers_block(ep);
 }
 
-static void handler_leaves_them_blocked(void **state)
+TEST(handler_leaves_them_blocked, scene_test)
 {
     unsigned i;
 
-    (void)state;
     seen.act = stay_blocked;
     for (i = 0; i < 5; i++) {
         complete(i);
@@ -409,9 +399,8 @@ static int inside(struct unetmm_ep *ep)
            unetmm_handlers_unblock(ep) != -EPERM;
 }
 
-static void handler_may_not_wait_for_itself(void **state)
+TEST(handler_may_not_wait_for_itself, scene_test)
 {
-    (void)state;
     seen.act = inside;
     complete(0);
     EVENTUALLY(atomic_load(&seen.next) == 1);
@@ -420,9 +409,8 @@ static void handler_may_not_wait_for_itself(void **state)
 
 /* ---- The thread's life ----------------------------------------------------- */
 
-static void misuse_is_refused(void **state)
+TEST(misuse_is_refused, scene_test)
 {
-    (void)state;
     assert_int_equal(unetmm_handlers_start(fake.ep, NULL, NULL), -EBUSY);
     assert_int_equal(unetmm_dispatch(fake.ep, 1, 0), -EBUSY);
     assert_int_equal(unetmm_handlers_unblock(fake.ep), -EPERM);
@@ -434,11 +422,10 @@ static void misuse_is_refused(void **state)
     assert_int_equal(unetmm_dispatch(fake.ep, 1, 0), 1);
 }
 
-static void starts_and_stops(void **state)
+TEST(starts_and_stops, scene_test)
 {
     unsigned i;
 
-    (void)state;
     for (i = 0; i < 200; i++) {
         complete(i);
         if (i % 2) {
@@ -486,11 +473,10 @@ static void *block_and_unblock(void *argument)
 }
 
 /* The thread may end between any two steps of unetmm_handlers_block(). */
-static void stops_while_another_blocks(void **state)
+TEST(stops_while_another_blocks, scene_test)
 {
     pthread_t stopper, blocker;
 
-    (void)state;
     atomic_store(&stops, 0);
     assert_int_equal(pthread_create(&blocker, NULL, block_and_unblock, NULL),
                      0);
@@ -511,9 +497,8 @@ static void stop_card(void)
     sys_eventfd_add(fake.card.event_fd);
 }
 
-static void stopped_endpoint_ends_it(void **state)
+TEST(stopped_endpoint_ends_it, scene_test)
 {
-    (void)state;
     complete(0);
     stop_card();
     EVENTUALLY(atomic_load(&seen.ended));
@@ -527,11 +512,10 @@ static void stopped_endpoint_ends_it(void **state)
 }
 
 /* The owner of the moment sees it, and uses the wake-up. */
-static void stopped_while_blocked(void **state)
+TEST(stopped_while_blocked, scene_test)
 {
     struct unetmm_completion c;
 
-    (void)state;
     EVENTUALLY(asleep());
     assert_int_equal(unetmm_handlers_block(fake.ep), 0);
     fake_card_state(&fake.card, UNETMM_EP_ERROR);
@@ -553,11 +537,10 @@ static int look_at_signals(struct unetmm_ep *ep)
            sigismember(&set, SIGSEGV);
 }
 
-static void takes_no_signal(void **state)
+TEST(takes_no_signal, scene_test)
 {
     sigset_t before, after;
 
-    (void)state;
     seen.act = look_at_signals;
     complete(0);
     EVENTUALLY(atomic_load(&seen.next) == 1);
@@ -583,7 +566,7 @@ static int look_at_name(struct unetmm_ep *ep)
 }
 
 /* A thread's name has 15 characters at most: a longer one is cut off. */
-static void has_a_name(void **state)
+TEST(has_a_name, scene_test)
 {
     static const struct {
         uint32_t id;
@@ -616,9 +599,8 @@ static int send_more(struct unetmm_ep *ep)
     return unetmm_send(ep, 1, "x", 1, 0, UNETMM_MORE);
 }
 
-static void rings_before_it_sleeps(void **state)
+TEST(rings_before_it_sleeps, scene_test)
 {
-    (void)state;
     seen.act = send_more;
     complete(0);
     EVENTUALLY(fake_endpoint_rung(&fake));
@@ -633,9 +615,8 @@ static void rings_before_it_sleeps(void **state)
 }
 
 /* A spinning thread may not sleep for long: it rings before it looks again. */
-static void rings_before_it_spins(void **state)
+TEST(rings_before_it_spins, scene_test)
 {
-    (void)state;
     assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
     fake.private->spin_ns = UNETMM_SPIN_FOREVER;
     seen.act = send_more;
@@ -656,12 +637,11 @@ static void count(struct unetmm_ep *ep, const struct unetmm_completion *c,
 }
 
 /* Memory of the last handler may be freed at once. */
-static void handlers_are_replaced(void **state)
+TEST(handlers_are_replaced, scene_test)
 {
     unsigned total = 0, i, *calls = NULL;
     pthread_t thread;
 
-    (void)state;
     assert_int_equal(pthread_create(&thread, NULL, produce, NULL), 0);
     for (i = 0; i < 500; i++) {
         unsigned *last = calls;
@@ -681,34 +661,4 @@ static void handlers_are_replaced(void **state)
     total += *calls;
     free(calls);
     assert_in_range(total, 1, ROUNDS);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(loses_nothing_sleeping),
-        TEST(loses_nothing_spinning),
-        TEST(spins_for_ever_and_stops),
-        TEST(blocked_endpoint_is_ours),
-        TEST(used_wake_up_is_made_good),
-        TEST(used_wake_up_at_any_count),
-        TEST(blocking_waits_for_the_handler),
-        TEST(blocking_is_not_cancelled),
-        TEST(handler_leaves_them_blocked),
-        TEST(handler_may_not_wait_for_itself),
-        TEST(misuse_is_refused),
-        TEST(starts_and_stops),
-        TEST(stops_while_another_blocks),
-        TEST(stopped_endpoint_ends_it),
-        TEST(stopped_while_blocked),
-        TEST(takes_no_signal),
-        TEST(has_a_name),
-        TEST(rings_before_it_sleeps),
-        TEST(rings_before_it_spins),
-        TEST(handlers_are_replaced),
-    };
-
-    return cmocka_run_group_tests_name("thread", tests, NULL, NULL);
 }

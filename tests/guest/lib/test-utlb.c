@@ -364,7 +364,6 @@ static void expect_pinned(const char *what)
 
 TEST(pins_ahead_and_once, cmocka_unit_test)
 {
-    (void)state;
     begin("lru", 20, 4);
     use(8);
     expect_pinned("8 9 10 11");
@@ -397,7 +396,6 @@ TEST(pins_ahead_and_once, cmocka_unit_test)
 /* Only a page that a descriptor names is waited for. */
 TEST(nothing_ahead_is_waited_for, cmocka_unit_test)
 {
-    (void)state;
     begin("lru", 30, 8);
     driver.slow[13] = driver.slow[30] = driver.slow[31] = true;
     use(10);
@@ -416,7 +414,6 @@ TEST(nothing_ahead_is_waited_for, cmocka_unit_test)
 /* Copied messages use no page. */
 TEST(inline_pins_nothing, cmocka_unit_test)
 {
-    (void)state;
     begin("lru", 20, 4);
     assert_int_equal(send_flags(1, 224, 5, 0), 0);
     assert_int_equal(driver.pins, 0);
@@ -428,7 +425,6 @@ TEST(inline_pins_nothing, cmocka_unit_test)
 /* A right that is missing is asked for where it is needed. */
 TEST(rights_are_added, cmocka_unit_test)
 {
-    (void)state;
     begin("lru", 20, 2);
     use(3);
     assert_int_equal(unetmm_post_recv(t.ep, at(3) + 10, PAGE, 7, 0), 0);
@@ -443,7 +439,6 @@ TEST(rights_are_added, cmocka_unit_test)
 
 TEST(refused_memory_is_the_cards_to_refuse, cmocka_unit_test)
 {
-    (void)state;
     begin("lru", 20, 2);
     driver.absent[5] = true;
     assert_int_equal(send_flags(4, 2 * PAGE, 9, 0), 0);
@@ -473,7 +468,6 @@ TEST(refused_memory_is_the_cards_to_refuse, cmocka_unit_test)
 /* A driver that says it has pinned more than it was asked to is not believed. */
 TEST(driver_that_lies, cmocka_unit_test)
 {
-    (void)state;
     begin("lru", 20, 2);
     driver.lies = true;
     assert_int_equal(send_flags(4, 300, 9, 0), 0);
@@ -490,7 +484,6 @@ TEST(memory_without_a_record, cmocka_unit_test)
 {
     unsigned i, pins;
 
-    (void)state;
     begin("lru", 20, 2);
     use(1);
     pins = driver.pins;
@@ -518,7 +511,6 @@ TEST(each_policy_has_its_victim, cmocka_unit_test)
     };
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         begin(rows[i].policy, 4, 1);
         use(0);
@@ -547,7 +539,6 @@ TEST(lfu_keeps_what_is_used_often, cmocka_unit_test)
 {
     unsigned i;
 
-    (void)state;
     begin("lfu", 4, 1);
     for (i = 0; i < 3; i++) {
         use(0);
@@ -582,7 +573,6 @@ TEST(what_is_used_stays, cmocka_unit_test)
     struct unetmm_completion c;
     unsigned i;
 
-    (void)state;
     begin("lru", 4, 1);
     assert_int_equal(unetmm_post_recv(t.ep, at(0), 2 * PAGE, 70, 0), 0);
     assert_int_equal(send_flags(2, 300, 71, 0), 0);
@@ -608,7 +598,6 @@ TEST(no_room, cmocka_unit_test)
 {
     unsigned i;
 
-    (void)state;
     begin("lru", 3, 4);
     /* A message without pages is not counted. */
     assert_int_equal(send_flags(1, 0, 69, 0), 0);
@@ -641,7 +630,6 @@ TEST(no_room_for_all, cmocka_unit_test)
 {
     struct iovec iov[2];
 
-    (void)state;
     begin("lru", 4, 4);
     iov[0] = (struct iovec){ at(3), 300 };
     iov[1] = (struct iovec){ at(5), 300 };
@@ -660,7 +648,6 @@ TEST(no_room_for_all, cmocka_unit_test)
 /* No more goes than has to. */
 TEST(only_what_is_needed_goes, cmocka_unit_test)
 {
-    (void)state;
     begin("lru", 4, 1);
     use(10);
     use(11);
@@ -676,7 +663,6 @@ TEST(only_what_is_needed_goes, cmocka_unit_test)
 /* The driver has a lower limit, and all that is pinned is in use. */
 TEST(others_limit_is_reached, cmocka_unit_test)
 {
-    (void)state;
     begin("lru", 20, 1);
     driver.limit = 1;
     assert_int_equal(send_flags(1, 300, 1, 0), 0);
@@ -740,7 +726,6 @@ TEST(two_use_a_page, cmocka_unit_test)
     const struct sigaction action = { .sa_handler = use_between };
     const uint64_t end_by = sys_now_ns() + 20000000000ull;
 
-    (void)state;
     begin("lru", 1, 1);
     use(1);
     interruptions = 0;
@@ -777,7 +762,6 @@ TEST(out_of_memory_at_first, cmocka_unit_test)
     };
     unsigned i;
 
-    (void)state;
     begin("lru", 8, 1);
     end();
     for (i = 1; memory_ends = i, unetmm_utlb_open(&t.ctx, &space); i++) {
@@ -802,7 +786,6 @@ TEST(out_of_memory, cmocka_unit_test)
     unsigned i;
     int ret;
 
-    (void)state;
     begin("lru", 8, 1);
     use(1);
     for (i = 1; i < 100; i++) {
@@ -845,7 +828,6 @@ TEST(others_limits, cmocka_unit_test)
 {
     unsigned i;
 
-    (void)state;
     begin("lru", 20, 4);
     for (i = 0; i < 10; i++) {
         use(i);
@@ -979,7 +961,6 @@ TEST(users_policy, cmocka_unit_test)
     struct unetmm_utlb_policy broken = policy;
     unsigned i, used;
 
-    (void)state;
     begin("lru", 4, 1);
     use(0);
     assert_int_equal(unetmm_utlb_configure(&t.ctx, &config), 0);
@@ -1030,7 +1011,6 @@ TEST(the_log_is_read, cmocka_unit_test)
 {
     unsigned i;
 
-    (void)state;
     begin("lru", 20, 4);
     use(8);
     lose(9, 2);
@@ -1064,7 +1044,6 @@ TEST(lost_at_the_ends, cmocka_unit_test)
     static const unsigned lengths[] = { 3, 30 };
     unsigned i, n;
 
-    (void)state;
     for (i = 0; i < 2; i++) {
         n = lengths[i];
         begin("lru", 20, 1);
@@ -1083,7 +1062,6 @@ TEST(lost_at_the_ends, cmocka_unit_test)
 /* The log of something from before PIN is read after it. */
 TEST(lost_meanwhile, cmocka_unit_test)
 {
-    (void)state;
     begin("lru", 20, 4);
     use(8);
     driver.lose_in_pin = 8 + 1;
@@ -1104,7 +1082,6 @@ TEST(lost_meanwhile, cmocka_unit_test)
 /* The card found no entry although there had been one: it is sent again. */
 TEST(sent_again, cmocka_unit_test)
 {
-    (void)state;
     begin("lru", 20, 4);
     memset(at(8), 0x55, 2 * PAGE);
     assert_int_equal(send_flags(8, PAGE + 300, 5, 0), 0);
@@ -1136,7 +1113,6 @@ TEST(not_again_for_ever, cmocka_unit_test)
 {
     unsigned n;
 
-    (void)state;
     begin("lru", 20, 4);
     assert_int_equal(send_flags(8, 300, 5, 0), 0);
     for (n = 0; n < 1000; n++) {
@@ -1154,7 +1130,6 @@ TEST(not_again_for_ever, cmocka_unit_test)
 
 TEST(offered_again, cmocka_unit_test)
 {
-    (void)state;
     begin("lru", 20, 4);
     assert_int_equal(unetmm_post_recv(t.ep, at(8), 2 * PAGE, 5, 0), 0);
     assert_int_equal(unetmm_post_recv(t.ep, at(12), PAGE, 6, 0), 0);
@@ -1179,7 +1154,6 @@ TEST(again_when_there_is_room, cmocka_unit_test)
 {
     unsigned i;
 
-    (void)state;
     begin("lru", 20, 4);
     for (i = 0; i < 8; i++) {
         assert_int_equal(send_flags(8, 300, i, 0), 0);
@@ -1216,7 +1190,6 @@ TEST(again_when_there_is_room, cmocka_unit_test)
 /* Their pages are let go when they are done, and nobody sees that. */
 TEST(quiet_ones_are_not_seen, cmocka_unit_test)
 {
-    (void)state;
     begin("lru", 2, 1);
     assert_int_equal(send_flags(1, 300, 5, UNETMM_UNSIGNALED), 0);
     assert_int_equal(send_flags(2, 300, 6, UNETMM_UNSIGNALED), 0);
@@ -1245,7 +1218,6 @@ TEST(quiet_ones_give_room, cmocka_unit_test)
 {
     unsigned blocked;
 
-    (void)state;
     begin("lru", 20, 4);
     for (blocked = 0; blocked < 2; blocked++) {
         assert_int_equal(send_flags(1, 300, 5, UNETMM_UNSIGNALED), 0);
@@ -1266,7 +1238,6 @@ TEST(quiet_ones_alone, cmocka_unit_test)
 {
     unsigned i;
 
-    (void)state;
     begin("lru", 20, 4);
     for (i = 0; i < 100; i++) {
         assert_int_equal(send_flags(i % 10, 300, i, UNETMM_UNSIGNALED), 0);
@@ -1284,7 +1255,6 @@ TEST(old_completions_say_nothing, cmocka_unit_test)
 {
     unsigned i;
 
-    (void)state;
     begin("lru", 1, 1);
     /* Once round the completion queue, with one record */
     for (i = 0; i < 16; i++) {
@@ -1309,7 +1279,6 @@ TEST(many_at_a_time, cmocka_unit_test)
 {
     unsigned i;
 
-    (void)state;
     begin_deep("lru", 20, 4, 8);
     for (i = 0; i < 200; i++) {
         assert_int_equal(send_flags(i % 10, 300, 5000 - i, 0), 0);
@@ -1344,7 +1313,6 @@ static void expect_op(uint8_t opcode, uint64_t offset, bool notify,
 
 TEST(operations_hold_their_pages, cmocka_unit_test)
 {
-    (void)state;
     begin("lru", 20, 1);
     import();
     assert_int_equal(unetmm_write(t.ep, IMPORT, 7, at(1), 5000, 0, 1, 0), 0);
@@ -1374,7 +1342,6 @@ TEST(operations_hold_their_pages, cmocka_unit_test)
 /* An operation that met a change of memory is posted again unchanged. */
 TEST(operations_again, cmocka_unit_test)
 {
-    (void)state;
     begin("lru", 20, 1);
     import();
     assert_int_equal(unetmm_write(t.ep, IMPORT, 7, at(1), 5000, 99, 1,
@@ -1404,7 +1371,6 @@ TEST(operations_again, cmocka_unit_test)
 /* Not behind an operation that has to come after it. */
 TEST(operations_in_order, cmocka_unit_test)
 {
-    (void)state;
     begin_deep("lru", 20, 1, 5);
     import();
     /* Two writes may change places, */
@@ -1454,7 +1420,6 @@ TEST(writes_behind_a_message_again, cmocka_unit_test)
 {
     unsigned i;
 
-    (void)state;
     begin_deep("lru", 20, 1, 5);
     import();
     assert_int_equal(send_flags(1, 300, 1, 0), 0);
@@ -1493,7 +1458,6 @@ TEST(import_given_up, cmocka_unit_test)
 {
     unsigned i;
 
-    (void)state;
     begin("lru", 20, 1);
     import();
     for (i = 0; i < 8; i++) {
@@ -1535,7 +1499,6 @@ TEST(exports_stay, cmocka_unit_test)
 {
     struct unetmm_utlb_config config = { .size = sizeof(config) };
 
-    (void)state;
     begin("lru", 6, 1);
     assert_int_equal(unetmm_export(&t.ctx, 1, at(2) + 100, 3 * PAGE,
                                    UNETMM_RIGHT_WRITE, 0, 0), 0);
@@ -1585,7 +1548,6 @@ TEST(exports_stay, cmocka_unit_test)
 /* The driver does not export it, or does not know how it stands. */
 TEST(exports_refused, cmocka_unit_test)
 {
-    (void)state;
     begin("lru", 3, 1);
     driver.export_error = EEXIST;
     assert_int_equal(unetmm_export(&t.ctx, 1, at(2), 2 * PAGE,
@@ -1625,7 +1587,6 @@ static int move_part(unsigned from, unsigned page, unsigned n)
 /* Where parts of an export have moved is in use as the export is. */
 TEST(parts_stay, cmocka_unit_test)
 {
-    (void)state;
     begin("lru", 6, 1);
     assert_int_equal(move_part(0, 10, 1), -ENOENT);
     assert_int_equal(unetmm_export(&t.ctx, 1, at(2), 2 * PAGE,
@@ -1697,7 +1658,6 @@ TEST(part_of_an_ended_export, cmocka_unit_test)
 {
     int moved = -1;
 
-    (void)state;
     begin("lru", 3, 1);
     sem_init(&pins, 0, 0);
     sem_init(&ends, 0, 0);
@@ -1744,7 +1704,6 @@ static void end_early(void)
 
 TEST(export_that_ends_at_once, cmocka_unit_test)
 {
-    (void)state;
     begin("lru", 3, 1);
     sem_init(&ends, 0, 0);
     driver.ended = -1;
@@ -1766,7 +1725,6 @@ TEST(endpoint_goes, cmocka_unit_test)
 {
     struct fake_endpoint other = t.fake;
 
-    (void)state;
     begin("lru", 2, 1);
     assert_int_equal(send_flags(1, 300, 5, 0), 0);
     assert_int_equal(unetmm_post_recv(t.ep, at(2), PAGE, 6, 0), 0);
@@ -1791,7 +1749,6 @@ TEST(other_sources, cmocka_unit_test)
     uint32_t alive = 1;
     struct unetmm_ctx ctx = { .alive = &alive };
 
-    (void)state;
     assert_int_equal(unetmm_utlb_configure(&ctx, &config), -EINVAL);
     assert_int_equal(unetmm_utlb_stats(&ctx, &s), -EINVAL);
     alive = 0;

@@ -3,17 +3,15 @@
  * One-sided operations: their descriptors, early refusals, and completions that
  * another call was waiting for.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "../../one_test.h"
 
-#include <cmocka.h>
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "fake_card.h"
 #include "sys/sys.h"
+
+#define scene_test(fn) cmocka_unit_test_setup_teardown(fn, begin, stop)
 
 #define IMPORT          5
 #define READ_ONLY       6
@@ -67,14 +65,13 @@ static void expect(uint8_t opcode, uint64_t offset, uint64_t cookie)
     assert_int_equal(message.cookie, cookie);
 }
 
-static void queues_each_operation(void **state)
+TEST(queues_each_operation, scene_test)
 {
     uint64_t operands[2] = { 3, 4 };
     struct iovec iov[3];
     uint8_t data[1000];
     unsigned i;
 
-    (void)state;
     for (i = 0; i < sizeof(data); i++) {
         data[i] = (uint8_t)(i * 7);
     }
@@ -110,14 +107,13 @@ static void queues_each_operation(void **state)
     assert_false(fake_endpoint_rung(&fake));
 }
 
-static void refuses_what_is_wrong(void **state)
+TEST(refuses_what_is_wrong, scene_test)
 {
     struct iovec iov[UNETMM_MAX_SEGS + 1] = { { NULL, 0 } };
     struct iovec huge[2] = { { NULL, SIZE_MAX }, { NULL, 2 } };
     uint8_t data[LENGTH + 1];
     struct unetmm_ep *ep = fake.ep;
 
-    (void)state;
     errno = 12345;
     assert_int_equal(unetmm_write(ep, 0, 0, data, 1, 0, 0, 0), -ENOENT);
     assert_int_equal(unetmm_write(ep, FAKE_IMPORTS, 0, data, 1, 0, 0, 0),
@@ -156,11 +152,10 @@ static void refuses_what_is_wrong(void **state)
     assert_int_equal(errno, 12345);
 }
 
-static void full_queue_is_refused(void **state)
+TEST(full_queue_is_refused, scene_test)
 {
     unsigned i;
 
-    (void)state;
     for (i = 0; i < 16; i++) {
         assert_int_equal(unetmm_fetch_add(fake.ep, IMPORT, 0, i, i, 0), 0);
     }
@@ -224,7 +219,7 @@ static void expect_cookies(uint64_t from, unsigned n)
     assert_int_equal(unetmm_poll(fake.ep, c, 1), 0);
 }
 
-static void others_are_kept_in_order(void **state)
+TEST(others_are_kept_in_order, scene_test)
 {
     static const struct answer answers[] = {
         { 0, 0, UNETMM_ST_OK }, { 5, 0, UNETMM_ST_REVOKED },
@@ -234,7 +229,6 @@ static void others_are_kept_in_order(void **state)
     pthread_t card;
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
         struct answer answer = answers[i];
 
@@ -252,7 +246,7 @@ static void others_are_kept_in_order(void **state)
 }
 
 /* Taken entries leave their room to the next ones: none is allocated. */
-static void room_is_used_again(void **state)
+TEST(room_is_used_again, scene_test)
 {
     struct answer answer = { 60, 0, UNETMM_ST_OK };
     static uint8_t data[1000];
@@ -260,7 +254,6 @@ static void room_is_used_again(void **state)
     pthread_t card;
     unsigned i, round;
 
-    (void)state;
     for (round = 0; round < 3; round++) {
         no_memory = round != 0;
         assert_int_equal(pthread_create(&card, NULL, answer_one, &answer), 0);
@@ -286,7 +279,7 @@ static void room_is_used_again(void **state)
 }
 
 /* Twice in a row: completions kept by the first are older than the second's. */
-static void kept_ones_stay_older(void **state)
+TEST(kept_ones_stay_older, scene_test)
 {
     struct answer answer = { 70, 0, UNETMM_ST_OK };
     static uint8_t data[1000];
@@ -294,7 +287,6 @@ static void kept_ones_stay_older(void **state)
     pthread_t card;
     unsigned i;
 
-    (void)state;
     for (i = 0; i < 2; i++) {
         assert_int_equal(pthread_create(&card, NULL, answer_one, &answer), 0);
         assert_int_equal(unetmm_read_sync(fake.ep, IMPORT, 0, data,
@@ -309,12 +301,11 @@ static void kept_ones_stay_older(void **state)
 }
 
 /* Without memory to keep it nothing is taken: it stays where it was. */
-static void nothing_is_taken_without_memory(void **state)
+TEST(nothing_is_taken_without_memory, scene_test)
 {
     static uint8_t data[1000];
     struct unetmm_completion c;
 
-    (void)state;
     complete(UNETMM_CQE_RECEIVED, 1, 0);
     no_memory = true;
     assert_int_equal(unetmm_read_sync(fake.ep, IMPORT, 0, data, 1000, SECOND),
@@ -324,9 +315,8 @@ static void nothing_is_taken_without_memory(void **state)
     assert_int_equal(c.user_data, 1);
 }
 
-static void short_writes_do_not_wait(void **state)
+TEST(short_writes_do_not_wait, scene_test)
 {
-    (void)state;
     assert_int_equal(unetmm_write_sync(fake.ep, IMPORT, 3, "abc", 3, 9,
                                        UNETMM_NOTIFY, 0), 0);
     assert_true(fake_card_take(&fake.card, &message));
@@ -336,12 +326,11 @@ static void short_writes_do_not_wait(void **state)
     assert_memory_equal(message.data, "abc", 3);
 }
 
-static void waiting_ends_in_time(void **state)
+TEST(waiting_ends_in_time, scene_test)
 {
     static uint8_t data[1000];
     struct unetmm_completion c;
 
-    (void)state;
     complete(UNETMM_CQE_RECEIVED, 1, 0);
     assert_int_equal(unetmm_read_sync(fake.ep, IMPORT, 0, data, 1000,
                                       1000000), -ETIMEDOUT);
@@ -379,12 +368,11 @@ static void notify(uint64_t cookie)
     assert_true(fake_card_complete(&fake.card, &cqe));
 }
 
-static void exports_have_handlers(void **state)
+TEST(exports_have_handlers, scene_test)
 {
     struct unetmm_ep *ep = fake.ep;
     uint64_t cookie;
 
-    (void)state;
     calls[0] = calls[1] = 0;
     assert_int_equal(unetmm_set_handler(ep, UNETMM_EVERY_CHANNEL, hear,
                                         &calls[0]), 0);
@@ -408,24 +396,4 @@ static void exports_have_handlers(void **state)
     assert_int_equal(unetmm_handlers_unblock(ep), 1);
     assert_int_equal(unetmm_dispatch(ep, 64, 0), 1);
     assert_int_equal(calls[1], 5);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, stop)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(queues_each_operation),
-        TEST(refuses_what_is_wrong),
-        TEST(full_queue_is_refused),
-        TEST(others_are_kept_in_order),
-        TEST(room_is_used_again),
-        TEST(kept_ones_stay_older),
-        TEST(nothing_is_taken_without_memory),
-        TEST(short_writes_do_not_wait),
-        TEST(waiting_ends_in_time),
-        TEST(exports_have_handlers),
-    };
-
-    return cmocka_run_group_tests_name("vmmc", tests, NULL, NULL);
 }

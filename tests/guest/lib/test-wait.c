@@ -2,18 +2,16 @@
 /*
  * Waiting: bounded spins, blocking, and no wake-up lost between the two.
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "../../one_test.h"
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <pthread.h>
 #include <signal.h>
 
 #include "fake_card.h"
 #include "sys/sys.h"
+
+#define scene_test(fn) cmocka_unit_test_setup_teardown(fn, begin, stop)
 
 #define MS              1000000ll
 #define RACE_ROUNDS     20000
@@ -50,30 +48,26 @@ static void timeout_is_kept(uint32_t spin_ns)
     assert_in_range(sys_now_ns() - start, 5 * MS, 5000 * MS);
 }
 
-static void times_out_blocking(void **state)
+TEST(times_out_blocking, scene_test)
 {
-    (void)state;
     timeout_is_kept(0);
 }
 
-static void times_out_spinning(void **state)
+TEST(times_out_spinning, scene_test)
 {
-    (void)state;
     timeout_is_kept(1000 * MS);
     timeout_is_kept(UNETMM_SPIN_FOREVER);
 }
 
-static void times_out_in_both(void **state)
+TEST(times_out_in_both, scene_test)
 {
-    (void)state;
     timeout_is_kept(1 * MS);
 }
 
-static void takes_what_is_there(void **state)
+TEST(takes_what_is_there, scene_test)
 {
     struct unetmm_completion c[4];
 
-    (void)state;
     complete(1);
     complete(2);
     assert_int_equal(unetmm_wait(fake.ep, c, 4, -1), 2);
@@ -81,12 +75,11 @@ static void takes_what_is_there(void **state)
     assert_int_equal(unetmm_wait(fake.ep, c, 0, -1), -EINVAL);
 }
 
-static void arms_for_an_event_loop(void **state)
+TEST(arms_for_an_event_loop, scene_test)
 {
     struct pollfd fd = { .fd = unetmm_fd(fake.ep), .events = POLLIN };
     struct unetmm_completion c = { 0 };
 
-    (void)state;
     assert_int_equal(unetmm_arm(fake.ep), 0);
     assert_int_equal(poll(&fd, 1, 0), 0);
     complete(1);
@@ -101,13 +94,12 @@ static void arms_for_an_event_loop(void **state)
     assert_int_equal(poll(&fd, 1, 0), 1);
 }
 
-static void arms_over_the_wrap_of_the_count(void **state)
+TEST(arms_over_the_wrap_of_the_count, scene_test)
 {
     struct pollfd fd = { .fd = unetmm_fd(fake.ep), .events = POLLIN };
     struct unetmm_completion c = { 0 };
     int i;
 
-    (void)state;
     fake_endpoint_free(&fake);
     fake_endpoint_init(&fake, 4, 4, 4, 0x7fffffe0);
     fd.fd = unetmm_fd(fake.ep);
@@ -120,11 +112,10 @@ static void arms_over_the_wrap_of_the_count(void **state)
     }
 }
 
-static void old_wake_up_is_harmless(void **state)
+TEST(old_wake_up_is_harmless, scene_test)
 {
     struct unetmm_completion c = { 0 };
 
-    (void)state;
     fake.private->spin_ns = 0;
     assert_int_equal(unetmm_arm(fake.ep), 0);
     complete(1);
@@ -133,11 +124,10 @@ static void old_wake_up_is_harmless(void **state)
     timeout_is_kept(0);
 }
 
-static void rings_before_it_blocks(void **state)
+TEST(rings_before_it_blocks, scene_test)
 {
     struct unetmm_completion c = { 0 };
 
-    (void)state;
     assert_int_equal(unetmm_send(fake.ep, 1, &c, 8, 0, UNETMM_MORE), 0);
     assert_false(fake_endpoint_rung(&fake));
     assert_int_equal(unetmm_wait(fake.ep, &c, 1, 0), 0);
@@ -151,11 +141,10 @@ static void rings_before_it_blocks(void **state)
  * A blocking call rings for a card that has stopped for want of room, or that waits
  * for free buffers of which some were posted without a doorbell; and for no other.
  */
-static void rings_a_card_that_waits(void **state)
+TEST(rings_a_card_that_waits, scene_test)
 {
     unsigned i;
 
-    (void)state;
     for (i = 0; i < 8; i++) {
         bool blocked = i & 1, awaited = i & 2, unlooked = i & 4;
         bool rings = blocked || (awaited && unlooked);
@@ -170,11 +159,10 @@ static void rings_a_card_that_waits(void **state)
     }
 }
 
-static void stopped_endpoint_ends_the_wait(void **state)
+TEST(stopped_endpoint_ends_the_wait, scene_test)
 {
     struct unetmm_completion c = { 0 };
 
-    (void)state;
     fake_card_state(&fake.card, UNETMM_EP_ERROR);
     fake.private->spin_ns = 0;
     assert_int_equal(unetmm_wait(fake.ep, &c, 1, -1), -EIO);
@@ -200,13 +188,12 @@ static void *interrupt(void *thread)
     return NULL;
 }
 
-static void signal_ends_the_wait(void **state)
+TEST(signal_ends_the_wait, scene_test)
 {
     struct sigaction action = { .sa_handler = on_signal };
     pthread_t self = pthread_self(), thread;
     struct unetmm_completion c = { 0 };
 
-    (void)state;
     sigaction(SIGUSR1, &action, NULL);
     fake.private->spin_ns = 0;
     atomic_store(&interrupted, false);
@@ -260,37 +247,12 @@ static void race(uint32_t spin_ns)
     pthread_join(thread, NULL);
 }
 
-static void loses_no_wake_up_blocking(void **state)
+TEST(loses_no_wake_up_blocking, scene_test)
 {
-    (void)state;
     race(0);
 }
 
-static void loses_no_wake_up_spinning(void **state)
+TEST(loses_no_wake_up_spinning, scene_test)
 {
-    (void)state;
     race(2000);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, stop)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(times_out_blocking),
-        TEST(times_out_spinning),
-        TEST(times_out_in_both),
-        TEST(takes_what_is_there),
-        TEST(arms_for_an_event_loop),
-        TEST(arms_over_the_wrap_of_the_count),
-        TEST(old_wake_up_is_harmless),
-        TEST(rings_before_it_blocks),
-        TEST(rings_a_card_that_waits),
-        TEST(stopped_endpoint_ends_the_wait),
-        TEST(signal_ends_the_wait),
-        TEST(loses_no_wake_up_blocking),
-        TEST(loses_no_wake_up_spinning),
-    };
-
-    return cmocka_run_group_tests_name("wait", tests, NULL, NULL);
 }

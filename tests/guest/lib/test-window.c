@@ -3,17 +3,14 @@
  * Windows, user-level DMA start and flows: the calls of the driver, the refusals
  * before them, and the state after a step that failed.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "../../one_test.h"
 
 #include "fake_calls.h"
 #include "fake_card.h"
 #include "fake_memory.h"
 #include "remote/remote.h"
+
+#define scene_test(fn) cmocka_unit_test_setup_teardown(fn, begin, stop)
 
 #define FD              779
 #define MAP             0x30000000ull
@@ -146,12 +143,11 @@ static int stop(void **state)
     return 0;
 }
 
-static void windows_open_and_close(void **state)
+TEST(windows_open_and_close, scene_test)
 {
     struct unetmm_window_attr attr = { sizeof(attr), 64, 777 };
     void *one, *two, *three;
 
-    (void)state;
     assert_int_equal(unetmm_window_open(fake.ep, 3, 100, 200, NULL, &one), 0);
     assert_ptr_equal(one, memory[0]);
     assert_int_equal(driver.protection, PROT_READ | PROT_WRITE);
@@ -182,12 +178,11 @@ static void windows_open_and_close(void **state)
     driver.open[2] = false;
 }
 
-static void wrong_windows_are_refused(void **state)
+TEST(wrong_windows_are_refused, scene_test)
 {
     struct unetmm_window_attr attr = { sizeof(attr) - 1, 64, 0 };
     void *window;
 
-    (void)state;
     assert_int_equal(unetmm_window_open(fake.ep, 3, 0, 1, &attr, &window),
                      -EINVAL);
     attr = (struct unetmm_window_attr) { sizeof(attr), UINT16_MAX + 1u, 0 };
@@ -200,7 +195,7 @@ static void wrong_windows_are_refused(void **state)
 }
 
 /* User-level DMA start is by whole pages. */
-static void lengths_are_rounded_up(void **state)
+TEST(lengths_are_rounded_up, scene_test)
 {
     static const struct {
         size_t bytes;
@@ -212,7 +207,6 @@ static void lengths_are_rounded_up(void **state)
     void *to, *from;
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         driver.opened = 0;
         assert_int_equal(unetmm_udma_to(fake.ep, 7, 8192, cases[i].bytes,
@@ -242,11 +236,10 @@ static void lengths_are_rounded_up(void **state)
     fake.private->utlb = NULL;
 }
 
-static void failures_leave_nothing(void **state)
+TEST(failures_leave_nothing, scene_test)
 {
     void *window;
 
-    (void)state;
     memory_ends = 1;
     assert_int_equal(unetmm_window_open(fake.ep, 3, 0, 1, NULL, &window),
                      -ENOMEM);
@@ -273,12 +266,11 @@ static void failures_leave_nothing(void **state)
 }
 
 /* Whatever the places, exactly these bytes. */
-static void copies_any_place_and_length(void **state)
+TEST(copies_any_place_and_length, scene_test)
 {
     unsigned char from[64], to[64];
     unsigned at, off, bytes, i;
 
-    (void)state;
     for (i = 0; i < sizeof(from); i++) {
         from[i] = (unsigned char)(i + 1);
     }
@@ -296,14 +288,13 @@ static void copies_any_place_and_length(void **state)
     }
 }
 
-static void flows_are_asked_for(void **state)
+TEST(flows_are_asked_for, scene_test)
 {
     struct unetmm_flow_attr attr = {
         .size = sizeof(attr), .kind = UNETMM_FLOW_UDP, .value = 4711,
         .mac = { 1, 2, 3, 4, 5, 6 },
     };
 
-    (void)state;
     driver.flow_number = 12;
     assert_int_equal(unetmm_flow_add(fake.ep, &attr), 12);
     assert_int_equal(driver.flow.endpoint, fake.private->id);
@@ -323,20 +314,4 @@ static void flows_are_asked_for(void **state)
     assert_int_equal(driver.removed, 12);
     driver.fail = ENOENT;
     assert_int_equal(unetmm_flow_remove(fake.ep, 13), -ENOENT);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, stop)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(windows_open_and_close),
-        TEST(wrong_windows_are_refused),
-        TEST(lengths_are_rounded_up),
-        TEST(failures_leave_nothing),
-        TEST(copies_any_place_and_length),
-        TEST(flows_are_asked_for),
-    };
-
-    return cmocka_run_group_tests_name("window", tests, NULL, NULL);
 }

@@ -24,7 +24,6 @@ TEST(reads_addresses, cmocka_unit_test)
     uint8_t mac[6] = { 0 };
     size_t i;
 
-    (void)state;
     assert_int_equal(unetmm_parse_mac("52:54:00:ab:CD:Ef", mac), 0);
     assert_memory_equal(mac, expected, 6);
     assert_string_equal(unetmm_format_mac(mac, text), "52:54:00:ab:cd:ef");
@@ -39,7 +38,6 @@ TEST(every_status_has_a_sentence, cmocka_unit_test)
 {
     unsigned i;
 
-    (void)state;
     for (i = 0; i < UNETMM_NUM_ST; i++) {
         assert_non_null(unetmm_status_str(i));
         assert_in_range(-unetmm_status_errno(i), i != UNETMM_ST_OK, 4095);
@@ -57,7 +55,6 @@ TEST(every_error_has_a_sentence, cmocka_unit_test)
 {
     int error, call;
 
-    (void)state;
     for (call = UNETMM_CALL_ANY; call <= UNETMM_CALL_PREFETCH; call++) {
         for (error = -200; error < 200; error++) {
             const char *words = unetmm_strerror(error, call);
@@ -93,7 +90,6 @@ TEST(resolves_names, cmocka_unit_test)
     static const uint8_t good[6] = { 2, 0, 0, 0, 0, 7 };
     uint8_t mac[6] = { 0 };
 
-    (void)state;
     errno = 12345;
     memcpy(hostton_address, good, sizeof(good));
     assert_int_equal(unetmm_resolve("box", mac), 0);
@@ -116,7 +112,6 @@ TEST(counters_have_names, cmocka_unit_test)
     const char *help = NULL;
     unsigned i;
 
-    (void)state;
     for (i = 0; i < UNETMM_NUM_COUNTERS; i++) {
         assert_non_null(unetmm_stats_name(UNETMM_SCOPE_CARD, i, &help));
         assert_non_null(help);
