@@ -178,7 +178,7 @@ int unetmm_channel_info(struct unetmm_ep *ep, int channel,
 
 /*
  * Closes a reliable channel when the peer's card has everything.  -ETIMEDOUT, -EINTR,
- * -ENOMEM: the channel is still open.
+ * -ENOMEM, -ENOBUFS: the channel is still open.
  */
 int unetmm_shutdown(struct unetmm_ep *ep, int channel, int64_t timeout_ns);
 

@@ -237,6 +237,10 @@ int unetmm_shutdown(struct unetmm_ep *pub, int channel, int64_t timeout_ns)
     if (ep->records[channel].type != UNETMM_RELIABLE) {
         return -EPROTOTYPE;
     }
+    ret = unetmm_stash_check(ep);
+    if (ret) {
+        return ret;
+    }
     user_data = UNETMM_SYNC_USER_DATA | ++ep->sync_number;
     while ((ret = unetmm_fence(pub, channel, user_data, 0)) == -EAGAIN) {
         ret = unetmm_take_until(ep, 0, &c, deadline);
@@ -246,7 +250,7 @@ int unetmm_shutdown(struct unetmm_ep *pub, int channel, int64_t timeout_ns)
     }
     if (!ret) {
         ret = unetmm_take_until(ep, user_data, &c, deadline);
-        if (ret == -ETIMEDOUT || ret == -EINTR || ret == -ENOMEM) {
+        if (ret == -ETIMEDOUT || ret == -EINTR || ret == -ENOMEM || ret == -ENOBUFS) {
             return ret;
         }
         ret = ret < 0 ? ret : unetmm_status_errno(c.status);

@@ -29,9 +29,12 @@ int unetmm_poll_note(struct unetmm_ep *ep, uint32_t state, unsigned taken,
 int unetmm_unstash(struct unetmm_ep *ep, struct unetmm_completion *c,
                    unsigned n);
 
+/* -ENOBUFS: the program has to poll before a call may wait for a completion. */
+int unetmm_stash_check(const struct unetmm_ep_private *ep);
 /*
  * Takes completions until that of `user_data` comes; 1: it is in `c`.  Other completions
- * go behind those that were set aside before.  user_data 0: takes one completion.
+ * go behind those that were set aside before.  user_data 0: takes one completion, and
+ * sets it aside.
  */
 int unetmm_take_until(struct unetmm_ep_private *ep, uint64_t user_data,
                       struct unetmm_completion *c, uint64_t deadline);

@@ -1,28 +1,39 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Completions that a wait for another one has taken.
+ * The stash of an endpoint: completions that a blocking call has taken while it waited
+ * for its own.  They are older than those in the queue, and the next polls take them first.
  */
 #include "queue.h"
 
-/* ---- Completions that were taken for somebody else --------------------- */
+/* Completions of an endpoint that are kept for its polls, at most */
+#define STASH_MOST  65536u
 
-static bool stash_has_room(struct unetmm_stash *stash)
+int unetmm_stash_check(const struct unetmm_ep_private *ep)
 {
+    return ep->stash.count < STASH_MOST ? 0 : -ENOBUFS;
+}
+
+static int stash_make_room(struct unetmm_ep_private *ep)
+{
+    struct unetmm_stash *stash = &ep->stash;
     size_t room = stash->room ? 2 * stash->room : 64;
     struct unetmm_completion *all;
 
+    if (unetmm_stash_check(ep)) {
+        return -ENOBUFS;
+    }
     if (stash->first + stash->count < stash->room) {
-        return true;
+        return 0;
     }
     if (stash->first) {
         memmove(stash->all, stash->all + stash->first,
                 stash->count * sizeof(*stash->all));
         stash->first = 0;
-        return true;
+        return 0;
     }
     all = sys_calloc(room, sizeof(*all));
     if (!all) {
-        return false;
+        return -ENOMEM;
     }
     if (stash->count) {
         memcpy(all, stash->all, stash->count * sizeof(*all));
@@ -30,7 +41,7 @@ static bool stash_has_room(struct unetmm_stash *stash)
     free(stash->all);
     stash->all = all;
     stash->room = room;
-    return true;
+    return 0;
 }
 
 int unetmm_unstash(struct unetmm_ep *pub, struct unetmm_completion *c,
@@ -50,11 +61,6 @@ int unetmm_unstash(struct unetmm_ep *pub, struct unetmm_completion *c,
     return (int)taken;
 }
 
-/*
- * Takes completions until that of `user_data` comes; 1: it is in `c`.  Other
- * completions go behind the stashed ones, which are older.  user_data 0: any
- * completion.
- */
 int unetmm_take_until(struct unetmm_ep_private *ep, uint64_t user_data,
                       struct unetmm_completion *c, uint64_t deadline)
 {
@@ -64,8 +70,8 @@ int unetmm_take_until(struct unetmm_ep_private *ep, uint64_t user_data,
     /* The awaited completion is not among the stashed ones. */
     ep->pub.stashed = 0;
     do {
-        if (!stash_has_room(stash)) {
-            ret = -ENOMEM;
+        ret = stash_make_room(ep);
+        if (ret) {
             break;
         }
         ret = unetmm_wait(&ep->pub, c, 1, unetmm_time_until(deadline));

@@ -33,8 +33,11 @@ static int sync_do(struct unetmm_ep *pub, const struct sync *op, bool wait,
     uint64_t user_data = UNETMM_SYNC_USER_DATA | ++ep->sync_number;
     uint64_t deadline = unetmm_time_of(timeout_ns);
     struct unetmm_completion c;
-    int ret;
+    int ret = wait ? unetmm_stash_check(ep) : 0;
 
+    if (ret) {
+        return ret;
+    }
     while ((ret = sync_post(pub, op, user_data)) == -EAGAIN) {
         ret = unetmm_take_until(ep, 0, &c, deadline);
         if (ret < 0) {

@@ -245,6 +245,36 @@ TEST(others_are_kept_in_order, scene_test)
     }
 }
 
+/* A program that never polls is told so before the kept ones take all memory. */
+TEST(kept_ones_have_a_bound, scene_test)
+{
+    static struct answer answer = { 1u << 16, 0, UNETMM_ST_OK };
+    static uint8_t data[1000];
+    struct unetmm_completion c;
+    pthread_t card;
+    unsigned i;
+
+    fake.private->records[1].type = UNETMM_RELIABLE;
+    assert_int_equal(pthread_create(&card, NULL, answer_one, &answer), 0);
+    assert_int_equal(unetmm_read_sync(fake.ep, IMPORT, 0, data, sizeof(data), 20 * SECOND),
+                     -ENOBUFS);
+    assert_int_equal(pthread_join(card, NULL), 0);
+    /* From now on nothing is posted, and nothing is lost. */
+    assert_int_equal(unetmm_read_sync(fake.ep, IMPORT, 0, data, sizeof(data), SECOND), -ENOBUFS);
+    assert_int_equal(unetmm_shutdown(fake.ep, 1, SECOND), -ENOBUFS);
+    assert_int_equal(unetmm_send_pending(fake.ep), 0);
+    for (i = 0; i < answer.before; i++) {
+        assert_int_equal(unetmm_poll(fake.ep, &c, 1), 1);
+        assert_int_equal(c.user_data, i);
+    }
+    assert_int_equal(unetmm_poll(fake.ep, &c, 1), 1);
+    assert_true(c.user_data >= UNETMM_SYNC_USER_DATA);
+    answer.before = 0;
+    assert_int_equal(pthread_create(&card, NULL, answer_one, &answer), 0);
+    assert_int_equal(unetmm_read_sync(fake.ep, IMPORT, 0, data, sizeof(data), 20 * SECOND), 0);
+    assert_int_equal(pthread_join(card, NULL), 0);
+}
+
 /* Taken entries leave their room to the next ones: none is allocated. */
 TEST(room_is_used_again, scene_test)
 {
