@@ -8,6 +8,15 @@ main program.
 """
 
 import os
+import re
 
 SCRIPTS = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 REPO = os.path.dirname(SCRIPTS)
+
+# The package unetmm-vm has the scripts there, and commands for them.
+INSTALLED = REPO == "/usr/share/unetmm"
+
+
+def commands(text):
+    """A text with the names of scripts that the user can call."""
+    return re.sub(r"\bscripts/(vm|cluster)\b", r"unetmm-\1", text) if INSTALLED else text

@@ -17,6 +17,10 @@ export CCACHE_BASEDIR="$CACHE" CCACHE_NOHASHDIR=1
 # Saves a run of the preprocessor on every miss, and most first builds miss.
 export CCACHE_DEPEND=1
 
+# installed: do the scripts run from the package unetmm-vm?  Other packages have the tools,
+# the library and QEMU then.
+installed() { [ "$REPO" = /usr/share/unetmm ]; }
+
 # check_machine: requirements of all scripts.
 check_machine() {
     [ "$(uname -sm)" = "Linux x86_64" ] ||

@@ -6,6 +6,15 @@
 
 guest_build() { echo "$CACHE/guest/$(hash_text "$REPO")"; }
 
+# guest_library: prints the path of libunetmm.
+guest_library() {
+    if installed; then
+        echo "/usr/lib/$(uname -m)-linux-gnu/libunetmm.so.0"
+    else
+        echo "$(guest_build)/guest-lib/libunetmm.so.0"
+    fi
+}
+
 configure_guest() {
     local build=$1
     rm -rf "$build"
@@ -41,7 +50,7 @@ ninja_guest() {
 
 # The files for guests and for installation, without tests that run here, which take
 # twice as long to build.  scripts/demo sets UNETMM_GUEST to tools: no tests at all.
-setup_guest() { ninja_guest "library and tools" "${UNETMM_GUEST:-all}"; }
+setup_guest() { installed || ninja_guest "library and tools" "${UNETMM_GUEST:-all}"; }
 
 # The unit tests, the benchmarks and the simulation of the card's core.
 setup_unit() {
@@ -67,6 +76,10 @@ setup_migration_dump() {
 # the guests: tools and examples to /usr/bin, tests to /tests.
 guest_programs() {
     local build
+    if installed; then
+        dpkg -L unetmm-tools | sed -n 's#^/\(usr/bin/.*\)#/\1 \1#p'
+        return
+    fi
     build=$(guest_build)
     find "$build"/guest-lib/tools "$build"/guest-lib/examples -maxdepth 1 \
         -type f -perm /111 ! -name '*.so*' -printf '%p usr/bin/%f\n' 2>/dev/null || true

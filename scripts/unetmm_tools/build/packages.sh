@@ -56,11 +56,7 @@ PACKAGES_SINCE_13=(meson python3-pycotap)
 PACKAGES_TESTING=(clang libclang-rt-dev spin git abigail-tools
     python3-jsonschema python3-numpy)
 
-# Only the stage `package` of scripts/test needs these.
-# shellcheck disable=SC2034 # for scripts/test
-PACKAGES_PACKAGE=(debhelper dh-python dh-dkms lintian mmdebstrap fakeroot)
-
-# Only the stage `roots` needs this one.
+# Only the stages `roots` and `package` need this one.
 # shellcheck disable=SC2034 # for scripts/test
 PACKAGES_ROOTS=(mmdebstrap)
 
@@ -116,7 +112,7 @@ install_packages() {
 # setup_packages: asks before it installs, unless --yes was given or there is
 # no terminal to ask on.
 setup_packages() {
-    [ -z "${UNETMM_SKIP_PACKAGES:-}" ] || return 0
+    [ -z "${UNETMM_SKIP_PACKAGES:-}" ] && ! installed || return 0
     local missing answer=y
     missing=$(packages_missing)
     [ -n "$missing" ] || return 0

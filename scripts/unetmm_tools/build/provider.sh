@@ -7,13 +7,13 @@
 # provider_hash: of all that compile_provider uses, but for libfabric's headers.
 provider_hash() {
     hash_text "$(hash_files "$REPO" guest-lib/provider scripts/unetmm_tools/build/provider.sh)" \
-        "$(sha256sum <"$(guest_build)/guest-lib/libunetmm.so.0")"
+        "$(sha256sum <"$(guest_library)")"
 }
 
 # compile_provider INCLUDE ROOT: the provider and the library below ROOT.
 compile_provider() {
     local library
-    library="$(guest_build)/guest-lib/libunetmm.so.0"
+    library=$(guest_library)
     mkdir -p "$2/usr/lib/x86_64-linux-gnu/libfabric"
     gcc -std=gnu11 -O2 -D_GNU_SOURCE -fPIC -shared -Wall -Wextra -Werror \
         -Wno-missing-field-initializers -Wno-unused-parameter -isystem "$1" \

@@ -18,18 +18,27 @@ root_proxies() {
         sed 's/^/--aptopt=/' || true
 }
 
-# make_release_root RELEASE DIR: DIR/root.tar, by the mirrors of this machine.
-make_release_root() {
-    local include options
-    include=$(IFS=,; echo "${ROOT_PACKAGES[*]}")
+# bootstrap "RELEASE SUITE..." DIR OPTION...: DIR/root.tar, a system by mmdebstrap from the
+# mirrors of this machine, which has the suites in its sources, too.
+bootstrap() {
+    local suites suite options sources=() dir=$2
+    read -r -a suites <<<"$1"
+    shift 2
     mapfile -t options < <(root_proxies)
-    mmdebstrap --quiet --variant=minbase --include="$include" "${options[@]}" \
-        "$1" "$2/root.tar" "$APT_DIR/$1/unetmm.sources"
+    for suite in "${suites[@]}"; do
+        suite_ready "$suite"
+        sources+=("$APT_DIR/$suite/unetmm.sources")
+    done
+    mmdebstrap --quiet "${options[@]}" "$@" "${suites[0]}" "$dir/root.tar" "${sources[@]}"
+}
+
+# make_release_root RELEASE DIR
+make_release_root() {
+    bootstrap "$1" "$2" --variant=minbase --include="$(IFS=,; echo "${ROOT_PACKAGES[*]}")"
 }
 
 # setup_root RELEASE: prints the path of the tarball.
 setup_root() {
-    suite_ready "$1"
     product "root-$1" "making a fresh root of Debian $1" "$(root_dir "$1")" \
         make_release_root "$1"
     echo "$(root_dir "$1")/root.tar"

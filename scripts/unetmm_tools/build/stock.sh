@@ -80,9 +80,10 @@ stock_fits() {
         grep -qE "^QEMU emulator version ${STOCK_SERIES/./\\.}\\.[0-9]+ .*Debian"
 }
 
-# stock_release: Debian's release whose packages have a QEMU of the series.
+# stock_release RELEASE: the suite of a release of Debian whose packages have a QEMU of the
+# series.
 stock_release() {
-    case "$(host_codename)" in
+    case "$1" in
         bookworm) echo bookworm-backports ;;
         *) echo trixie ;;
     esac
@@ -101,7 +102,7 @@ get_stock_qemu() {
     mkdir -p "$dir/debs/partial"
     private_apt_get -o Dir::State::status=/var/lib/dpkg/status \
         -o Debug::NoLocking=1 -o "Dir::Cache::archives=$dir/debs" \
-        -t "$(stock_release)" -y --no-install-recommends --download-only \
+        -t "$(stock_release "$(host_codename)")" -y --no-install-recommends --download-only \
         install "qemu-system-x86=$1" ||
         die "cannot download qemu-system-x86 $1: run scripts/setup --update for a newer one"
     for deb in "$dir"/debs/*.deb; do
@@ -152,6 +153,10 @@ find_stock_qemu() {
 # program qemu-system-unetmm.
 setup_stock() {
     local module
+    if installed; then
+        STOCK_OUT=/usr/bin
+        return
+    fi
     setup_python
     setup_stock_headers
     module=$(stock_module_dir)

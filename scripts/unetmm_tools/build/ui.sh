@@ -8,7 +8,9 @@ STEP_PID=""
 
 # die SENTENCE: the sentence names the error and its remedy.
 die() {
-    printf 'error: %s\n' "$*" >&2
+    local text="$*"
+    ! installed || text=${text//scripts\/setup/$REPO/scripts\/setup}
+    printf 'error: %s\n' "$text" >&2
     exit 1
 }
 

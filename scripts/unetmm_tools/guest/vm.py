@@ -16,7 +16,7 @@ import stat
 import subprocess
 import sys
 
-from unetmm_tools import SCRIPTS
+from unetmm_tools import INSTALLED, SCRIPTS, commands
 from unetmm_tools.guest import profiles
 from unetmm_tools.guest.child import die_with_parent
 
@@ -30,7 +30,7 @@ STATUS = re.compile(r"unetmm-run-status (\d+)\r?\n")
 
 # The targets of scripts/setup that make a QEMU, by the values of --qemu.
 QEMUS = {"built": "qemu", "stock": "stock"}
-DEFAULT_QEMU = "built"
+DEFAULT_QEMU = "stock" if INSTALLED else "built"
 
 DESCRIPTION = """\
 Boots one guest with the card in it and gives a shell on its console, or runs
@@ -70,8 +70,11 @@ class VmError(Exception):
 class Parser(argparse.ArgumentParser):
     """Reports a mistake in one sentence, without the usage before it."""
 
+    def format_help(self):
+        return commands(super().format_help())
+
     def error(self, message):
-        raise VmError(f"{message} ({self.prog} --help lists the options)")
+        raise VmError(f"{message} ({commands(self.prog)} --help lists the options)")
 
 
 def build_parser():
@@ -203,6 +206,9 @@ def check_options(options):
         raise VmError("--root-port needs PCI Express: leave out --machine pc")
     if options.cpus < 1:
         raise VmError(f"--cpus {options.cpus}: a guest needs at least one")
+    if INSTALLED and (options.qemu == "built" or options.python):
+        raise VmError("--qemu built and --python need the project's sources: use "
+                      "scripts/vm there")
     if options.kernel not in KERNELS and not os.path.exists(options.kernel):
         raise VmError(f"--kernel {options.kernel}: use {KERNELS_TEXT}, or "
                       "the path of a kernel image")
