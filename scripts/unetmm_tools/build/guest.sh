@@ -23,7 +23,7 @@ configure_guest() {
 }
 
 # ninja_guest TITLE TARGET...: builds targets of ninja in a step with a title; `tools` stands
-# for the programs of guests that are no tests.
+# for the programs of guests that are no tests, the library and the switch of tour mpi.
 ninja_guest() {
     local title=$1 build lock
     shift
@@ -37,7 +37,7 @@ ninja_guest() {
         step guest-configure "configuring the library" configure_guest "$build"
     # shellcheck disable=SC2046 # words
     [ "$1" != tools ] || set -- $(sed -En \
-        's#^build (guest-lib/(tools|examples)/[^ ]*|tests/bench/bench-local): c_LINKER.*#\1#p' \
+        's#^build ((guest-lib/(tools/|examples/|libunetmm.so)|tools/lockstep-switch|tests/bench/bench-local)[^ ]*): c_LINKER.*#\1#p' \
         "$build/build.ninja")
     # ninja itself knows whether there is anything to do; ask it without
     # showing a step.
