@@ -153,8 +153,8 @@ static void post_refused(struct umfi_cm_port *port)
 }
 
 /*
- * In by_channel, of a channel that we have ended.  Its CLOSED is to come, and the number is
- * not another's until that was taken.
+ * The entry in by_channel of a channel that the provider has ended.  The channel's CLOSED is
+ * to come, and the driver gives the number again after the port has taken that completion.
  */
 static struct umfi_conn ended;
 
@@ -245,8 +245,9 @@ static void conn_free(struct umfi_conn *conn)
 }
 
 /*
- * One more caller is to be idle.  These do not keep others from the listener's channels:
- * they have half of them, and the oldest makes room, if possible one without an EP of ours.
+ * Makes room for one more idle caller.  Idle callers have at most half of the listener's
+ * channels, so that other callers find a channel.  The oldest idle caller goes, if possible
+ * a caller without an EP of this process.
  */
 static void make_room(struct umfi_cm_port *port)
 {
@@ -378,7 +379,7 @@ static bool give_request(struct umfi_conn *conn, const struct message *m)
     if (!info) {
         return false;
     }
-    /* As libfabric sets them in the result of fi_getinfo(): callers read them in both. */
+    /* libfabric sets these members in the result of fi_getinfo(); callers read them here, too. */
     info->fabric_attr->api_version = pep->fabric->fid.api_version;
     info->fabric_attr->prov_name = strdup(UMFI_NAME);
     if (!info->fabric_attr->prov_name) {
@@ -554,8 +555,8 @@ static void tell_failed(struct umfi_cm_port *port)
 }
 
 /*
- * As much as the queue and the backlog have room for: peers that send on and call on do not
- * keep the lock from others.
+ * Takes at most as many completions and calls as the queue and the backlog have room for, so
+ * that peers which go on sending and calling do not keep the lock from other threads.
  */
 static void port_progress(struct umfi_cm_port *port)
 {
@@ -613,8 +614,8 @@ static void check_again(struct umfi_cm_port *port)
 }
 
 /*
- * A connector that neither ends its request nor sends: the acceptor learns of it.  And a
- * request whose address no card has.
+ * Ends the conns whose time is over: a connector that neither ends its request nor sends, of
+ * which the acceptor is told, and a request whose address no card has.
  */
 static void end_late(struct umfi_cm_port *port)
 {
@@ -831,7 +832,7 @@ static int port_open(struct umfi_fabric *fabric, struct umfi_pep *pep,
 
 /* ---- Calls of the program -------------------------------------------------- */
 
-/* All conns and the port, under the fabric's lock. */
+/* Ends all conns of the port, and the port.  The caller holds the fabric's lock. */
 static void port_end(struct umfi_cm_port *port)
 {
     while (port->conns.next != &port->conns) {
@@ -872,9 +873,9 @@ void umfi_cm_unlisten(struct umfi_pep *pep)
 }
 
 /*
- * Of a port that the card has stopped the next one takes the requests that the program
- * knows: they have ended, and stay until it answers them, since their handles are not to be
- * those of others.
+ * Moves the requests that the program knows from a port that the card has stopped to the next
+ * port.  These requests have ended, and stay until the program answers them, because no other
+ * request may get their handles.
  */
 static void adopt(struct umfi_cm_port *port, struct umfi_cm_port *old)
 {
@@ -962,7 +963,7 @@ int umfi_cm_listen(struct umfi_pep *pep)
     return ret;
 }
 
-/* The port for the fabric's own requests.  One that has failed is replaced. */
+/* Gets the port for the fabric's own requests.  A new port replaces a port that has failed. */
 static int get_active(struct umfi_fabric *fabric)
 {
     int ret = 0;
@@ -1008,7 +1009,7 @@ static struct umfi_call *call_alloc(struct umfi_ep *ep, const void *data, size_t
         call->ep = ep;
         call->called = called;
         call->first_ms = call->most_ms = umfi_config.connect_ms;
-        /* As conn_send() */
+        /* conn_send() cuts the data to the same length. */
         call->len = len < sizeof(call->data) ? len : sizeof(call->data);
         if (call->len) {
             memcpy(call->data, data, call->len);
@@ -1164,8 +1165,9 @@ static void called(struct umfi_call *call, int channel)
 }
 
 /*
- * The connector listens before it asks, so a driver's answer that nobody does is final, but
- * for a full backlog.  Each peer chooses the service that it names: hence the short time.
+ * The connector listens before it asks, so the driver's answer that no process listens is
+ * final, unless the backlog is full.  The time is short because each peer chooses the service
+ * that it names.
  */
 static void call_back(struct umfi_call *call, struct umfi_conn *conn)
 {

@@ -2,13 +2,13 @@
 /*
  * The home of a semaphore or a wait-queue.
  *
- * Its words are changed by members without its doing anything, so a unit that is
- * free costs a member one round trip and the home nothing.  The home serves waiting
- * members: it moves `limit` on, past tickets that no member has any more, and tells
- * those that it has passed.  From a member that has gone it takes back its units and
- * its place.  If that member left between announcing that it takes a ticket and
- * naming it, the home finds the ticket when no other member is between the two: it
- * is the one taken that no member has.
+ * Members change the words of the home by atomics and writes, so a free unit costs a
+ * member one round trip and the home nothing.  The home serves waiting members: the home
+ * moves `limit` on, past tickets of no member, and tells the members whose tickets `limit`
+ * has passed.  When a member goes, the home takes back the member's units and ticket.  A
+ * member may go after it has announced a ticket and before it has named the ticket.  The
+ * home finds that ticket when no other member is between these two steps: the ticket was
+ * taken and no member has it.
  */
 #include "sync.h"
 #include "../handler/handler.h"
@@ -105,7 +105,7 @@ static bool is_dead(const struct unetmm_sync_home *h, uint64_t ticket)
     return i < h->ndead;
 }
 
-/* Nobody has it any more.  False: there is no memory to remember that. */
+/* The ticket has lost its owner.  False: there is no memory to remember the ticket. */
 static bool bury(struct unetmm_sync_home *h, uint64_t ticket)
 {
     if (ticket < h->limit) {
@@ -238,7 +238,7 @@ static void remove_member(struct unetmm_sync_home *h, struct member *m)
 
 /* ---- Lost tickets ------------------------------------------------------ */
 
-/* All tickets that somebody is known to have had; false: one is just taken. */
+/* Counts the tickets that members have named; false: a member is taking a ticket now. */
 static bool all_known(struct unetmm_sync_home *h, uint64_t *known)
 {
     unsigned i;
@@ -273,8 +273,8 @@ static bool is_waited_with(const struct unetmm_sync_home *h, uint64_t ticket)
 }
 
 /*
- * Those that have been served gave their owner a unit; those that have not are
- * nobody's place in the queue.
+ * Takes back the tickets whose owners have gone before they named them.  A ticket below
+ * `limit` has given its owner a unit; another ticket is a place in the queue.
  */
 static void find_lost(struct unetmm_sync_home *h)
 {
@@ -333,7 +333,7 @@ static int add_member(struct unetmm_sync_home *h, int channel,
     if (member_of(h, channel)) {
         return -EEXIST;
     }
-    /* It was there before the member asked, or the member has gone. */
+    /* A member exports its record before it asks; without an export the member has gone. */
     ret = unetmm_import(h->ep, channel, export, UNETMM_RIGHT_WRITE, 0, NULL);
     if (ret < 0) {
         return ret;
@@ -619,7 +619,7 @@ int unetmm_sync_home_close(struct unetmm_sync_home *h)
     if (ret) {
         return ret;
     }
-    /* It looks at least as often as it asks whether members are there. */
+    /* The thread looks at `stop` at least each time that it asks for its members. */
     atomic_store(&h->stop, true);
     sys_join(h->thread);
     undo(h, 4);

@@ -224,7 +224,7 @@ static bool served(const struct unetmm_sync *s, uint64_t ticket)
     return word_of(&s->answer->limit) > ticket;
 }
 
-/* Sleeps, asking now and then whether there is a home.  1: it holds. */
+/* Sleeps until the condition holds (1), and asks now and then whether the home is there. */
 static int sleep_until(struct unetmm_sync *s, uint64_t deadline,
                        bool (*holds)(const struct unetmm_sync *, uint64_t),
                        uint64_t arg)
@@ -274,7 +274,7 @@ static int wait_turn(struct unetmm_sync *s, uint64_t deadline)
     int ret = 1;
 
     if (s->gave_up) {
-        /* Its words are the home's to read until then. */
+        /* The home may read the record's words until it has acknowledged that we gave up. */
         ret = sleep_until(s, deadline, acknowledged, s->gave_up);
         if (ret <= 0) {
             return ret;
@@ -362,7 +362,7 @@ int finish_later(struct unetmm_sync *s, int64_t timeout_ns)
     return finish(s, answer > deadline ? answer : deadline);
 }
 
-/* As finish(), at first without a look at the clock. */
+/* Does the same as finish(), and polls some times before it reads the clock. */
 static inline __attribute__((__always_inline__))
 int light_finish(struct unetmm_sync *s, int64_t timeout_ns)
 {
@@ -752,7 +752,7 @@ int unetmm_sync_close(struct unetmm_sync *s)
     if (s->kind == SYNC_LIGHT && !s->broken) {
         light_close(s);
     }
-    /* The home takes back our units: it learns of the end of the channel. */
+    /* The end of the channel tells the home to take back our units. */
     undo(s, 4);
     return 0;
 }

@@ -2,10 +2,9 @@
 /*
  * Common to a home and its members: words in each other's memory.
  *
- * All are little-endian, 8 bytes, and written by one side alone, but for `tail`
- * and `units`, which members add to.  Each only ever grows in meaning, so that it does no harm
- * that writes of one channel may be seen in any order: values that belong together
- * are in one word.
+ * The words are little-endian and have 8 bytes.  One side alone writes a word; only `tail`
+ * and `units` are changed by all members, by additions.  Writes of a channel may be seen in
+ * any order: so the value of a word only grows, and values that belong together share a word.
  */
 #ifndef UNETMM_SYNC_INTERNAL_H
 #define UNETMM_SYNC_INTERNAL_H

@@ -2,16 +2,16 @@
 /*
  * Source utlb: the pages that the descriptors of an endpoint use.
  *
- * A page that a descriptor names must stay pinned until the card has done with
- * it, and only the completion says when that is.  So each descriptor has a
- * record, and the record's number goes to the card in the user_data's place; also
- * that of a message sent with UNETMM_UNSIGNALED, whose completion nobody sees.
+ * A page that a descriptor names must stay pinned until the descriptor's completion.  So
+ * each descriptor has a record, and the card gets the record's number in place of the
+ * user_data.  A message with UNETMM_UNSIGNALED has a record, too, and its completion is
+ * hidden from the program.
  *
- * A descriptor that the card could not use although its pages had been pinned
- * met a change of the process's memory on its way.  It is posted again, unchanged,
- * when they are pinned again, and its owner does not notice.  It comes behind those
- * posted meanwhile: if one of those on its reliable channel promises to
- * come after it, its owner is told instead.
+ * The process's memory may change between the pinning of a page and the card's access:
+ * then the card refuses the descriptor.  The library pins the pages again and posts the
+ * same descriptor again, behind the descriptors that were posted meanwhile.  If a later
+ * descriptor of the same reliable channel has to stay behind the refused descriptor, the
+ * program gets the error instead.
  */
 #include "utlb.h"
 
@@ -32,7 +32,7 @@ struct record {
     uint8_t flags;              /* UNETMM_UNSIGNALED, _NOTIFY, _COUNT, _IMM */
     uint8_t n;                  /* pieces; 0: the message was copied */
     uint8_t again;
-    uint8_t why;                /* UNETMM_ST_*: they could not be pinned */
+    uint8_t why;                /* UNETMM_ST_*: why the pages were not pinned */
     bool post;                  /* a free buffer */
     bool write;                 /* the card writes to its pieces */
     bool keyed;                 /* by key, not by an import */
@@ -250,8 +250,9 @@ static bool is_reliable(const struct unetmm_ep *ep, int channel)
 }
 
 /*
- * It goes into the queue.  Writes without a notification have no order.  A record
- * that is posted again keeps its place: nothing that has an order is behind it.
+ * Gives a record its place in the order of its channel.  Writes without a notification have
+ * no order.  A record that is posted again keeps its place, because no record with an order
+ * is behind it.
  */
 static void in_order(struct unetmm_ep *ep, struct record *r)
 {

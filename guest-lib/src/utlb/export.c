@@ -86,7 +86,7 @@ static int pin_error(int ret)
     switch (ret) {
     case -EDQUOT:
         return -ENOMEM;
-    case -EBUSY:                /* it changes all the time */
+    case -EBUSY:                /* the memory changes all the time */
         return -EAGAIN;
     default:
         return ret;
@@ -135,7 +135,7 @@ int unetmm_utlb_export(struct unetmm_ctx *ctx, struct unetmm_export *export)
     struct unetmm_utlb_exported *exported;
     int ret;
 
-    /* It could not be pinned. */
+    /* A whole address space cannot be pinned. */
     if (export->flags & UNETMM_EXPORT_WHOLE) {
         return -EOPNOTSUPP;
     }

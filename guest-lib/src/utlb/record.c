@@ -5,7 +5,7 @@
  * The record is a tree of arrays, like the card's table, with one word for each
  * page: is it pinned, with which rights, and how many descriptors use it.  To use a
  * page that is pinned costs an atomic operation on its word and no lock; a page that
- * is used is not evicted.  All else is under `lock`.
+ * is used is not evicted.  `lock` protects all other members.
  *
  * The record may be wrong in one direction: the driver unpins pages that the process
  * unmaps or copies on write, and says so in its log.  The log is looked
@@ -126,7 +126,7 @@ static void take_number(struct unetmm_utlb_ctx *u, uint64_t vpn,
     u->policy->pinned(u->state, number);
 }
 
-/* It was unpinned without us. */
+/* The driver has unpinned the page without a call of the library. */
 static void lose_page(struct unetmm_utlb_ctx *u, struct page *page)
 {
     uint32_t word = atomic_fetch_and_explicit(&page->word, WORD_USERS,
@@ -233,7 +233,7 @@ static void unpin_run(struct unetmm_utlb_ctx *u, struct run *run)
     if (!run->npages) {
         return;
     }
-    /* That the card has gone makes no difference. */
+    /* The call may fail because the card has gone: the pages are unpinned then, too. */
     run->named = run->npages;
     call_driver(u, UNETMM_IOC_UTLB_UNPIN, run, false, &done);
     u->stats.unpin_calls++;
@@ -295,7 +295,7 @@ static uint32_t evict(struct unetmm_utlb_ctx *u, uint32_t n)
     return evicted;
 }
 
-/* Nobody uses any page: all go, whatever the policy says. */
+/* No descriptor uses a page: unpins all pages, without asking the policy. */
 void unetmm_utlb_unpin_all(struct unetmm_utlb_ctx *u)
 {
     struct run run = { .npages = 0 };
@@ -370,8 +370,8 @@ static uint32_t run_length(struct unetmm_utlb_ctx *u, uint64_t vpn,
 }
 
 /*
- * Room for a run, or for a part of it.  Those of its pages that are pinned and
- * lack a right have theirs.
+ * Makes room for a run, or for a part of the run.  A page of the run that is pinned, and
+ * only lacks a right, has its room already.
  */
 static uint32_t make_room(struct unetmm_utlb_ctx *u, uint64_t vpn, uint32_t n)
 {
@@ -431,8 +431,9 @@ static bool all_pinned(const struct unetmm_utlb_ctx *u, uint64_t vpn,
 }
 
 /*
- * Has [vpn, ...] pinned, as far as can be seen up to `last`, and more as the
- * user wants it.  Holds the lock.  0: vpn is; it may have been lost again.
+ * Pins pages from `vpn` on: the pages up to `last` that are not pinned, and as many more as
+ * the user has asked for.  The caller holds the lock.  0: `vpn` was pinned, and may have been
+ * lost again.
  */
 static int pin_run(struct unetmm_utlb_ctx *u, uint64_t vpn, uint64_t last,
                    bool write)

@@ -49,7 +49,7 @@ void unetmm_utlb_let_go(struct unetmm_utlb_ctx *u, const struct iovec *iov,
 /* Asks the driver for the held pages, whatever the record says. */
 int unetmm_utlb_renew(struct unetmm_utlb_ctx *u, const struct iovec *iov,
                       unsigned n, bool write);
-/* One message more, or less, that holds pages until it completes. */
+/* Adds `n` to the number of messages that hold pages until they complete. */
 void unetmm_utlb_sending(struct unetmm_utlb_ctx *u, int n);
 
 #endif /* UNETMM_UTLB_H */
