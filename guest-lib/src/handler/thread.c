@@ -258,7 +258,7 @@ static void resume(struct unetmm_ep_private *ep)
     }
     /* Has anything been taken, or a wake-up been used, that it waits for? */
     unetmm_next_flags_(pub, pub->cq_cons, &there);
-    if (there || pub->stashed || pub->cq_cons != h->armed_at ||
+    if (there || pub->stashed || pub->cq_cons != h->armed_at || unetmm_watch_due(ep) ||
         unetmm_read_word(&pub->index->card.state) &
         (UNETMM_EP_ERROR | UNETMM_EP_CQ_BLOCKED)) {
         wake(ep);

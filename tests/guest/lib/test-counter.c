@@ -5,6 +5,7 @@
  */
 #include "../../one_test.h"
 
+#include "eventually.h"
 #include "fake_calls.h"
 #include "fake_card.h"
 #include "sys/sys.h"
@@ -394,26 +395,39 @@ static bool asleep(void)
     return yes;
 }
 
-/* An earlier value is told to a sleeping thread as well. */
-TEST(test_wakes_the_thread, scene_test)
+static void start_thread(void)
 {
-    uint64_t deadline = sys_now_ns() + 20000 * MS;
-
-    page[FIRST] = 7;
     assert_int_equal(unetmm_set_handler(fake.ep, UNETMM_EVERY_CHANNEL,
                                         on_completion, NULL), 0);
     assert_int_equal(unetmm_handlers_start(fake.ep, NULL, NULL), 0);
-    while (!asleep()) {
-        assert_true(sys_now_ns() < deadline);
-        sched_yield();
-    }
+    EVENTUALLY(asleep());
+}
+
+/* An earlier value is told to a sleeping thread as well. */
+TEST(test_wakes_the_thread, scene_test)
+{
+    page[FIRST] = 7;
+    start_thread();
     listen_to(0, 6);
-    while (__atomic_load_n(&heard.calls, __ATOMIC_ACQUIRE) < 1) {
-        assert_true(sys_now_ns() < deadline);
-        sched_yield();
-    }
+    EVENTUALLY(__atomic_load_n(&heard.calls, __ATOMIC_ACQUIRE));
     assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
     assert_int_equal(heard.now, 7);
+}
+
+/*
+ * While another thread has the endpoint the counter changes, and unetmm_wait() there uses the
+ * wake-up: the sleeping thread is told when handlers run again.
+ */
+TEST(test_used_wake_up, scene_test)
+{
+    listen_to(0, 0);
+    start_thread();
+    assert_int_equal(unetmm_handlers_block(fake.ep), 0);
+    add(FIRST, 3);
+    assert_int_equal(unetmm_handlers_unblock(fake.ep), 1);
+    EVENTUALLY(__atomic_load_n(&heard.calls, __ATOMIC_ACQUIRE));
+    assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+    assert_int_equal(heard.now, 3);
 }
 
 TEST(test_mistakes, scene_test)
