@@ -43,8 +43,9 @@ static int connect_to(const struct umfi_call *call)
 }
 
 /*
- * May be cancelled in the driver, where it waits, and then touches nothing any more: the
- * caller of umfi_calls_cancel() destroys the card's endpoint, and a channel with it.
+ * May be cancelled in the driver, where it waits, and then touches nothing any more, as
+ * libunetmm(7) allows for this one call: the caller of umfi_calls_cancel() destroys the card's
+ * endpoint, and a channel with it.
  */
 static int make_call(struct umfi_call *call)
 {
