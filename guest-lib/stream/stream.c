@@ -13,6 +13,9 @@
 
 #define BACKLOG         1
 #define LINGER_NS       5000000000ll
+/* Between two tries to connect */
+#define PAUSE_LEAST_NS  1000000ll
+#define PAUSE_MOST_NS   100000000ll
 /* Of refusals in a row that a peer without room answers with: seconds. */
 #define REFUSALS        250
 
@@ -218,6 +221,18 @@ static int64_t time_left(int64_t deadline_ns)
     return left > 0 ? left : 0;
 }
 
+/*
+ * Longer each time: a listener that ends each stream at once does not keep a processor busy.
+ */
+static void pause_before_next(int64_t *pause_ns, int64_t deadline)
+{
+    int64_t left = deadline - stream_now(), ns = *pause_ns < left ? *pause_ns : left;
+    const struct timespec time = { .tv_nsec = ns > 0 ? (long)ns : 0 };
+
+    sys_ppoll(NULL, 0, &time);
+    *pause_ns = *pause_ns < PAUSE_MOST_NS ? 2 * *pause_ns : PAUSE_MOST_NS;
+}
+
 static int connect_once(struct unetmm_stream *s, const uint8_t mac[6],
                         uint64_t service, int64_t deadline)
 {
@@ -240,7 +255,7 @@ int unetmm_stream_connect(struct unetmm_ctx *ctx, const uint8_t mac[6],
                           uint64_t service, const struct unetmm_stream_attr *given,
                           int64_t timeout_ns, struct unetmm_stream **stream)
 {
-    int64_t deadline = stream_deadline(timeout_ns);
+    int64_t deadline = stream_deadline(timeout_ns), pause = PAUSE_LEAST_NS;
     struct unetmm_stream_attr attr;
     struct unetmm_ep *ep;
     struct unetmm_stream *s;
@@ -261,6 +276,7 @@ int unetmm_stream_connect(struct unetmm_ctx *ctx, const uint8_t mac[6],
         stream_free(s);
         /* Another one was before us, or the listener has just ended. */
         if (ret == -ECONNRESET && time_left(deadline)) {
+            pause_before_next(&pause, deadline);
             ret = 0;
         }
     }
