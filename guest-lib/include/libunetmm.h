@@ -206,7 +206,7 @@ ssize_t unetmm_prefetch(struct unetmm_ctx *ctx, const void *addr, size_t length,
 
 #define UNETMM_UTLB_NONE        0xffffffffu
 
-/* Not 0: the page is the caller's to unpin.  0: it is in use; another one. */
+/* Returns 0 if the page is in use: offer another page.  Else the caller unpins the page. */
 typedef int (*unetmm_utlb_take)(void *arg, uint32_t page);
 
 /*
@@ -301,7 +301,7 @@ enum unetmm_call {
     UNETMM_CALL_IMPORT,
     UNETMM_CALL_ONE_SIDED,      /* write, read, atomics */
     UNETMM_CALL_REDIRECT,
-    UNETMM_CALL_EVENT,        /* event counters: unetmm_event_*() */
+    UNETMM_CALL_EVENT,          /* event counters: unetmm_event_*() */
     UNETMM_CALL_SYNC,           /* unetmm_sem_*(), _waitq_*(), _sync_*() */
     UNETMM_CALL_PREFETCH,
     UNETMM_CALL_FLOW,
@@ -342,7 +342,7 @@ int unetmm_ring(struct unetmm_ep *ep);
 /* Flags of unetmm_send(), unetmm_sendv() and unetmm_post_recv() */
 #define UNETMM_MORE             0x01u   /* more follows: do not ring yet */
 /* Flags of unetmm_send() and unetmm_sendv() */
-#define UNETMM_UNSIGNALED            0x02u   /* a completion only if it fails */
+#define UNETMM_UNSIGNALED       0x02u   /* a completion only if it fails */
 #define UNETMM_INLINE           0x04u   /* copy it now; 224 bytes at most */
 #define UNETMM_SEND_FLAGS       0x07u
 /* Flag of unetmm_post_recv(): the page's present content need not be kept */

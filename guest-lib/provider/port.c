@@ -129,7 +129,7 @@ static void returned(struct umfi_port *port, const struct unetmm_completion *c)
     }
 }
 
-/* Unread, to the end of the queue.  Its room was this buffer's: the card has it. */
+/* Posts the buffer again, unread, at the tail; the buffer's place in the queue is free. */
 static void give_back(struct umfi_port *port, const struct unetmm_completion *c)
 {
     struct umfi_op *op = (struct umfi_op *)(uintptr_t)c->user_data;

@@ -103,8 +103,8 @@ struct unetmm_rare_ops_ {
      */
     int (*note)(struct unetmm_ep *ep, uint32_t state, unsigned taken, unsigned n);
     /*
-     * The free queue seems to have fewer than n places.  Nonzero: the card is about
-     * to show that a buffer whose completion was taken has left it, and now it has.
+     * The free queue seems to have fewer than n places.  Waits until the card has
+     * published fq_cons, if the completion of a buffer was taken; nonzero: n places are free.
      */
     int (*settle)(struct unetmm_ep *ep, uint32_t n);
     /* Takes completions that a call kept which waited for another one. */

@@ -28,7 +28,7 @@ struct unetmm_ctx {
     atomic_uint endpoints;
     const uint32_t *alive;      /* in a page that is wiped in a child */
     struct unetmm_utlb_ctx *utlb; /* source utlb */
-    struct unetmm_utlb_exported *exported; /* source utlb; utlb_export.c */
+    struct unetmm_utlb_exported *exported; /* source utlb; utlb/export.c */
     pthread_mutex_t exported_lock; /* the list, and the driver's */
     atomic_uint counters;       /* event_counter.c */
     pthread_mutex_t counter_lock; /* the next */
@@ -40,15 +40,15 @@ struct unetmm_upcall {
     void *arg;
 };
 
-/*
- * The caller of handlers: the program's thread in unetmm_dispatch() or, if there is
- * one, the library's.  thread.c explains the lock.
- */
 struct unetmm_notify_upcall {
     uint64_t user_data;
     struct unetmm_upcall upcall;
 };
 
+/*
+ * The caller of handlers: the program's thread in unetmm_dispatch() or, if there is
+ * one, the library's.  thread.c explains the lock.
+ */
 struct unetmm_handlers {
     struct unetmm_upcall every;
     struct unetmm_notify_upcall *notify;    /* by user_data; few */

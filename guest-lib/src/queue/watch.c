@@ -8,8 +8,6 @@
  */
 #include "queue.h"
 
-/* ---- Handlers ---------------------------------------------------------- */
-
 static int arm(const struct unetmm_event_private *c, int event_fd, uint64_t *now)
 {
     struct unetmm_event_arm request = {

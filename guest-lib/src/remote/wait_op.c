@@ -14,8 +14,6 @@ struct sync {
     bool read;
 };
 
-/* ---- Operations that are waited for ------------------------------------ */
-
 static int sync_post(struct unetmm_ep *ep, const struct sync *op,
                      uint64_t user_data)
 {
