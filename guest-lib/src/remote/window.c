@@ -97,12 +97,9 @@ int unetmm_window_open(struct unetmm_ep *pub, int import, uint64_t offset,
                        &request, window);
 }
 
-int unetmm_udma_to(struct unetmm_ep *pub, int import, uint64_t offset,
-                   size_t bytes, void **to)
+static int udma_open(struct unetmm_ep *pub, struct unetmm_window request, size_t bytes,
+                     int protection, void **place)
 {
-    struct unetmm_window request = {
-        .kind = UNETMM_WINDOW_TO, .import = (uint32_t)import, .at = offset,
-    };
     int ret;
 
     if (!pub->alive) {
@@ -113,28 +110,21 @@ int unetmm_udma_to(struct unetmm_ep *pub, int import, uint64_t offset,
         return -EOPNOTSUPP;
     }
     ret = window_length(bytes, &request.length);
-    return ret ? ret : window_open(unetmm_ep_private(pub), PROT_WRITE,
-                                   &request, to);
+    return ret ? ret : window_open(unetmm_ep_private(pub), protection, &request, place);
 }
 
-int unetmm_udma_from(struct unetmm_ep *pub, void *memory, size_t bytes,
-                     void **from)
+int unetmm_udma_to(struct unetmm_ep *ep, int import, uint64_t offset, size_t bytes, void **to)
 {
-    struct unetmm_window request = {
-        .kind = UNETMM_WINDOW_FROM, .at = (uintptr_t)memory,
-    };
-    int ret;
+    return udma_open(ep, (struct unetmm_window) {
+        .kind = UNETMM_WINDOW_TO, .import = (uint32_t)import, .at = offset,
+    }, bytes, PROT_WRITE, to);
+}
 
-    if (!pub->alive) {
-        return -EOWNERDEAD;
-    }
-    /* We cannot pin ahead for a transfer that a store and a load start. */
-    if (unetmm_ep_private(pub)->utlb) {
-        return -EOPNOTSUPP;
-    }
-    ret = window_length(bytes, &request.length);
-    return ret ? ret : window_open(unetmm_ep_private(pub), PROT_READ,
-                                   &request, from);
+int unetmm_udma_from(struct unetmm_ep *ep, void *memory, size_t bytes, void **from)
+{
+    return udma_open(ep, (struct unetmm_window) {
+        .kind = UNETMM_WINDOW_FROM, .at = (uintptr_t)memory,
+    }, bytes, PROT_READ, from);
 }
 
 /*
