@@ -29,6 +29,29 @@ static void open_acceptor(struct scene *s)
     assert_int_equal(sent, 1);
 }
 
+static struct scene scene;      /* of a test of one of these two kinds */
+
+static int begin_connector(void **state)
+{
+    open_connector(&scene);
+    return 0;
+}
+
+static int begin_acceptor(void **state)
+{
+    open_acceptor(&scene);
+    return 0;
+}
+
+static int end(void **state)
+{
+    close_scene(&scene);
+    return 0;
+}
+
+#define connector_test(fn) cmocka_unit_test_setup_teardown(fn, begin_connector, end)
+#define acceptor_test(fn) cmocka_unit_test_setup_teardown(fn, begin_acceptor, end)
+
 /* A message on a channel of the data port fills its buffer. */
 static void arrive(struct scene *s, unsigned channel)
 {
@@ -83,26 +106,22 @@ static void require_received(struct scene *s, ssize_t n)
  * Before any answer: one arrival for each request and a few more, the newest of them; a
  * buffer for none.
  */
-TEST(nobody_asked, cmocka_unit_test)
+TEST(nobody_asked, connector_test)
 {
-    struct scene s;
-
-    open_connector(&s);
-    call_in(&s, SPARE + 3);
-    arrive(&s, 0);
-    progress(&s);
-    require_open(&s, ((1 << (SPARE + 1)) - 1) << 2);
-    assert_int_equal(s.data->nposted, 2);
-    assert_int_equal(s.data->posted[1], s.data->posted[0]);
-    require_received(&s, 0);
-    answer(&s, 2);
-    progress(&s);
-    assert_int_equal(state_of(&s), UMFI_CONNECTED);
+    call_in(&scene, SPARE + 3);
+    arrive(&scene, 0);
+    progress(&scene);
+    require_open(&scene, ((1 << (SPARE + 1)) - 1) << 2);
+    assert_int_equal(scene.data->nposted, 2);
+    assert_int_equal(scene.data->posted[1], scene.data->posted[0]);
+    require_received(&scene, 0);
+    answer(&scene, 2);
+    progress(&scene);
+    assert_int_equal(state_of(&scene), UMFI_CONNECTED);
     /* There is no request any more. */
-    call_in(&s, 2);
-    progress(&s);
-    require_open(&s, 1 << 2);
-    close_scene(&s);
+    call_in(&scene, 2);
+    progress(&scene);
+    require_open(&scene, 1 << 2);
 }
 
 /* The time of the oldest arrival has passed. */
@@ -114,36 +133,28 @@ static void expire(struct scene *s)
 }
 
 /* The peer sends, and never answers. */
-TEST(no_answer_in_time, cmocka_unit_test)
+TEST(no_answer_in_time, connector_test)
 {
-    struct scene s;
-
-    open_connector(&s);
     /* However short fi_connect() waits for a driver: an answer takes longer. */
     umfi_config.connect_ms = 0;
-    call_in(&s, 1);
-    progress(&s);
-    require_open(&s, 1 << 0);
-    expire(&s);
-    progress(&s);
-    require_open(&s, 0);
-    assert_int_equal(state_of(&s), UMFI_CONNECTING);
-    close_scene(&s);
+    call_in(&scene, 1);
+    progress(&scene);
+    require_open(&scene, 1 << 0);
+    expire(&scene);
+    progress(&scene);
+    require_open(&scene, 0);
+    assert_int_equal(state_of(&scene), UMFI_CONNECTING);
 }
 
 /* Two were asked for, the first of which has been given up: its channel comes last. */
-TEST(wanted_comes_first, cmocka_unit_test)
+TEST(wanted_comes_first, connector_test)
 {
-    struct scene s;
-
-    open_connector(&s);
-    call_in(&s, 2);
-    progress(&s);
-    answer(&s, 0);
-    progress(&s);
-    assert_int_equal(state_of(&s), UMFI_CONNECTED);
-    require_open(&s, 1 << 0);
-    close_scene(&s);
+    call_in(&scene, 2);
+    progress(&scene);
+    answer(&scene, 0);
+    progress(&scene);
+    assert_int_equal(state_of(&scene), UMFI_CONNECTED);
+    require_open(&scene, 1 << 0);
 }
 
 /* They go with the port. */
@@ -158,110 +169,86 @@ TEST(arrivals_at_the_end, cmocka_unit_test)
 }
 
 /* The answer is read before the driver's descriptor has told of the channel. */
-TEST(answer_comes_first, cmocka_unit_test)
+TEST(answer_comes_first, connector_test)
 {
-    struct scene s;
-
-    open_connector(&s);
-    s.data->callers = 1;
-    answer(&s, 0);
-    progress(&s);
-    assert_int_equal(state_of(&s), UMFI_CONNECTED);
-    require_open(&s, 1 << 0);
-    close_scene(&s);
+    scene.data->callers = 1;
+    answer(&scene, 0);
+    progress(&scene);
+    assert_int_equal(state_of(&scene), UMFI_CONNECTED);
+    require_open(&scene, 1 << 0);
 }
 
 /* A connector that closes while its peer accepts leaves no channel. */
-TEST(request_was_given_up, cmocka_unit_test)
+TEST(request_was_given_up, connector_test)
 {
-    struct scene s;
-
-    open_connector(&s);
-    call_in(&s, 1);
-    progress(&s);
-    require_open(&s, 1 << 0);
-    pthread_mutex_lock(&s.fabric.lock);
-    umfi_cm_abandon(umfi_of(s.ep, struct umfi_ep, fid));
-    pthread_mutex_unlock(&s.fabric.lock);
-    progress(&s);
-    require_open(&s, 0);
-    close_scene(&s);
+    call_in(&scene, 1);
+    progress(&scene);
+    require_open(&scene, 1 << 0);
+    pthread_mutex_lock(&scene.fabric.lock);
+    umfi_cm_abandon(umfi_of(scene.ep, struct umfi_ep, fid));
+    pthread_mutex_unlock(&scene.fabric.lock);
+    progress(&scene);
+    require_open(&scene, 0);
 }
 
 /* A stranger has sent; the acceptor's channel has the number of its channel. */
-TEST(message_of_a_stranger, cmocka_unit_test)
+TEST(message_of_a_stranger, connector_test)
 {
-    struct scene s;
-
-    open_connector(&s);
-    call_in(&s, 1);
-    arrive(&s, 0);
-    expire(&s);
-    progress(&s);
-    require_open(&s, 0);
-    progress(&s);
-    call_in(&s, 1);
-    answer(&s, 1);
-    progress(&s);
-    assert_int_equal(state_of(&s), UMFI_CONNECTED);
-    require_open(&s, 1 << 0);
-    require_received(&s, 0);
-    arrive(&s, 0);
-    require_received(&s, 1);
-    close_scene(&s);
+    call_in(&scene, 1);
+    arrive(&scene, 0);
+    expire(&scene);
+    progress(&scene);
+    require_open(&scene, 0);
+    progress(&scene);
+    call_in(&scene, 1);
+    answer(&scene, 1);
+    progress(&scene);
+    assert_int_equal(state_of(&scene), UMFI_CONNECTED);
+    require_open(&scene, 1 << 0);
+    require_received(&scene, 0);
+    arrive(&scene, 0);
+    require_received(&scene, 1);
 }
 
 /* The end of an arrival is not the next one's of the same number. */
-TEST(end_of_a_stranger, cmocka_unit_test)
+TEST(end_of_a_stranger, connector_test)
 {
-    struct scene s;
-
-    open_connector(&s);
-    call_in(&s, 1);
-    progress(&s);
-    arrive(&s, 0);
-    close_channel(s.data, 0, UNETMM_ST_BAD_CHANNEL);
-    progress(&s);
-    require_open(&s, 0);
-    call_in(&s, 1);
-    answer(&s, 1);
-    progress(&s);
-    assert_int_equal(state_of(&s), UMFI_CONNECTED);
-    close_scene(&s);
+    call_in(&scene, 1);
+    progress(&scene);
+    arrive(&scene, 0);
+    close_channel(scene.data, 0, UNETMM_ST_BAD_CHANNEL);
+    progress(&scene);
+    require_open(&scene, 0);
+    call_in(&scene, 1);
+    answer(&scene, 1);
+    progress(&scene);
+    assert_int_equal(state_of(&scene), UMFI_CONNECTED);
 }
 
 /* The same, of one that we end. */
-TEST(both_end, cmocka_unit_test)
+TEST(both_end, connector_test)
 {
-    struct scene s;
-
-    open_connector(&s);
-    call_in(&s, 2);
-    expire(&s);
-    progress(&s);
-    require_open(&s, 1 << 1);
-    call_in(&s, 1);
-    answer(&s, 2);
-    progress(&s);
-    assert_int_equal(state_of(&s), UMFI_CONNECTED);
-    close_scene(&s);
+    call_in(&scene, 2);
+    expire(&scene);
+    progress(&scene);
+    require_open(&scene, 1 << 1);
+    call_in(&scene, 1);
+    answer(&scene, 2);
+    progress(&scene);
+    assert_int_equal(state_of(&scene), UMFI_CONNECTED);
 }
 
 /* The acceptor's channel has ended before its answer is read: nobody waits for that end. */
-TEST(ended_acceptor, cmocka_unit_test)
+TEST(ended_acceptor, connector_test)
 {
-    struct scene s;
-
-    open_connector(&s);
-    call_in(&s, 1);
-    close_channel(s.data, 0, UNETMM_ST_BAD_CHANNEL);
-    answer(&s, 0);
-    progress(&s);
-    assert_int_equal(state_of(&s), UMFI_IDLE);
+    call_in(&scene, 1);
+    close_channel(scene.data, 0, UNETMM_ST_BAD_CHANNEL);
+    answer(&scene, 0);
+    progress(&scene);
+    assert_int_equal(state_of(&scene), UMFI_IDLE);
     assert_int_equal(nevents, 1);
     assert_int_equal(events[0], (uint32_t)-FI_ECONNREFUSED);
-    require_open(&s, 0);
-    close_scene(&s);
+    require_open(&scene, 0);
 }
 
 /* The same, but it ended before the connector had it in its list. */
@@ -307,85 +294,66 @@ TEST(end_of_the_number_before, cmocka_unit_test)
 }
 
 /* The card has stopped the port: a connection on it would never end. */
-TEST(answer_to_a_stopped_port, cmocka_unit_test)
+TEST(answer_to_a_stopped_port, connector_test)
 {
-    struct scene s;
-
-    open_connector(&s);
-    call_in(&s, 1);
-    s.data->stopped = true;
-    answer(&s, 0);
-    progress(&s);
-    assert_int_equal(state_of(&s), UMFI_IDLE);
+    call_in(&scene, 1);
+    scene.data->stopped = true;
+    answer(&scene, 0);
+    progress(&scene);
+    assert_int_equal(state_of(&scene), UMFI_IDLE);
     assert_int_equal(nevents, 1);
     assert_int_equal(events[0], (uint32_t)-FI_ECONNREFUSED);
-    close_scene(&s);
 }
 
 /* A stranger's messages do not keep the lock from others. */
-TEST(flood_of_a_stranger, cmocka_unit_test)
+TEST(flood_of_a_stranger, connector_test)
 {
-    struct scene s;
     struct umfi_port *port;
 
-    open_connector(&s);
-    port = umfi_of(s.ep, struct umfi_ep, fid)->port;
+    port = umfi_of(scene.ep, struct umfi_ep, fid)->port;
     flood = 1000000;
-    umfi_lock(&s.domain);
+    umfi_lock(&scene.domain);
     umfi_port_progress(port);
-    umfi_unlock(&s.domain);
+    umfi_unlock(&scene.domain);
     assert_in_range(flood, 900000, 999999);
     flood = 0;
-    close_scene(&s);
 }
 
 /* ---- The acceptor's side ----------------------------------------------------- */
 
-TEST(connector_hangs_up, cmocka_unit_test)
+TEST(connector_hangs_up, acceptor_test)
 {
-    struct scene s;
-
-    open_acceptor(&s);
-    progress(&s);
+    progress(&scene);
     assert_int_equal(nevents, 1);
-    assert_int_equal(fi_send(s.ep, s.memory, 1, NULL, 0, NULL), -FI_ENOTCONN);
-    close_channel(s.cm, 0, UNETMM_ST_BAD_CHANNEL);
-    progress(&s);
+    assert_int_equal(fi_send(scene.ep, scene.memory, 1, NULL, 0, NULL), -FI_ENOTCONN);
+    close_channel(scene.cm, 0, UNETMM_ST_BAD_CHANNEL);
+    progress(&scene);
     assert_int_equal(nevents, 2);
     assert_int_equal(events[1], FI_CONNECTED);
-    assert_int_equal(fi_send(s.ep, s.memory, 1, NULL, 0, NULL), 0);
-    close_scene(&s);
+    assert_int_equal(fi_send(scene.ep, scene.memory, 1, NULL, 0, NULL), 0);
 }
 
-TEST(connector_sends_first, cmocka_unit_test)
+TEST(connector_sends_first, acceptor_test)
 {
-    struct scene s;
-
-    open_acceptor(&s);
-    arrive(&s, 0);
-    require_received(&s, 1);
+    arrive(&scene, 0);
+    require_received(&scene, 1);
     assert_int_equal(nevents, 2);
     assert_int_equal(events[1], FI_CONNECTED);
-    assert_int_equal(fi_send(s.ep, s.memory, 1, NULL, 0, NULL), 0);
-    close_channel(s.cm, 0, UNETMM_ST_BAD_CHANNEL);
-    progress(&s);
+    assert_int_equal(fi_send(scene.ep, scene.memory, 1, NULL, 0, NULL), 0);
+    close_channel(scene.cm, 0, UNETMM_ST_BAD_CHANNEL);
+    progress(&scene);
     assert_int_equal(nevents, 2);
-    close_scene(&s);
 }
 
 /* Whether it has the answer is not known: later messages may be lost. */
-TEST(connector_is_lost, cmocka_unit_test)
+TEST(connector_is_lost, acceptor_test)
 {
-    struct scene s;
-
-    open_acceptor(&s);
-    close_channel(s.cm, 0, UNETMM_ST_TIMEOUT);
-    progress(&s);
+    close_channel(scene.cm, 0, UNETMM_ST_TIMEOUT);
+    progress(&scene);
     assert_int_equal(nevents, 3);
     assert_int_equal(events[1], FI_CONNECTED);
     assert_int_equal(events[2], FI_SHUTDOWN);
-    require_open(&s, 0);
-    close_scene(&s);
+    require_open(&scene, 0);
 }
 
 /* It closes while fi_accept() goes on, and its request first. */
@@ -427,18 +395,14 @@ TEST(stopped_while_accepting, cmocka_unit_test)
 }
 
 /* The card stops the port before the connector has taken the connection. */
-TEST(stopped_acceptor, cmocka_unit_test)
+TEST(stopped_acceptor, acceptor_test)
 {
-    struct scene s;
-
-    open_acceptor(&s);
-    s.data->stopped = true;
-    progress(&s);
+    scene.data->stopped = true;
+    progress(&scene);
     assert_int_equal(nevents, 3);
     assert_int_equal(events[1], FI_CONNECTED);
     assert_int_equal(events[2], FI_SHUTDOWN);
-    assert_int_equal(s.eq.channels, 0);
-    close_scene(&s);
+    assert_int_equal(scene.eq.channels, 0);
 }
 
 /* It neither closes its request nor sends. */
@@ -465,37 +429,29 @@ TEST(connector_is_silent, cmocka_unit_test)
 }
 
 /* As connector_is_lost(), but the listener was closed, and the time has passed. */
-TEST(listener_closes, cmocka_unit_test)
+TEST(listener_closes, acceptor_test)
 {
-    struct scene s;
-
-    open_acceptor(&s);
     umfi_config.connect_ms = 0;
-    umfi_cm_unlisten(&s.pep);
-    progress(&s);
+    umfi_cm_unlisten(&scene.pep);
+    progress(&scene);
     assert_int_equal(nevents, 3);
     assert_int_equal(events[2], FI_SHUTDOWN);
-    require_open(&s, 0);
-    close_scene(&s);
+    require_open(&scene, 0);
 }
 
 /* The connector takes the connection when the listener has been closed. */
-TEST(listener_has_closed, cmocka_unit_test)
+TEST(listener_has_closed, acceptor_test)
 {
-    struct scene s;
-
-    open_acceptor(&s);
-    umfi_cm_unlisten(&s.pep);
-    assert_null(s.pep.port);
-    progress(&s);
+    umfi_cm_unlisten(&scene.pep);
+    assert_null(scene.pep.port);
+    progress(&scene);
     assert_int_equal(nevents, 1);
-    close_channel(s.cm, 0, UNETMM_ST_BAD_CHANNEL);
-    progress(&s);
+    close_channel(scene.cm, 0, UNETMM_ST_BAD_CHANNEL);
+    progress(&scene);
     assert_int_equal(nevents, 2);
     assert_int_equal(events[1], FI_CONNECTED);
-    assert_int_equal(state_of(&s), UMFI_CONNECTED);
-    assert_ptr_equal(s.fabric.cm_ports.next, &s.fabric.cm_ports);
-    close_scene(&s);
+    assert_int_equal(state_of(&scene), UMFI_CONNECTED);
+    assert_ptr_equal(scene.fabric.cm_ports.next, &scene.fabric.cm_ports);
 }
 
 static int no_driver(int64_t ns)
