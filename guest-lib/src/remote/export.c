@@ -6,17 +6,18 @@
 
 /* ---- Export ------------------------------------------------------------ */
 
-static int export_memory(struct unetmm_ctx *ctx, struct unetmm_export *export)
+static int export_memory(struct unetmm_ctx *ctx, struct unetmm_export export)
 {
     int ret = unetmm_ctx_check(ctx);
 
     if (ret) {
         return ret;
     }
+    export.size = sizeof(export);
     if (ctx->utlb) {
-        return unetmm_utlb_export(ctx, export);
+        return unetmm_utlb_export(ctx, &export);
     }
-    ret = sys_ioctl(ctx->fd, UNETMM_IOC_EXPORT, export);
+    ret = sys_ioctl(ctx->fd, UNETMM_IOC_EXPORT, &export);
     return ret < 0 ? ret : 0;
 }
 
@@ -24,17 +25,10 @@ int unetmm_export(struct unetmm_ctx *ctx, uint64_t id, void *addr,
                   size_t length, unsigned rights, unsigned flags,
                   uint64_t user_data)
 {
-    struct unetmm_export export = {
-        .size = sizeof(export),
-        .flags = flags,
-        .id = id,
-        .addr = (uintptr_t)addr,
-        .length = length,
-        .cookie = user_data,
-        .rights = rights,
-    };
-
-    return export_memory(ctx, &export);
+    return export_memory(ctx, (struct unetmm_export) {
+        .flags = flags, .id = id, .addr = (uintptr_t)addr, .length = length,
+        .cookie = user_data, .rights = rights,
+    });
 }
 
 int unetmm_unexport(struct unetmm_ctx *ctx, uint64_t id)
@@ -75,20 +69,12 @@ int unetmm_export_events(struct unetmm_ctx *ctx, uint64_t id, void *addr,
                          uint64_t user_data, const struct unetmm_event_counter *first,
                          unsigned n)
 {
-    struct unetmm_export export = {
-        .size = sizeof(export),
-        .flags = flags,
-        .id = id,
-        .addr = (uintptr_t)addr,
-        .length = length,
-        .cookie = user_data,
-        .rights = rights,
-        .counter = (uint16_t)unetmm_event_private(first)->id,
-        .ncounters = (uint16_t)n,
-    };
-
     if (!n || n > UNETMM_EVENT_COUNTERS || unetmm_event_private(first)->ctx != ctx) {
         return -EINVAL;
     }
-    return export_memory(ctx, &export);
+    return export_memory(ctx, (struct unetmm_export) {
+        .flags = flags, .id = id, .addr = (uintptr_t)addr, .length = length,
+        .cookie = user_data, .rights = rights,
+        .counter = (uint16_t)unetmm_event_private(first)->id, .ncounters = (uint16_t)n,
+    });
 }
