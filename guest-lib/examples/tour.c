@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-const char *tour_name = "tour";
+static const char *tour_name;     /* for the sentences */
 
 int check(int ret, enum unetmm_call call)
 {
@@ -120,4 +120,24 @@ double now_us(void)
 
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+int tour_main(int argc, char **argv, const char *name, unsigned source,
+              void (*visit)(struct unetmm_ctx *ctx, const char *mac),
+              void (*host)(struct unetmm_ctx *ctx))
+{
+    struct unetmm_ctx *ctx;
+
+    tour_name = name;
+    if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
+        fprintf(stderr, "usage: %s [MAC]\n", name);
+        return 2;
+    }
+    check(unetmm_open(NULL, source, &ctx), UNETMM_CALL_OPEN);
+    if (argc == 2) {
+        visit(ctx, argv[1]);
+    } else {
+        host(ctx);
+    }
+    return check(unetmm_close(ctx), UNETMM_CALL_ANY);
 }

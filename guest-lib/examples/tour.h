@@ -14,8 +14,10 @@
 #define SECOND          1000000000ll
 #define PAGE            ((size_t)UNETMM_PAGE_BYTES)
 
-/* For the sentences; set by main(). */
-extern const char *tour_name;
+/* The program: opens the card, and visits the host with the MAC argv[1], or is the host. */
+int tour_main(int argc, char **argv, const char *name, unsigned source,
+              void (*visit)(struct unetmm_ctx *ctx, const char *mac),
+              void (*host)(struct unetmm_ctx *ctx));
 
 /* Ends the program if a call has failed, with advice. */
 int check(int ret, enum unetmm_call call);

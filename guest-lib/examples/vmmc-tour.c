@@ -367,18 +367,5 @@ static void visit(struct unetmm_ctx *ctx, const char *where)
 
 int main(int argc, char **argv)
 {
-    struct unetmm_ctx *ctx;
-
-    tour_name = "vmmc-tour";
-    if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
-        fprintf(stderr, "usage: vmmc-tour [MAC]\n");
-        return 2;
-    }
-    check(unetmm_open(NULL, UNETMM_SOURCE_TLB, &ctx), UNETMM_CALL_OPEN);
-    if (argc == 2) {
-        visit(ctx, argv[1]);
-    } else {
-        host(ctx);
-    }
-    return check(unetmm_close(ctx), UNETMM_CALL_ANY);
+    return tour_main(argc, argv, "vmmc-tour", UNETMM_SOURCE_TLB, visit, host);
 }
