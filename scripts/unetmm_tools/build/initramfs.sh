@@ -23,7 +23,7 @@ initramfs_inputs() {
     { find "$(guest_build)" -maxdepth 3 -name '*.so.*' -type f -print0 2>/dev/null || true; } |
         xargs -0 -r sha256sum
     for tool in "${GUEST_TOOLS[@]}" busybox; do
-        stat -L -c '%n %s %Y' "$(command -v "$tool")" || true
+        stat -L -c '%n %s %Y' "$(command -v "$tool")" 2>/dev/null || true
     done
 }
 

@@ -230,7 +230,7 @@ package_boots() {
         start=$SECONDS
         enter_root "$root" --ipc runuser -u user -- env HOME=/home/user \
             sh -c 'cd && unetmm-vm --run look' >"$PACKAGE_DIR/said" 2>&1
-        grep '^unetmm0' "$PACKAGE_DIR/said" || { cat "$PACKAGE_DIR/said"; return 1; }
+        grep '^/dev/unetmm0' "$PACKAGE_DIR/said" || { cat "$PACKAGE_DIR/said"; return 1; }
         sed -n 's/^  \(.*[0-9] s\)  done$/  \1/p' "$PACKAGE_DIR/said" >&3
         echo "  ${PACKAGE_RELEASES[$RELEASE]}: unetmm-vm, $count call: $((SECONDS - start)) s" >&3
     done
