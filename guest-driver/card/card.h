@@ -23,6 +23,12 @@ int unetmm_mmap(struct file *filp, struct vm_area_struct *vma);
 extern const struct file_operations unetmm_fops;
 void unetmm_file_shutdown(struct unetmm_file *file);
 
+/* card/object.c */
+int unetmm_file_enter(struct unetmm_file *file);
+int unetmm_file_leave(struct unetmm_file *file, int ret);
+int unetmm_op_destroy(struct unetmm_file *file, void *arg);
+int unetmm_object_end(struct unetmm_file *file, const struct unetmm_destroy *a);
+
 /* card/counters.c */
 extern const char * const unetmm_driver_counter_names[];
 int unetmm_op_counters(struct unetmm_file *file, void *arg);

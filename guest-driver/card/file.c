@@ -192,10 +192,9 @@ union unetmm_arg {
 	struct unetmm_info info;
 	struct unetmm_space space;
 	struct unetmm_endpoint endpoint;
-	struct unetmm_endpoint_id endpoint_id;
+	struct unetmm_destroy destroy;
 	struct unetmm_listen listen;
 	struct unetmm_connect connect;
-	struct unetmm_channel channel;
 	struct unetmm_probe probe;
 	struct unetmm_peers peers;
 	struct unetmm_region region;
@@ -204,20 +203,15 @@ union unetmm_arg {
 	struct unetmm_utlb utlb;
 	struct unetmm_prefetch prefetch;
 	struct unetmm_export export;
-	struct unetmm_export_id export_id;
 	struct unetmm_export_key export_key;
 	struct unetmm_redirect redirect;
 	struct unetmm_redirect_id redirect_id;
 	struct unetmm_import import;
-	struct unetmm_import_id import_id;
 	struct unetmm_window window;
-	struct unetmm_window_id window_id;
 	struct unetmm_event event;
-	struct unetmm_event_id event_id;
 	struct unetmm_event_wait event_wait;
 	struct unetmm_event_arm event_arm;
 	struct unetmm_flow flow;
-	struct unetmm_flow_id flow_id;
 };
 
 /*
@@ -242,7 +236,13 @@ struct unetmm_op {
 	enum unetmm_needs needs;
 	u32 flags;
 	int (*execute)(struct unetmm_file *file, void *arg);
-	/* The result cannot be returned: takes the new objects away again. */
+	/*
+	 * Undoes a call whose result cannot be returned: ends the object of type `makes`
+	 * that is named by the members at these offsets of the argument (0: none), or
+	 * calls `undo`.
+	 */
+	u32 makes;
+	u32 endpoint_at, id_at, count_at;
 	void (*undo)(struct unetmm_file *file, const void *arg);
 };
 
@@ -260,6 +260,11 @@ struct unetmm_op {
 		__VA_ARGS__						\
 	}
 
+#define MAKES(_type, _struct, _id)					\
+	.makes = UNETMM_OBJECT_##_type,					\
+	.endpoint_at = offsetof(_struct, endpoint),			\
+	.id_at = offsetof(_struct, _id)
+
 static const struct unetmm_op unetmm_ops[] = {
 	IOCTL_OP(UNETMM_IOC_INFO, unetmm_op_info, struct unetmm_info,
 		 pin_limit_pages, NOTHING, 0),
@@ -267,17 +272,16 @@ static const struct unetmm_op unetmm_ops[] = {
 		 log_map, NO_OTHER, UNETMM_OP_UNLOCKED),
 	IOCTL_OP(UNETMM_IOC_ENDPOINT, unetmm_op_endpoint,
 		 struct unetmm_endpoint, doorbell_map, OWNER, 0,
-		 .undo = unetmm_undo_endpoint),
-	IOCTL_OP(UNETMM_IOC_ENDPOINT_CLOSE, unetmm_op_endpoint_close,
-		 struct unetmm_endpoint_id, id, OWNER, UNETMM_OP_SILENT),
+		 .makes = UNETMM_OBJECT_ENDPOINT,
+		 .endpoint_at = offsetof(struct unetmm_endpoint, id)),
+	IOCTL_OP(UNETMM_IOC_DESTROY, unetmm_op_destroy, struct unetmm_destroy, id,
+		 OWNER, UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
 	IOCTL_OP(UNETMM_IOC_LISTEN, unetmm_op_listen, struct unetmm_listen,
 		 flags, OWNER, UNETMM_OP_SILENT),
 	IOCTL_OP(UNETMM_IOC_ACCEPT, unetmm_op_accept, struct unetmm_connect,
 		 flags, OWNER, 0, .undo = unetmm_undo_accept),
 	IOCTL_OP(UNETMM_IOC_CONNECT, unetmm_op_connect, struct unetmm_connect,
-		 flags, OWNER, 0, .undo = unetmm_undo_connect),
-	IOCTL_OP(UNETMM_IOC_CHANNEL_CLOSE, unetmm_op_channel_close,
-		 struct unetmm_channel, rsvd, OWNER, UNETMM_OP_SILENT),
+		 flags, OWNER, 0, MAKES(CHANNEL, struct unetmm_connect, channel)),
 	IOCTL_OP(UNETMM_IOC_PROBE, unetmm_op_probe, struct unetmm_probe, rsvd1,
 		 NO_OTHER, 0),
 	IOCTL_OP(UNETMM_IOC_PEERS, unetmm_op_peers, struct unetmm_peers, rsvd1,
@@ -299,9 +303,6 @@ static const struct unetmm_op unetmm_ops[] = {
 		 struct unetmm_prefetch, done, OWNER, UNETMM_OP_UNLOCKED),
 	IOCTL_OP(UNETMM_IOC_EXPORT, unetmm_op_export, struct unetmm_export,
 		 ncounters, OWNER, UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
-	IOCTL_OP(UNETMM_IOC_UNEXPORT, unetmm_op_unexport,
-		 struct unetmm_export_id, id, OWNER,
-		 UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
 	IOCTL_OP(UNETMM_IOC_EXPORT_KEY, unetmm_op_export_key,
 		 struct unetmm_export_key, base, OWNER, 0),
 	IOCTL_OP(UNETMM_IOC_REDIRECT, unetmm_op_redirect,
@@ -311,25 +312,19 @@ static const struct unetmm_op unetmm_ops[] = {
 		 struct unetmm_redirect_id, offset, OWNER,
 		 UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
 	IOCTL_OP(UNETMM_IOC_IMPORT, unetmm_op_import, struct unetmm_import,
-		 length, OWNER, 0, .undo = unetmm_undo_import),
-	IOCTL_OP(UNETMM_IOC_UNIMPORT, unetmm_op_unimport,
-		 struct unetmm_import_id, rsvd, OWNER, UNETMM_OP_SILENT),
+		 length, OWNER, 0, MAKES(IMPORT, struct unetmm_import, import)),
 	IOCTL_OP(UNETMM_IOC_WINDOW, unetmm_op_window, struct unetmm_window,
-		 map_bytes, OWNER, 0, .undo = unetmm_undo_window),
-	IOCTL_OP(UNETMM_IOC_WINDOW_CLOSE, unetmm_op_window_close,
-		 struct unetmm_window_id, rsvd, OWNER, UNETMM_OP_SILENT),
+		 map_bytes, OWNER, 0, MAKES(WINDOW, struct unetmm_window, id)),
 	IOCTL_OP(UNETMM_IOC_EVENT, unetmm_op_event, struct unetmm_event, map,
-		 OWNER, 0, .undo = unetmm_undo_event),
-	IOCTL_OP(UNETMM_IOC_EVENT_CLOSE, unetmm_op_event_close,
-		 struct unetmm_event_id, rsvd, OWNER, UNETMM_OP_SILENT),
+		 OWNER, 0, .makes = UNETMM_OBJECT_EVENT,
+		 .id_at = offsetof(struct unetmm_event, id),
+		 .count_at = offsetof(struct unetmm_event, count)),
 	IOCTL_OP(UNETMM_IOC_EVENT_WAIT, unetmm_op_event_wait,
 		 struct unetmm_event_wait, now, OWNER, UNETMM_OP_UNLOCKED),
 	IOCTL_OP(UNETMM_IOC_EVENT_ARM, unetmm_op_event_arm,
 		 struct unetmm_event_arm, now, OWNER, 0),
 	IOCTL_OP(UNETMM_IOC_FLOW, unetmm_op_flow, struct unetmm_flow, rsvd,
-		 OWNER, 0, .undo = unetmm_undo_flow),
-	IOCTL_OP(UNETMM_IOC_FLOW_END, unetmm_op_flow_end, struct unetmm_flow_id,
-		 rsvd, OWNER, UNETMM_OP_SILENT),
+		 OWNER, 0, MAKES(FLOW, struct unetmm_flow, flow)),
 };
 
 static int unetmm_execute(struct unetmm_file *file, const struct unetmm_op *op,
@@ -349,32 +344,35 @@ static int unetmm_execute(struct unetmm_file *file, const struct unetmm_op *op,
 		return -EINVAL;
 	if (op->flags & UNETMM_OP_UNLOCKED)
 		return op->execute(file, arg);
-	ret = down_read_killable(&file->dev->rwsem);
-	if (ret)
-		return ret;
-	ret = -ENODEV;
-	if (unetmm_running(file->dev) && !file->dead)
-		ret = op->execute(file, arg);
-	/* A command without room or without an answer is the card's failure. */
-	if (!unetmm_running(file->dev))
-		ret = -ENODEV;
-	up_read(&file->dev->rwsem);
-	return ret;
+	ret = unetmm_file_enter(file);
+	return ret ? ret : unetmm_file_leave(file, op->execute(file, arg));
+}
+
+static u32 unetmm_arg_word(const void *arg, u32 at)
+{
+	return at ? *(const u32 *)(arg + at) : 0;
 }
 
 static void unetmm_undo(struct unetmm_file *file, const struct unetmm_op *op,
 			const void *arg)
 {
-	if (!op->undo)
-		return;
-	if (op->flags & UNETMM_OP_UNLOCKED) {
+	const struct unetmm_destroy made = {
+		.type = op->makes,
+		.endpoint = unetmm_arg_word(arg, op->endpoint_at),
+		.id = unetmm_arg_word(arg, op->id_at),
+		.count = unetmm_arg_word(arg, op->count_at),
+	};
+
+	if (op->undo && op->flags & UNETMM_OP_UNLOCKED) {
 		op->undo(file, arg);
 		return;
 	}
 	down_read(&file->dev->rwsem);
 	/* Else it went with the file, or will. */
-	if (!file->dead)
+	if (!file->dead && op->undo)
 		op->undo(file, arg);
+	else if (!file->dead && op->makes)
+		unetmm_object_end(file, &made);
 	up_read(&file->dev->rwsem);
 }
 

@@ -242,8 +242,8 @@ int unetmm_op_listen(struct unetmm_file *file, void *arg);
 int unetmm_op_accept(struct unetmm_file *file, void *arg);
 void unetmm_undo_accept(struct unetmm_file *file, const void *arg);
 int unetmm_op_connect(struct unetmm_file *file, void *arg);
-void unetmm_undo_connect(struct unetmm_file *file, const void *arg);
-int unetmm_op_channel_close(struct unetmm_file *file, void *arg);
+int unetmm_channel_destroy(struct unetmm_file *file, struct unetmm_ep *ep,
+			   const struct unetmm_destroy *a);
 int unetmm_op_probe(struct unetmm_file *file, void *arg);
 void unetmm_chan_close_all(struct unetmm_ep *ep);
 

@@ -440,7 +440,7 @@ int unetmm_op_connect(struct unetmm_file *file, void *arg)
 	return ret;
 }
 
-static int unetmm_channel_close(struct unetmm_ep *ep, u32 number)
+static int unetmm_channel_close(struct unetmm_ep *ep, u64 number)
 {
 	struct unetmm_chan *chan;
 
@@ -457,33 +457,15 @@ static int unetmm_channel_close(struct unetmm_ep *ep, u32 number)
 	return -ENOENT;
 }
 
-int unetmm_op_channel_close(struct unetmm_file *file, void *arg)
+int unetmm_channel_destroy(struct unetmm_file *file, struct unetmm_ep *ep,
+			   const struct unetmm_destroy *a)
 {
-	const struct unetmm_channel *a = arg;
-	struct unetmm_ep *ep;
 	int ret;
 
-	if (a->rsvd)
-		return -EOPNOTSUPP;
-	ep = unetmm_ep_find(file, a->endpoint);
-	if (!ep)
-		return -ENOENT;
 	mutex_lock(&file->dev->ctl->lock);
-	ret = unetmm_channel_close(ep, a->channel);
+	ret = unetmm_channel_close(ep, a->id);
 	mutex_unlock(&file->dev->ctl->lock);
-	unetmm_ep_put(ep);
 	return ret;
-}
-
-void unetmm_undo_connect(struct unetmm_file *file, const void *arg)
-{
-	const struct unetmm_connect *a = arg;
-	struct unetmm_channel channel = {
-		.endpoint = a->endpoint,
-		.channel = a->channel,
-	};
-
-	unetmm_op_channel_close(file, &channel);
 }
 
 /*

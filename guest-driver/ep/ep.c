@@ -236,23 +236,11 @@ void unetmm_ep_close(struct unetmm_ep *ep)
 	unetmm_ep_put(ep);
 }
 
-int unetmm_op_endpoint_close(struct unetmm_file *file, void *arg)
+int unetmm_endpoint_destroy(struct unetmm_file *file, struct unetmm_ep *ep,
+			    const struct unetmm_destroy *a)
 {
-	const struct unetmm_endpoint_id *a = arg;
-	struct unetmm_ep *ep;
-
-	mutex_lock(&file->lock);
-	ep = unetmm_ep_find_locked(file, a->id);
-	if (ep)
-		unetmm_ep_close(ep);
-	mutex_unlock(&file->lock);
-	return ep ? 0 : -ENOENT;
-}
-
-void unetmm_undo_endpoint(struct unetmm_file *file, const void *arg)
-{
-	const struct unetmm_endpoint *a = arg;
-	struct unetmm_endpoint_id id = { .id = a->id };
-
-	unetmm_op_endpoint_close(file, &id);
+	if (a->id)
+		return -EOPNOTSUPP;
+	unetmm_ep_close(ep);
+	return 0;
 }

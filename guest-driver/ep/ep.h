@@ -109,8 +109,8 @@ void unetmm_ep_put(struct unetmm_ep *ep);
 void unetmm_ep_close(struct unetmm_ep *ep);
 void unetmm_ep_gone(struct unetmm_ep *ep);
 int unetmm_op_endpoint(struct unetmm_file *file, void *arg);
-int unetmm_op_endpoint_close(struct unetmm_file *file, void *arg);
-void unetmm_undo_endpoint(struct unetmm_file *file, const void *arg);
+int unetmm_endpoint_destroy(struct unetmm_file *file, struct unetmm_ep *ep,
+			    const struct unetmm_destroy *a);
 
 /* ep/kpost.c */
 int unetmm_op_post(struct unetmm_file *file, void *arg);
@@ -131,8 +131,8 @@ void unetmm_flow_clear(struct unetmm_dev *dev, u32 number);
 int unetmm_raw_check(const struct unetmm_dev *dev,
 		     const struct unetmm_endpoint *a);
 int unetmm_op_flow(struct unetmm_file *file, void *arg);
-int unetmm_op_flow_end(struct unetmm_file *file, void *arg);
-void unetmm_undo_flow(struct unetmm_file *file, const void *arg);
+int unetmm_flow_destroy(struct unetmm_file *file, struct unetmm_ep *ep,
+			const struct unetmm_destroy *a);
 void unetmm_raw_close(struct unetmm_ep *ep);
 
 #endif /* UNETMM_EP_H */

@@ -164,44 +164,20 @@ int unetmm_op_flow(struct unetmm_file *file, void *arg)
 	return ret;
 }
 
-static int unetmm_raw_flow_end(struct unetmm_file *file, u32 id, u32 number)
+int unetmm_flow_destroy(struct unetmm_file *file, struct unetmm_ep *ep,
+			const struct unetmm_destroy *a)
 {
 	struct unetmm_raw_flow *flow;
-	struct unetmm_ep *ep;
-	int ret = -ENOENT;
 
-	mutex_lock(&file->lock);
-	ep = unetmm_raw_ep(file, id);
-	if (IS_ERR(ep)) {
-		ret = PTR_ERR(ep);
-		goto unlock;
-	}
+	if (!(ep->flags & UNETMM_EP_F_RAW))
+		return -EPROTOTYPE;
 	list_for_each_entry(flow, &ep->flows, node) {
-		if (flow->number == number) {
+		if (flow->number == a->id) {
 			unetmm_raw_flow_drop(ep, flow);
-			ret = 0;
-			break;
+			return 0;
 		}
 	}
-unlock:
-	mutex_unlock(&file->lock);
-	return ret;
-}
-
-int unetmm_op_flow_end(struct unetmm_file *file, void *arg)
-{
-	const struct unetmm_flow_id *a = arg;
-
-	if (a->rsvd)
-		return -EOPNOTSUPP;
-	return unetmm_raw_flow_end(file, a->endpoint, a->flow);
-}
-
-void unetmm_undo_flow(struct unetmm_file *file, const void *arg)
-{
-	const struct unetmm_flow *a = arg;
-
-	unetmm_raw_flow_end(file, a->endpoint, a->flow);
+	return -ENOENT;
 }
 
 /* Before the endpoint leaves the card: its frames are somebody else's again. */

@@ -329,7 +329,7 @@ struct unetmm_block *unetmm_ecs_block(struct unetmm_aspace *space)
 
 /* ---- Exports; ctl.lock --------------------------------------------------- */
 
-static bool unetmm_ecs_all(const struct unetmm_ecs *ecs, u32 first, u32 n)
+static bool unetmm_ecs_all(const struct unetmm_ecs *ecs, u64 first, u32 n)
 {
 	u32 i;
 
@@ -470,7 +470,7 @@ int unetmm_op_event(struct unetmm_file *file, void *arg)
 	return 0;
 }
 
-static int unetmm_event_end(struct unetmm_ecs *ecs, u32 first, u32 n)
+static int unetmm_event_end(struct unetmm_ecs *ecs, u64 first, u32 n)
 {
 	int ret = 0;
 	u32 i;
@@ -488,21 +488,12 @@ static int unetmm_event_end(struct unetmm_ecs *ecs, u32 first, u32 n)
 	return ret;
 }
 
-int unetmm_op_event_close(struct unetmm_file *file, void *arg)
+int unetmm_event_destroy(struct unetmm_file *file, struct unetmm_ep *ep,
+			 const struct unetmm_destroy *a)
 {
-	const struct unetmm_event_id *a = arg;
 	struct unetmm_ecs *ecs = unetmm_space_ecs(file->space);
 
-	if (a->rsvd)
-		return -EOPNOTSUPP;
 	return ecs ? unetmm_event_end(ecs, a->id, a->count) : -ENOENT;
-}
-
-void unetmm_undo_event(struct unetmm_file *file, const void *arg)
-{
-	const struct unetmm_event *a = arg;
-
-	unetmm_event_end(file->space->ecs, a->id, a->count);
 }
 
 /* ---- Sleeping ------------------------------------------------------------ */

@@ -8,7 +8,7 @@
  *
  * A file's exports, the numbers of regions and REGION_SET and _CLEAR
  * are under ctl.lock, so that a thread that finds an export finds its region on the
- * card.  An export ends with UNEXPORT or with its file; the pages behind it are
+ * card.  An export ends with DESTROY or with its file; the pages behind it are
  * the address space's business as ever: with source tlb they come by misses, with
  * source pinned they are registered for as long as the export lasts, with source
  * utlb the process has pinned them before and keeps them (peers cannot use pages
@@ -423,17 +423,15 @@ int unetmm_op_export(struct unetmm_file *file, void *arg)
 	return ret;
 }
 
-int unetmm_op_unexport(struct unetmm_file *file, void *arg)
+int unetmm_export_destroy(struct unetmm_file *file, struct unetmm_ep *ep,
+			  const struct unetmm_destroy *a)
 {
-	const struct unetmm_export_id *a = arg;
 	struct unetmm_dev *dev = file->dev;
 	struct unetmm_exported *export;
 	u64 addr = 0, length = 0;
 	bool pins = false;
 	LIST_HEAD(parts);
 
-	if (a->rsvd)
-		return -EOPNOTSUPP;
 	down_read(&dev->rwsem);
 	if (!unetmm_running(dev) || file->dead) {
 		up_read(&dev->rwsem);

@@ -4,7 +4,7 @@
  *
  * The peer's driver is asked, over the channel's two drivers, which region an
  * export is; the card is told, and the process gets a small number.  Region and
- * key never reach a process.  The number stays the endpoint's until UNIMPORT, also
+ * key never reach a process.  The number stays the endpoint's until DESTROY, also
  * when the channel ends and the card forgets the import with it: descriptors on it
  * then fail, and never mean another one.
  */
@@ -296,7 +296,7 @@ int unetmm_op_import(struct unetmm_file *file, void *arg)
 	return ret;
 }
 
-static int unetmm_unimport(struct unetmm_ep *ep, u32 number)
+static int unetmm_unimport(struct unetmm_ep *ep, u64 number)
 {
 	struct unetmm_dev *dev = ep->dev;
 	struct unetmm_cmd cmd = {
@@ -315,31 +315,13 @@ static int unetmm_unimport(struct unetmm_ep *ep, u32 number)
 	return 0;
 }
 
-int unetmm_op_unimport(struct unetmm_file *file, void *arg)
+int unetmm_import_destroy(struct unetmm_file *file, struct unetmm_ep *ep,
+			  const struct unetmm_destroy *a)
 {
-	const struct unetmm_import_id *a = arg;
-	struct unetmm_ep *ep;
 	int ret;
 
-	if (a->rsvd)
-		return -EOPNOTSUPP;
-	ep = unetmm_ep_find(file, a->endpoint);
-	if (!ep)
-		return -ENOENT;
 	mutex_lock(&file->dev->ctl->lock);
-	ret = unetmm_unimport(ep, a->import);
+	ret = unetmm_unimport(ep, a->id);
 	mutex_unlock(&file->dev->ctl->lock);
-	unetmm_ep_put(ep);
 	return ret;
-}
-
-void unetmm_undo_import(struct unetmm_file *file, const void *arg)
-{
-	const struct unetmm_import *a = arg;
-	struct unetmm_import_id id = {
-		.endpoint = a->endpoint,
-		.import = a->import,
-	};
-
-	unetmm_op_unimport(file, &id);
 }

@@ -35,7 +35,8 @@ bool unetmm_exports_collide(struct unetmm_file *file, u64 addr, u64 last);
 struct unetmm_exported *unetmm_exported_find(struct unetmm_file *file, u64 id);
 int unetmm_export_memory(u64 addr, u64 last, u8 rights);
 int unetmm_op_export(struct unetmm_file *file, void *arg);
-int unetmm_op_unexport(struct unetmm_file *file, void *arg);
+int unetmm_export_destroy(struct unetmm_file *file, struct unetmm_ep *ep,
+			  const struct unetmm_destroy *a);
 int unetmm_op_export_key(struct unetmm_file *file, void *arg);
 void unetmm_exports_close(struct unetmm_file *file);
 void unetmm_export_answer(struct unetmm_chan *chan,
@@ -67,8 +68,8 @@ void unetmm_undo_redirect(struct unetmm_file *file, const void *arg);
 
 /* remote/import.c */
 int unetmm_op_import(struct unetmm_file *file, void *arg);
-int unetmm_op_unimport(struct unetmm_file *file, void *arg);
-void unetmm_undo_import(struct unetmm_file *file, const void *arg);
+int unetmm_import_destroy(struct unetmm_file *file, struct unetmm_ep *ep,
+			  const struct unetmm_destroy *a);
 void unetmm_got_import(struct unetmm_dev *dev, const u8 *mac,
 		       const struct unetmm_control *msg);
 void unetmm_got_import_ack(struct unetmm_dev *dev, const u8 *mac,
@@ -82,8 +83,8 @@ phys_addr_t unetmm_window_phys(struct unetmm_ep *ep, bool proxy, u32 page);
 bool unetmm_window_covers(struct unetmm_ep *ep, bool proxy, u32 page,
 			  unsigned long npages);
 int unetmm_op_window(struct unetmm_file *file, void *arg);
-int unetmm_op_window_close(struct unetmm_file *file, void *arg);
-void unetmm_undo_window(struct unetmm_file *file, const void *arg);
+int unetmm_window_destroy(struct unetmm_file *file, struct unetmm_ep *ep,
+			  const struct unetmm_destroy *a);
 
 /* remote/switch.c */
 int unetmm_switch_watch(struct unetmm_aspace *space);
@@ -97,8 +98,8 @@ struct unetmm_block *unetmm_ecs_block(struct unetmm_aspace *space);
 int unetmm_ecs_give(struct unetmm_aspace *space, u32 first, u32 n);
 void unetmm_ecs_take_back(struct unetmm_aspace *space, u32 first, u32 n);
 int unetmm_op_event(struct unetmm_file *file, void *arg);
-void unetmm_undo_event(struct unetmm_file *file, const void *arg);
-int unetmm_op_event_close(struct unetmm_file *file, void *arg);
+int unetmm_event_destroy(struct unetmm_file *file, struct unetmm_ep *ep,
+			 const struct unetmm_destroy *a);
 int unetmm_op_event_wait(struct unetmm_file *file, void *arg);
 int unetmm_op_event_arm(struct unetmm_file *file, void *arg);
 

@@ -262,41 +262,20 @@ int unetmm_op_window(struct unetmm_file *file, void *arg)
 	return ret;
 }
 
-int unetmm_op_window_close(struct unetmm_file *file, void *arg)
+int unetmm_window_destroy(struct unetmm_file *file, struct unetmm_ep *ep,
+			  const struct unetmm_destroy *a)
 {
-	const struct unetmm_window_id *a = arg;
 	struct unetmm_win *win;
-	struct unetmm_ep *ep;
-	int ret = -ENOENT;
 
-	if (a->rsvd)
-		return -EOPNOTSUPP;
-	mutex_lock(&file->lock);
-	ep = unetmm_ep_find_locked(file, a->endpoint);
-	if (!ep)
-		goto unlock;
 	list_for_each_entry(win, &ep->windows, node) {
-		if (win->page == (a->id & ~UNETMM_WINDOW_ID_PROXY) &&
+		if (win->page == (a->id & ~(u64)UNETMM_WINDOW_ID_PROXY) &&
 		    unetmm_win_is_proxy(win->kind) ==
 		    !!(a->id & UNETMM_WINDOW_ID_PROXY)) {
 			unetmm_win_end(ep, win);
-			ret = 0;
-			break;
+			return 0;
 		}
 	}
-unlock:
-	mutex_unlock(&file->lock);
-	return ret;
-}
-
-void unetmm_undo_window(struct unetmm_file *file, const void *arg)
-{
-	const struct unetmm_window *a = arg;
-	struct unetmm_window_id id = {
-		.endpoint = a->endpoint, .id = a->id,
-	};
-
-	unetmm_op_window_close(file, &id);
+	return -ENOENT;
 }
 
 /* Where the page is in a BAR; 0: not one of the endpoint's any more. */

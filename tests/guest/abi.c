@@ -29,10 +29,9 @@ union argument {
     struct unetmm_info info;
     struct unetmm_space space;
     struct unetmm_endpoint endpoint;
-    struct unetmm_endpoint_id id;
+    struct unetmm_destroy destroy;
     struct unetmm_listen listen;
     struct unetmm_connect connect;
-    struct unetmm_channel channel;
     struct unetmm_probe probe;
     struct unetmm_peers peers;
     struct unetmm_region region;
@@ -41,20 +40,15 @@ union argument {
     struct unetmm_utlb utlb;
     struct unetmm_prefetch prefetch;
     struct unetmm_export export;
-    struct unetmm_export_id export_id;
     struct unetmm_export_key export_key;
     struct unetmm_redirect redirect;
     struct unetmm_redirect_id redirect_id;
     struct unetmm_import import;
-    struct unetmm_import_id import_id;
     struct unetmm_window window;
-    struct unetmm_window_id window_id;
     struct unetmm_event event;
-    struct unetmm_event_id event_id;
     struct unetmm_event_wait event_wait;
     struct unetmm_event_arm event_arm;
     struct unetmm_flow flow;
-    struct unetmm_flow_id flow_id;
     uint8_t bytes[256];
 };
 
@@ -111,9 +105,7 @@ static int prepare_endpoint(struct raw *raw, union argument *a)
 
 static void close_number(int fd, uint32_t number)
 {
-    struct unetmm_endpoint_id id = { sizeof(id), number };
-
-    CHECK_RET(raw_ioctl(fd, UNETMM_IOC_ENDPOINT_CLOSE, &id), 0);
+    CHECK_RET(raw_destroy(fd, UNETMM_OBJECT_ENDPOINT, number, 0), 0);
 }
 
 static void undo_endpoint(struct raw *raw, union argument *a)
@@ -121,12 +113,13 @@ static void undo_endpoint(struct raw *raw, union argument *a)
     close_number(raw->fd, a->endpoint.id);
 }
 
-static int prepare_endpoint_close(struct raw *raw, union argument *a)
+static int prepare_destroy_endpoint(struct raw *raw, union argument *a)
 {
     struct unetmm_endpoint request = raw_request();
 
     CHECK_RET(raw_ioctl(raw->fd, UNETMM_IOC_ENDPOINT, &request), 0);
-    a->id.id = request.id;
+    a->destroy.type = UNETMM_OBJECT_ENDPOINT;
+    a->destroy.endpoint = request.id;
     return 0;
 }
 
@@ -154,12 +147,23 @@ static int prepare_connect(struct raw *raw, union argument *a)
     return -EHOSTUNREACH;
 }
 
-static int prepare_channel_close(struct raw *raw, union argument *a)
-{
-    a->channel.endpoint = raw->ep.id;
-    a->channel.channel = 5;
-    return -ENOENT;
-}
+/* Each of these types ends in the same call; there is no such object. */
+#define DESTROY(name, of_type, of_endpoint, of_count, result) \
+    static int prepare_destroy_##name(struct raw *raw, union argument *a) \
+    { \
+        a->destroy.type = UNETMM_OBJECT_##of_type; \
+        a->destroy.endpoint = (of_endpoint) ? raw->ep.id : 0; \
+        a->destroy.count = of_count; \
+        a->destroy.id = 5; \
+        return result; \
+    }
+DESTROY(channel, CHANNEL, true, 0, -ENOENT)
+DESTROY(export, EXPORT, false, 0, -ENOENT)
+DESTROY(import, IMPORT, true, 0, -ENOENT)
+DESTROY(window, WINDOW, true, 0, -ENOENT)
+DESTROY(event, EVENT, false, 1, -ENOENT)
+DESTROY(flow, FLOW, true, 0, -EPROTOTYPE)
+#undef DESTROY
 
 static int prepare_probe(struct raw *raw, union argument *a)
 {
@@ -275,7 +279,7 @@ static bool can_export(void)
 static int prepare_export(struct raw *raw, union argument *a)
 {
     (void)raw;
-    a->export.id = 5;
+    a->export.id = 4;
     a->export.addr = (uintptr_t)more_memory;
     a->export.length = sizeof(more_memory);
     a->export.rights = UNETMM_RIGHT_ALL;
@@ -284,18 +288,9 @@ static int prepare_export(struct raw *raw, union argument *a)
 
 static void undo_export(struct raw *raw, union argument *a)
 {
-    struct unetmm_export_id id = { .size = sizeof(id), .id = a->export.id };
-
     if (can_export()) {
-        CHECK_RET(raw_ioctl(raw->fd, UNETMM_IOC_UNEXPORT, &id), 0);
+        CHECK_RET(raw_destroy(raw->fd, UNETMM_OBJECT_EXPORT, 0, a->export.id), 0);
     }
-}
-
-static int prepare_unexport(struct raw *raw, union argument *a)
-{
-    (void)raw;
-    a->export_id.id = 6;
-    return -ENOENT;
 }
 
 static int prepare_export_key(struct raw *raw, union argument *a)
@@ -330,13 +325,6 @@ static int prepare_import(struct raw *raw, union argument *a)
     return -ENOENT;
 }
 
-static int prepare_unimport(struct raw *raw, union argument *a)
-{
-    a->import_id.endpoint = raw->ep.id;
-    a->import_id.import = 5;
-    return -ENOENT;
-}
-
 static int prepare_window(struct raw *raw, union argument *a)
 {
     a->window.endpoint = raw->ep.id;
@@ -348,18 +336,7 @@ static int prepare_window(struct raw *raw, union argument *a)
 
 static void undo_window(struct raw *raw, union argument *a)
 {
-    struct unetmm_window_id id = { .size = sizeof(id),
-                                   .endpoint = raw->ep.id,
-                                   .id = a->window.id };
-
-    CHECK_RET(raw_ioctl(raw->fd, UNETMM_IOC_WINDOW_CLOSE, &id), 0);
-}
-
-static int prepare_window_close(struct raw *raw, union argument *a)
-{
-    a->window_id.endpoint = raw->ep.id;
-    a->window_id.id = 5;
-    return -ENOENT;
+    CHECK_RET(raw_destroy(raw->fd, UNETMM_OBJECT_WINDOW, raw->ep.id, a->window.id), 0);
 }
 
 static int prepare_event(struct raw *raw, union argument *a)
@@ -371,18 +348,12 @@ static int prepare_event(struct raw *raw, union argument *a)
 
 static void undo_event(struct raw *raw, union argument *a)
 {
-    struct unetmm_event_id id = { .size = sizeof(id), .id = a->event.id,
-                                  .count = 2 };
+    struct unetmm_destroy destroy = {
+        .size = sizeof(destroy), .type = UNETMM_OBJECT_EVENT,
+        .id = a->event.id, .count = 2,
+    };
 
-    CHECK_RET(raw_ioctl(raw->fd, UNETMM_IOC_EVENT_CLOSE, &id), 0);
-}
-
-static int prepare_event_close(struct raw *raw, union argument *a)
-{
-    (void)raw;
-    a->event_id.id = 5;
-    a->event_id.count = 1;
-    return -ENOENT;
+    CHECK_RET(raw_ioctl(raw->fd, UNETMM_IOC_DESTROY, &destroy), 0);
 }
 
 static int prepare_event_wait(struct raw *raw, union argument *a)
@@ -409,12 +380,6 @@ static int prepare_flow(struct raw *raw, union argument *a)
     return -EPROTOTYPE;
 }
 
-static int prepare_flow_end(struct raw *raw, union argument *a)
-{
-    a->flow_id.endpoint = raw->ep.id;
-    return -EPROTOTYPE;
-}
-
 static const struct call calls[] = {
 #define CALL(name, needs, type, prepare, undo) \
     { #name, UNETMM_IOC_##name, sizeof(struct type), sizeof(struct type), \
@@ -428,12 +393,20 @@ static const struct call calls[] = {
     CALL(SPACE, NO_OTHER, unetmm_space, prepare_space, undo_space),
     GROWN(ENDPOINT, OWNER, unetmm_endpoint, doorbell_map, prepare_endpoint,
           undo_endpoint),
-    CALL(ENDPOINT_CLOSE, ENDPOINT, unetmm_endpoint_id, prepare_endpoint_close,
-         NULL),
+#define DESTROY(name, needs) \
+    { "DESTROY " #name, UNETMM_IOC_DESTROY, sizeof(struct unetmm_destroy), \
+      sizeof(struct unetmm_destroy), NEEDS_##needs, prepare_destroy_##name, NULL }
+    DESTROY(endpoint, ENDPOINT),
+    DESTROY(channel, ENDPOINT),
+    DESTROY(export, OWNER),
+    DESTROY(import, ENDPOINT),
+    DESTROY(window, ENDPOINT),
+    DESTROY(event, OWNER),
+    DESTROY(flow, ENDPOINT),
+#undef DESTROY
     GROWN(LISTEN, ENDPOINT, unetmm_listen, flags, prepare_listen, NULL),
     GROWN(ACCEPT, ENDPOINT, unetmm_connect, flags, prepare_accept, NULL),
     GROWN(CONNECT, ENDPOINT, unetmm_connect, flags, prepare_connect, NULL),
-    CALL(CHANNEL_CLOSE, ENDPOINT, unetmm_channel, prepare_channel_close, NULL),
     CALL(PROBE, NO_OTHER, unetmm_probe, prepare_probe, NULL),
     CALL(PEERS, NO_OTHER, unetmm_peers, prepare_peers, NULL),
     CALL(REGISTER, OWNER, unetmm_region, prepare_region, undo_register),
@@ -445,20 +418,15 @@ static const struct call calls[] = {
     CALL(UTLB_UNPIN, OWNER, unetmm_utlb, prepare_utlb, NULL),
     CALL(PREFETCH, OWNER, unetmm_prefetch, prepare_prefetch, NULL),
     CALL(EXPORT, OWNER, unetmm_export, prepare_export, undo_export),
-    CALL(UNEXPORT, OWNER, unetmm_export_id, prepare_unexport, NULL),
     CALL(EXPORT_KEY, OWNER, unetmm_export_key, prepare_export_key, NULL),
     CALL(REDIRECT, OWNER, unetmm_redirect, prepare_redirect, NULL),
     CALL(REDIRECT_GO, OWNER, unetmm_redirect_id, prepare_redirect_go, NULL),
     CALL(IMPORT, ENDPOINT, unetmm_import, prepare_import, NULL),
-    CALL(UNIMPORT, ENDPOINT, unetmm_import_id, prepare_unimport, NULL),
     CALL(WINDOW, ENDPOINT, unetmm_window, prepare_window, undo_window),
-    CALL(WINDOW_CLOSE, ENDPOINT, unetmm_window_id, prepare_window_close, NULL),
     CALL(EVENT, OWNER, unetmm_event, prepare_event, undo_event),
-    CALL(EVENT_CLOSE, OWNER, unetmm_event_id, prepare_event_close, NULL),
     CALL(EVENT_WAIT, OWNER, unetmm_event_wait, prepare_event_wait, NULL),
     CALL(EVENT_ARM, OWNER, unetmm_event_arm, prepare_event_arm, NULL),
     CALL(FLOW, ENDPOINT, unetmm_flow, prepare_flow, NULL),
-    CALL(FLOW_END, ENDPOINT, unetmm_flow_id, prepare_flow_end, NULL),
 #undef GROWN
 #undef CALL
 };
@@ -620,15 +588,12 @@ static void pointers(void)
 /* Has the call nothing to say but its result? */
 static bool is_silent(const struct call *call)
 {
-    return call->request == UNETMM_IOC_ENDPOINT_CLOSE ||
+    return call->request == UNETMM_IOC_DESTROY ||
         call->request == UNETMM_IOC_LISTEN ||
-        call->request == UNETMM_IOC_CHANNEL_CLOSE ||
         call->request == UNETMM_IOC_REGISTER ||
         call->request == UNETMM_IOC_DEREGISTER ||
         call->request == UNETMM_IOC_POST ||
-        call->request == UNETMM_IOC_EXPORT ||
-        call->request == UNETMM_IOC_UNEXPORT ||
-        call->request == UNETMM_IOC_UNIMPORT;
+        call->request == UNETMM_IOC_EXPORT;
 }
 
 static void one_call_read_only(const struct call *call, const struct raw *base,
@@ -703,7 +668,6 @@ static const struct field {
     FIELD(CONNECT, unetmm_connect, flags),
     FIELD(CONNECT, unetmm_connect, rsvd0),
     FIELD(CONNECT, unetmm_connect, peer_channel),
-    FIELD(CHANNEL_CLOSE, unetmm_channel, rsvd),
     FIELD(PROBE, unetmm_probe, flags),
     FIELD(PROBE, unetmm_probe, rsvd0),
     FIELD(PROBE, unetmm_probe, rsvd1),
@@ -720,22 +684,17 @@ static const struct field {
     FIELD(UTLB_UNPIN, unetmm_utlb, rsvd),
     FIELD(UTLB_UNPIN, unetmm_utlb, ahead),
     FIELD(PREFETCH, unetmm_prefetch, flags),
-    FIELD(UNEXPORT, unetmm_export_id, rsvd),
     FIELD(EXPORT_KEY, unetmm_export_key, rsvd),
     FIELD(REDIRECT, unetmm_redirect, from),
     FIELD(REDIRECT, unetmm_redirect, count),
     FIELD(REDIRECT, unetmm_redirect, rsvd),
     FIELD(IMPORT, unetmm_import, rsvd),
-    FIELD(UNIMPORT, unetmm_import_id, rsvd),
     FIELD(WINDOW, unetmm_window, flags),
     FIELD(WINDOW, unetmm_window, rsvd),
-    FIELD(WINDOW_CLOSE, unetmm_window_id, rsvd),
     FIELD(EVENT, unetmm_event, rsvd),
-    FIELD(EVENT_CLOSE, unetmm_event_id, rsvd),
     FIELD(EVENT_ARM, unetmm_event_arm, rsvd),
     FIELD(FLOW, unetmm_flow, flags),
     FIELD(FLOW, unetmm_flow, rsvd),
-    FIELD(FLOW_END, unetmm_flow_id, rsvd),
 #undef FIELD
 };
 
@@ -851,6 +810,49 @@ static void listed_calls(void)
     close(fd);
 }
 
+/* Members that do not name an object of the type are zero. */
+static void wrong_objects(const struct raw *raw)
+{
+    const uint32_t ep = raw->ep.id;
+    const struct {
+        uint32_t type, endpoint, count;
+        uint64_t id;
+        int error;
+    } wrong[] = {
+        { 0, ep, 0, 0, -EINVAL },
+        { UNETMM_OBJECT_FLOW + 1, ep, 0, 0, -EINVAL },
+        { UINT32_MAX, ep, 0, 0, -EINVAL },
+        { UNETMM_OBJECT_ENDPOINT, ep, 0, 1, -EOPNOTSUPP },
+        { UNETMM_OBJECT_ENDPOINT, ep, 1, 0, -EOPNOTSUPP },
+        { UNETMM_OBJECT_ENDPOINT, UINT32_MAX, 0, 0, -ENOENT },
+        { UNETMM_OBJECT_EXPORT, ep, 0, 5, -EOPNOTSUPP },
+        { UNETMM_OBJECT_EVENT, ep, 1, 0, -EOPNOTSUPP },
+        { UNETMM_OBJECT_EVENT, 0, 0, 0, -ENOENT },
+        { UNETMM_OBJECT_EVENT, 0, UINT32_MAX, 1, -ENOENT },
+        { UNETMM_OBJECT_EVENT, 0, 1, 1ull << 32, -ENOENT },
+        { UNETMM_OBJECT_CHANNEL, ep, 0, 1ull << 32, -ENOENT },
+        { UNETMM_OBJECT_IMPORT, ep, 0, 1ull << 32, -ENOENT },
+        { UNETMM_OBJECT_WINDOW, ep, 0, 1ull << 32, -ENOENT },
+        { UNETMM_OBJECT_WINDOW, UINT32_MAX, 0, 0, -ENOENT },
+    };
+    struct unetmm_event event = { .size = sizeof(event), .count = 1 };
+    unsigned i;
+
+    CHECK_RET(raw_ioctl(raw->fd, UNETMM_IOC_EVENT, &event), 0);
+    for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct unetmm_destroy destroy = {
+            .size = sizeof(destroy), .endpoint = wrong[i].endpoint,
+            .type = wrong[i].type, .count = wrong[i].count, .id = wrong[i].id,
+        };
+        int ret = raw_ioctl(raw->fd, UNETMM_IOC_DESTROY, &destroy);
+
+        if (ret != wrong[i].error) {
+            FAIL("object %u: %d %s", i, ret, error_name(ret));
+        }
+    }
+    CHECK_RET(raw_destroy(raw->fd, UNETMM_OBJECT_EVENT, 0, event.id), 0);
+}
+
 static void wrong_values(void)
 {
     struct unetmm_space space = { .size = sizeof(space), .source = 99 };
@@ -889,6 +891,7 @@ static void wrong_values(void)
     counters.scope = UNETMM_SCOPE_ENDPOINT;
     counters.endpoint = UINT32_MAX;
     CHECK_RET(raw_ioctl(raw.fd, UNETMM_IOC_COUNTERS, &counters), -ENOENT);
+    wrong_objects(&raw);
     raw_close(&raw);
 }
 

@@ -582,17 +582,15 @@ static void destroyed(void)
 
     for (i = 0; i < rounds(50); i++) {
         struct unetmm_event event = { .size = sizeof(event), .count = 1 };
-        struct unetmm_event_id id = { .size = sizeof(id), .count = 1 };
 
         CHECK_RET(raw_ioctl(w.fd, UNETMM_IOC_EVENT, &event), 0);
         w.wait = (struct unetmm_event_wait) {
             .size = sizeof(w.wait), .id = event.id, .value = 1,
             .deadline_ns = deadline_in(60),
         };
-        id.id = event.id;
         CHECK_EQ(pthread_create(&thread, NULL, wait_for_end, &w), 0);
         idle_ns(i * 20000);
-        CHECK_RET(raw_ioctl(w.fd, UNETMM_IOC_EVENT_CLOSE, &id), 0);
+        CHECK_RET(raw_destroy(w.fd, UNETMM_OBJECT_EVENT, 0, event.id), 0);
         CHECK_EQ(pthread_join(thread, NULL), 0);
     }
     close(w.fd);

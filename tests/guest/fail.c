@@ -297,9 +297,7 @@ static void make_endpoint(struct scene *s)
 
 static int do_endpoint_close(struct scene *s)
 {
-    struct unetmm_endpoint_id id = { sizeof(id), s->other.ep.id };
-
-    return raw_ioctl(s->base.fd, UNETMM_IOC_ENDPOINT_CLOSE, &id);
+    return raw_destroy(s->base.fd, UNETMM_OBJECT_ENDPOINT, s->other.ep.id, 0);
 }
 
 static void make_raw(struct scene *s)
@@ -330,11 +328,7 @@ static void make_flow(struct scene *s)
 
 static int do_flow_end(struct scene *s)
 {
-    struct unetmm_flow_id id = {
-        .size = sizeof(id), .endpoint = s->other.ep.id, .flow = s->flow,
-    };
-
-    return raw_ioctl(s->base.fd, UNETMM_IOC_FLOW_END, &id);
+    return raw_destroy(s->base.fd, UNETMM_OBJECT_FLOW, s->other.ep.id, s->flow);
 }
 
 static int listen_on(struct scene *s, uint64_t service)
@@ -389,11 +383,7 @@ static void listen_and_connect(struct scene *s)
 
 static int close_channel(struct scene *s, uint32_t number)
 {
-    struct unetmm_channel channel = {
-        sizeof(channel), s->base.ep.id, number, 0,
-    };
-
-    return raw_ioctl(s->base.fd, UNETMM_IOC_CHANNEL_CLOSE, &channel);
+    return raw_destroy(s->base.fd, UNETMM_OBJECT_CHANNEL, s->base.ep.id, number);
 }
 
 /* After a connect and an accept; there is no other channel. */
@@ -744,9 +734,7 @@ static int do_export(struct scene *s)
 
 static int do_unexport(struct scene *s)
 {
-    struct unetmm_export_id id = { .size = sizeof(id), .id = 9 };
-
-    return raw_ioctl(s->base.fd, UNETMM_IOC_UNEXPORT, &id);
+    return raw_destroy(s->base.fd, UNETMM_OBJECT_EXPORT, 0, 9);
 }
 
 static void make_keyed(struct scene *s)
@@ -847,9 +835,7 @@ static int do_import(struct scene *s)
 
 static int do_unimport(struct scene *s)
 {
-    struct unetmm_import_id id = { sizeof(id), s->base.ep.id, 0, 0 };
-
-    return raw_ioctl(s->base.fd, UNETMM_IOC_UNIMPORT, &id);
+    return raw_destroy(s->base.fd, UNETMM_OBJECT_IMPORT, s->base.ep.id, 0);
 }
 
 static void end_reliable(struct scene *s)
@@ -887,9 +873,7 @@ static int do_window(struct scene *s)
 
 static int do_window_close(struct scene *s)
 {
-    struct unetmm_window_id id = { sizeof(id), s->base.ep.id, s->window, 0 };
-
-    return raw_ioctl(s->base.fd, UNETMM_IOC_WINDOW_CLOSE, &id);
+    return raw_destroy(s->base.fd, UNETMM_OBJECT_WINDOW, s->base.ep.id, s->window);
 }
 
 static void end_window(struct scene *s)
@@ -914,12 +898,12 @@ static const struct attempt attempts[] = {
     ATTEMPT(ENDPOINT, choose_backup, do_endpoint, close_backup,
             TEST_TLB | TEST_SHADOW | TEST_ODP),
     ATTEMPT(FLOW, make_raw, do_flow, close_endpoint, TEST_TLB),
-    ATTEMPT(FLOW_END, make_flow, do_flow_end, close_endpoint, TEST_TLB),
-    ATTEMPT(ENDPOINT_CLOSE, make_endpoint, do_endpoint_close, NULL, TEST_MISS),
+    ATTEMPT(DESTROY flow, make_flow, do_flow_end, close_endpoint, TEST_TLB),
+    ATTEMPT(DESTROY endpoint, make_endpoint, do_endpoint_close, NULL, TEST_MISS),
     ATTEMPT(LISTEN, NULL, do_listen, end_listen, TEST_TLB),
     ATTEMPT(ACCEPT, listen_and_connect, do_accept, check_channels, TEST_TLB),
     ATTEMPT(CONNECT, start_listen, do_connect, accept_and_close, TEST_TLB),
-    ATTEMPT(CHANNEL_CLOSE, make_channel, do_channel_close, close_accepted,
+    ATTEMPT(DESTROY channel, make_channel, do_channel_close, close_accepted,
             TEST_TLB),
     ATTEMPT(PROBE, NULL, do_probe, NULL, TEST_TLB),
     ATTEMPT(PEERS, NULL, do_peers, NULL, TEST_TLB),
@@ -933,14 +917,14 @@ static const struct attempt attempts[] = {
     ATTEMPT(PREFETCH, map_memory, do_prefetch, end_memory,
             TEST_SHADOW | TEST_ODP),
     ATTEMPT(EXPORT, NULL, do_export, end_export, TEST_BOTH | TEST_SHADOW | TEST_ODP),
-    ATTEMPT(UNEXPORT, make_export, do_unexport, NULL, TEST_BOTH | TEST_SHADOW | TEST_ODP),
+    ATTEMPT(DESTROY export, make_export, do_unexport, NULL, TEST_BOTH | TEST_SHADOW | TEST_ODP),
     ATTEMPT(EXPORT_KEY, make_keyed, do_export_key, end_export, TEST_BOTH | TEST_SHADOW | TEST_ODP),
     ATTEMPT(REDIRECT, make_movable, do_redirect, end_export, TEST_BOTH),
     ATTEMPT(REDIRECT_GO, make_moved, do_redirect_end, end_export, TEST_BOTH),
     ATTEMPT(IMPORT, make_reliable, do_import, end_import, TEST_TLB),
-    ATTEMPT(UNIMPORT, make_import, do_unimport, end_reliable, TEST_TLB),
+    ATTEMPT(DESTROY import, make_import, do_unimport, end_reliable, TEST_TLB),
     ATTEMPT(WINDOW, NULL, do_window, end_window, TEST_TLB),
-    ATTEMPT(WINDOW_CLOSE, make_window, do_window_close, NULL, TEST_TLB),
+    ATTEMPT(DESTROY window, make_window, do_window_close, NULL, TEST_TLB),
     ATTEMPT(open, NULL, do_open, close_other, TEST_TLB),
     ATTEMPT(mmap queues, make_endpoint, do_map_queues, close_endpoint,
             TEST_TLB),

@@ -60,6 +60,16 @@ void raw_map(struct raw *raw)
     raw->cq = (void *)(raw->queues + ep->cq_offset);
 }
 
+int raw_destroy(int fd, uint32_t type, uint32_t endpoint, uint64_t id)
+{
+    struct unetmm_destroy destroy = {
+        .size = sizeof(destroy), .endpoint = endpoint, .type = type,
+        .count = type == UNETMM_OBJECT_EVENT, .id = id,
+    };
+
+    return raw_ioctl(fd, UNETMM_IOC_DESTROY, &destroy);
+}
+
 void raw_endpoint(struct raw *raw, int fd)
 {
     *raw = (struct raw) { .fd = fd, .ep = raw_request() };
@@ -69,9 +79,7 @@ void raw_endpoint(struct raw *raw, int fd)
 
 void raw_close_endpoint(struct raw *raw)
 {
-    struct unetmm_endpoint_id id = { sizeof(id), raw->ep.id };
-
-    CHECK_RET(raw_ioctl(raw->fd, UNETMM_IOC_ENDPOINT_CLOSE, &id), 0);
+    CHECK_RET(raw_destroy(raw->fd, UNETMM_OBJECT_ENDPOINT, raw->ep.id, 0), 0);
 }
 
 void raw_unmap(struct raw *raw)

@@ -33,7 +33,9 @@ int raw_open_space(void);
 struct unetmm_endpoint raw_request(void);
 void raw_endpoint(struct raw *raw, int fd);
 void raw_map(struct raw *raw);
-/* ENDPOINT_CLOSE; the mappings stay. */
+/* Ends an object, or one event counter: 0 or -errno. */
+int raw_destroy(int fd, uint32_t type, uint32_t endpoint, uint64_t id);
+/* The mappings stay. */
 void raw_close_endpoint(struct raw *raw);
 void raw_unmap(struct raw *raw);
 

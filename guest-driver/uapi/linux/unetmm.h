@@ -369,16 +369,6 @@ struct unetmm_endpoint {
 #define UNETMM_ENDPOINT_NO_INLINE	0x00000002
 
 /**
- * struct unetmm_endpoint_id - name an endpoint (to destroy it)
- * @size: sizeof(struct unetmm_endpoint_id)
- * @id: the endpoint
- */
-struct unetmm_endpoint_id {
-	__u32 size;
-	__u32 id;
-};
-
-/**
  * struct unetmm_listen - let others connect to an endpoint
  * @size: sizeof(struct unetmm_listen)
  * @endpoint: the endpoint
@@ -387,7 +377,7 @@ struct unetmm_endpoint_id {
  *           from any one other card
  * @flags: UNETMM_LISTEN_*: types of channels; none: datagram channels.  _TELL:
  *         each has one completion CQE_CLOSED, when it has ended, also by
- *         CHANNEL_CLOSE; _REWIND, reliable: behind a READ's data that has no place
+ *         DESTROY; _REWIND, reliable: behind a READ's data that has no place
  *         all other is dropped, and asked for again with it; _ANNOUNCE: any card that
  *         asks for listeners (PEERS) gets the endpoint, the service and the process's name
  * @timeout_us: of the reliable channels: first wait for an answer; 0: 4000
@@ -474,20 +464,6 @@ struct unetmm_connect {
 #define UNETMM_CONNECT_RELIABLE	0x00000001
 #define UNETMM_CONNECT_TELL	0x00000004
 #define UNETMM_CONNECT_REWIND	0x00000008
-
-/**
- * struct unetmm_channel - close a channel
- * @size: sizeof(struct unetmm_channel)
- * @endpoint: the endpoint
- * @channel: its channel
- * @rsvd: zero
- */
-struct unetmm_channel {
-	__u32 size;
-	__u32 endpoint;
-	__u32 channel;
-	__u32 rsvd;
-};
 
 /**
  * struct unetmm_probe - ask whether a card's driver answers
@@ -778,21 +754,6 @@ struct unetmm_export {
 #define UNETMM_EXPORT_REGISTERED 0x00000010
 
 /**
- * struct unetmm_export_id - end an export
- * @size: sizeof(struct unetmm_export_id)
- * @rsvd: zero
- * @id: which
- *
- * When it returns, nothing is read or written through it any more; an operation that
- * is under way fails at the peer with UNETMM_ST_REVOKED.
- */
-struct unetmm_export_id {
-	__u32 size;
-	__u32 rsvd;
-	__u64 id;
-};
-
-/**
  * struct unetmm_export_key - the key of an export, and its address
  * @size: sizeof(struct unetmm_export_key)
  * @rsvd: zero
@@ -895,7 +856,7 @@ struct unetmm_redirect_id {
  * @rsvd: zero
  * @length: out: bytes
  *
- * The number is the endpoint's until UNIMPORT; when the channel ends, posted
+ * The number is the endpoint's until its end; when the channel ends, posted
  * operations on it fail.  EAGAIN: there is no such export (deadline 0); ETIMEDOUT:
  * nor by the deadline; EHOSTUNREACH: the peer's driver has not answered; EACCES:
  * it is not exported for that; EPROTOTYPE: not a reliable channel; ENOTCONN: the
@@ -911,22 +872,6 @@ struct unetmm_import {
 	__u32 import;
 	__u32 rsvd;
 	__u64 length;
-};
-
-/**
- * struct unetmm_import_id - give up an import
- * @size: sizeof(struct unetmm_import_id)
- * @endpoint: the endpoint
- * @import: its number
- * @rsvd: zero
- *
- * Operations that were posted on it before and have not begun fail.
- */
-struct unetmm_import_id {
-	__u32 size;
-	__u32 endpoint;
-	__u32 import;
-	__u32 rsvd;
 };
 
 /**
@@ -979,23 +924,6 @@ struct unetmm_window {
 #define UNETMM_WINDOW_ID_PROXY	0x80000000
 
 /**
- * struct unetmm_window_id - give such pages back
- * @size: sizeof(struct unetmm_window_id)
- * @endpoint: the endpoint
- * @id: the number that WINDOW gave
- * @rsvd: zero
- *
- * Earlier stores are still sent.  A mapping stays, and maps unused memory from then
- * on.
- */
-struct unetmm_window_id {
-	__u32 size;
-	__u32 endpoint;
-	__u32 id;
-	__u32 rsvd;
-};
-
-/**
  * struct unetmm_event - make event counters
  * @size: sizeof(struct unetmm_event)
  * @count: how many, 1..512
@@ -1014,22 +942,6 @@ struct unetmm_event {
 	__u32 id;
 	__u32 rsvd;
 	__u64 map;
-};
-
-/**
- * struct unetmm_event_id - end event counters
- * @size: sizeof(struct unetmm_event_id)
- * @id: the first
- * @count: how many
- * @rsvd: zero
- *
- * A process that waits for one gets ENOENT.  EBUSY: an export gives one of them.
- */
-struct unetmm_event_id {
-	__u32 size;
-	__u32 id;
-	__u32 count;
-	__u32 rsvd;
 };
 
 /**
@@ -1083,7 +995,7 @@ struct unetmm_event_arm {
  * @flow: out: its number on the card
  * @rsvd: zero
  *
- * It is the endpoint's until FLOW_END, or the endpoint's end.  MAC of a group
+ * It is the endpoint's until DESTROY, or the endpoint's end.  MAC of a group
  * address needs no right but that to have the endpoint.  A flow that takes, or
  * copies, frames of others needs CAP_NET_ADMIN: MAC of a station's address,
  * ETHERTYPE, UDP and TCP, GROUP, ANY.
@@ -1107,21 +1019,38 @@ struct unetmm_flow {
 };
 
 /**
- * struct unetmm_flow_id - give up a flow
- * @size: sizeof(struct unetmm_flow_id)
- * @endpoint: the endpoint
- * @flow: its number
- * @rsvd: zero
+ * struct unetmm_destroy - end an object
+ * @size: sizeof(struct unetmm_destroy)
+ * @endpoint: ENDPOINT: which; CHANNEL, IMPORT, WINDOW, FLOW: whose; else zero
+ * @type: UNETMM_OBJECT_*
+ * @count: EVENT: how many; else zero
+ * @id: its number; EVENT: the first's; ENDPOINT: zero
  *
- * When it returns, no more frames come by it.  ENOENT: the endpoint does not have
- * it.
+ * ENDPOINT: mappings may stay; stores to them have no effect.
+ * EXPORT: when the call returns, nothing is read or written through it any more; an
+ * operation that is under way fails at the peer with UNETMM_ST_REVOKED.
+ * IMPORT: operations that were posted on it before and have not begun fail.
+ * WINDOW: earlier stores are still sent.  A mapping stays, and maps unused memory from
+ * then on.
+ * EVENT: a process that waits for one gets ENOENT.  EBUSY: an export gives one of them.
+ * FLOW: when the call returns, no more frames come by it.
+ * EINVAL: no such type.  ENOENT: there is no such object.
  */
-struct unetmm_flow_id {
+struct unetmm_destroy {
 	__u32 size;
 	__u32 endpoint;
-	__u32 flow;
-	__u32 rsvd;
+	__u32 type;
+	__u32 count;
+	__u64 id;
 };
+
+#define UNETMM_OBJECT_ENDPOINT	1
+#define UNETMM_OBJECT_CHANNEL	2
+#define UNETMM_OBJECT_EXPORT	3
+#define UNETMM_OBJECT_IMPORT	4
+#define UNETMM_OBJECT_WINDOW	5
+#define UNETMM_OBJECT_EVENT	6
+#define UNETMM_OBJECT_FLOW	7
 
 #define UNETMM_SCOPE_CARD	0
 #define UNETMM_SCOPE_ENDPOINT	1
@@ -1226,11 +1155,10 @@ enum unetmm_driver_counter {
 #define UNETMM_IOC_INFO		_IO(UNETMM_IOC_MAGIC, 0x00)
 #define UNETMM_IOC_SPACE	_IO(UNETMM_IOC_MAGIC, 0x01)
 #define UNETMM_IOC_ENDPOINT	_IO(UNETMM_IOC_MAGIC, 0x02)
-#define UNETMM_IOC_ENDPOINT_CLOSE _IO(UNETMM_IOC_MAGIC, 0x03)
+#define UNETMM_IOC_DESTROY	_IO(UNETMM_IOC_MAGIC, 0x03)
 #define UNETMM_IOC_LISTEN	_IO(UNETMM_IOC_MAGIC, 0x04)
 #define UNETMM_IOC_ACCEPT	_IO(UNETMM_IOC_MAGIC, 0x05)
 #define UNETMM_IOC_CONNECT	_IO(UNETMM_IOC_MAGIC, 0x06)
-#define UNETMM_IOC_CHANNEL_CLOSE _IO(UNETMM_IOC_MAGIC, 0x07)
 #define UNETMM_IOC_PROBE	_IO(UNETMM_IOC_MAGIC, 0x08)
 #define UNETMM_IOC_REGISTER	_IO(UNETMM_IOC_MAGIC, 0x09)
 #define UNETMM_IOC_DEREGISTER	_IO(UNETMM_IOC_MAGIC, 0x0a)
@@ -1240,20 +1168,15 @@ enum unetmm_driver_counter {
 #define UNETMM_IOC_UTLB_UNPIN	_IO(UNETMM_IOC_MAGIC, 0x0e)
 #define UNETMM_IOC_PREFETCH	_IO(UNETMM_IOC_MAGIC, 0x0f)
 #define UNETMM_IOC_EXPORT	_IO(UNETMM_IOC_MAGIC, 0x10)
-#define UNETMM_IOC_UNEXPORT	_IO(UNETMM_IOC_MAGIC, 0x11)
 #define UNETMM_IOC_REDIRECT	_IO(UNETMM_IOC_MAGIC, 0x14)
 #define UNETMM_IOC_REDIRECT_GO	_IO(UNETMM_IOC_MAGIC, 0x15)
 #define UNETMM_IOC_IMPORT	_IO(UNETMM_IOC_MAGIC, 0x12)
-#define UNETMM_IOC_UNIMPORT	_IO(UNETMM_IOC_MAGIC, 0x13)
 #define UNETMM_IOC_EXPORT_KEY	_IO(UNETMM_IOC_MAGIC, 0x16)
 #define UNETMM_IOC_WINDOW	_IO(UNETMM_IOC_MAGIC, 0x18)
-#define UNETMM_IOC_WINDOW_CLOSE	_IO(UNETMM_IOC_MAGIC, 0x19)
 #define UNETMM_IOC_EVENT	_IO(UNETMM_IOC_MAGIC, 0x1a)
-#define UNETMM_IOC_EVENT_CLOSE	_IO(UNETMM_IOC_MAGIC, 0x1b)
 #define UNETMM_IOC_EVENT_WAIT	_IO(UNETMM_IOC_MAGIC, 0x1c)
 #define UNETMM_IOC_EVENT_ARM	_IO(UNETMM_IOC_MAGIC, 0x1d)
 #define UNETMM_IOC_FLOW		_IO(UNETMM_IOC_MAGIC, 0x1e)
-#define UNETMM_IOC_FLOW_END	_IO(UNETMM_IOC_MAGIC, 0x1f)
 #define UNETMM_IOC_PEERS	_IO(UNETMM_IOC_MAGIC, 0x20)
 
 #endif /* _UAPI_LINUX_UNETMM_H */

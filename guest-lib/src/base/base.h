@@ -35,6 +35,19 @@ struct unetmm_ctx {
     void *counter_page;         /* NULL: there was none yet */
 };
 
+/* Ends an object; `count` event counters from the first on, else 0.  0, or -errno. */
+static inline int unetmm_object_end(const struct unetmm_ctx *ctx, uint32_t type,
+                                    uint32_t endpoint, uint64_t id, uint32_t count)
+{
+    struct unetmm_destroy request = {
+        .size = sizeof(request), .endpoint = endpoint, .type = type,
+        .count = count, .id = id,
+    };
+    int ret = sys_ioctl(ctx->fd, UNETMM_IOC_DESTROY, &request);
+
+    return ret < 0 ? ret : 0;
+}
+
 struct unetmm_upcall {
     unetmm_handler handler;
     void *arg;

@@ -11,14 +11,6 @@
 
 /* ---- Making and ending ------------------------------------------------- */
 
-static void close_numbers(struct unetmm_ctx *ctx, uint32_t id, unsigned n)
-{
-    struct unetmm_event_id request = { .size = sizeof(request), .id = id,
-                                       .count = n };
-
-    sys_ioctl(ctx->fd, UNETMM_IOC_EVENT_CLOSE, &request);
-}
-
 /* The page of all counters of the context, mapped at first use. */
 static int map_page(struct unetmm_ctx *ctx, uint64_t offset)
 {
@@ -80,7 +72,7 @@ int unetmm_event_create(struct unetmm_ctx *ctx, unsigned n,
         ret = make_handles(ctx, request.id, n, counters);
     }
     if (ret) {
-        close_numbers(ctx, request.id, n);
+        unetmm_object_end(ctx, UNETMM_OBJECT_EVENT, 0, request.id, n);
         return ret;
     }
     atomic_fetch_add(&ctx->counters, n);
@@ -90,8 +82,6 @@ int unetmm_event_create(struct unetmm_ctx *ctx, unsigned n,
 int unetmm_event_destroy(struct unetmm_event_counter *counter)
 {
     struct unetmm_event_private *c = unetmm_event_private(counter);
-    struct unetmm_event_id request = { .size = sizeof(request), .id = c->id,
-                                       .count = 1 };
     int ret = unetmm_ctx_check(c->ctx);
 
     if (ret) {
@@ -101,9 +91,9 @@ int unetmm_event_destroy(struct unetmm_event_counter *counter)
     if (c->ep) {
         return -EBUSY;
     }
-    ret = sys_ioctl(c->ctx->fd, UNETMM_IOC_EVENT_CLOSE, &request);
+    ret = unetmm_object_end(c->ctx, UNETMM_OBJECT_EVENT, 0, c->id, 1);
     /* One that the card has taken with it is gone as well. */
-    if (ret < 0 && ret != -ENODEV) {
+    if (ret && ret != -ENODEV) {
         return ret;
     }
     atomic_fetch_sub(&c->ctx->counters, 1);

@@ -197,27 +197,18 @@ int unetmm_channel_info(struct unetmm_ep *pub, int channel,
 
 int unetmm_disconnect(struct unetmm_ep *ep, int channel)
 {
-    struct unetmm_channel request;
-    int ret;
-
     if (!ep->alive) {
         return -EOWNERDEAD;
     }
     if (!unetmm_mtu_(ep, channel)) {
         return -ENOENT;
     }
-    request = (struct unetmm_channel) {
-        .size = sizeof(request),
-        .endpoint = unetmm_ep_private(ep)->id,
-        .channel = (uint32_t)channel,
-    };
     /* The number may soon be another's. */
     unetmm_set_handler(ep, channel, NULL, NULL);
     __atomic_store_n(&unetmm_ep_private(ep)->mtu[channel], 0,
                      __ATOMIC_RELAXED);
-    ret = sys_ioctl(unetmm_ep_private(ep)->ctx->fd, UNETMM_IOC_CHANNEL_CLOSE,
-                    &request);
-    return ret < 0 ? ret : 0;
+    return unetmm_object_end(unetmm_ep_private(ep)->ctx, UNETMM_OBJECT_CHANNEL,
+                             unetmm_ep_private(ep)->id, (uint32_t)channel, 0);
 }
 
 /* The fence is behind all that is on the channel, so its completion is the last. */

@@ -99,9 +99,7 @@ static int map_endpoint(struct unetmm_ep_private *ep,
 
 static int close_endpoint(const struct unetmm_ctx *ctx, uint32_t id)
 {
-    struct unetmm_endpoint_id request = { .size = sizeof(request), .id = id };
-
-    return sys_ioctl(ctx->fd, UNETMM_IOC_ENDPOINT_CLOSE, &request);
+    return unetmm_object_end(ctx, UNETMM_OBJECT_ENDPOINT, id, 0, 0);
 }
 
 /* Has the driver make the endpoint, and maps it. */

@@ -36,14 +36,9 @@ int unetmm_flow_add(struct unetmm_ep *pub, const struct unetmm_flow_attr *given)
 int unetmm_flow_remove(struct unetmm_ep *pub, int flow)
 {
     const struct unetmm_ep_private *ep = unetmm_ep_private(pub);
-    struct unetmm_flow_id request = {
-        .size = sizeof(request), .endpoint = ep->id, .flow = (uint32_t)flow,
-    };
-    int ret;
 
     if (!pub->alive) {
         return -EOWNERDEAD;
     }
-    ret = sys_ioctl(ep->ctx->fd, UNETMM_IOC_FLOW_END, &request);
-    return ret < 0 ? ret : 0;
+    return unetmm_object_end(ep->ctx, UNETMM_OBJECT_FLOW, ep->id, (uint32_t)flow, 0);
 }

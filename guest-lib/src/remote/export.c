@@ -33,17 +33,13 @@ int unetmm_export(struct unetmm_ctx *ctx, uint64_t id, void *addr,
 
 int unetmm_unexport(struct unetmm_ctx *ctx, uint64_t id)
 {
-    struct unetmm_export_id request = { .size = sizeof(request), .id = id };
     int ret = unetmm_ctx_check(ctx);
 
     if (ret) {
         return ret;
     }
-    if (ctx->utlb) {
-        return unetmm_utlb_unexport(ctx, &request);
-    }
-    ret = sys_ioctl(ctx->fd, UNETMM_IOC_UNEXPORT, &request);
-    return ret < 0 ? ret : 0;
+    return ctx->utlb ? unetmm_utlb_unexport(ctx, id) :
+           unetmm_object_end(ctx, UNETMM_OBJECT_EXPORT, 0, id, 0);
 }
 
 int unetmm_export_key(struct unetmm_ctx *ctx, uint64_t id, uint64_t *key,

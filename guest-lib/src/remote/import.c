@@ -51,8 +51,6 @@ int unetmm_import(struct unetmm_ep *pub, int channel, uint64_t id,
 int unetmm_unimport(struct unetmm_ep *pub, int import)
 {
     struct unetmm_ep_private *ep = unetmm_ep_private(pub);
-    struct unetmm_import_id request;
-    int ret;
 
     if (!pub->alive) {
         return -EOWNERDEAD;
@@ -61,13 +59,7 @@ int unetmm_unimport(struct unetmm_ep *pub, int import)
         !__atomic_load_n(&ep->imports[import].length, __ATOMIC_RELAXED)) {
         return -ENOENT;
     }
-    request = (struct unetmm_import_id) {
-        .size = sizeof(request),
-        .endpoint = ep->id,
-        .import = (uint32_t)import,
-    };
     __atomic_store_n(&ep->imports[import].length, 0, __ATOMIC_RELAXED);
     unetmm_utlb_unimport(ep, import);
-    ret = sys_ioctl(ep->ctx->fd, UNETMM_IOC_UNIMPORT, &request);
-    return ret < 0 ? ret : 0;
+    return unetmm_object_end(ep->ctx, UNETMM_OBJECT_IMPORT, ep->id, (uint32_t)import, 0);
 }

@@ -19,11 +19,7 @@ struct unetmm_mapped {
 
 static int window_close(const struct unetmm_ep_private *ep, uint32_t id)
 {
-    struct unetmm_window_id request = {
-        .size = sizeof(request), .endpoint = ep->id, .id = id,
-    };
-
-    return sys_ioctl(ep->ctx->fd, UNETMM_IOC_WINDOW_CLOSE, &request);
+    return unetmm_object_end(ep->ctx, UNETMM_OBJECT_WINDOW, ep->id, id, 0);
 }
 
 /* Has the driver make the pages, maps them, and remembers them. */

@@ -164,22 +164,21 @@ int unetmm_utlb_export(struct unetmm_ctx *ctx, struct unetmm_export *export)
     return 0;
 }
 
-int unetmm_utlb_unexport(struct unetmm_ctx *ctx,
-                         struct unetmm_export_id *request)
+int unetmm_utlb_unexport(struct unetmm_ctx *ctx, uint64_t id)
 {
     struct unetmm_utlb_exported *export, *ended = NULL;
     int ret;
 
     pthread_mutex_lock(&ctx->exported_lock);
-    export = *find_export(ctx, request->id);
-    ret = sys_ioctl(ctx->fd, UNETMM_IOC_UNEXPORT, request);
-    /* After another error it is exported still, for all we know. */
-    if (export && (ret >= 0 || ret == -ENOENT)) {
+    export = *find_export(ctx, id);
+    ret = unetmm_object_end(ctx, UNETMM_OBJECT_EXPORT, 0, id, 0);
+    /* After another error the memory is exported still, as far as is known. */
+    if (export && (!ret || ret == -ENOENT)) {
         ended = take_all(ctx, export);
     }
     pthread_mutex_unlock(&ctx->exported_lock);
     let_all_go(ctx, ended);
-    return ret < 0 ? ret : 0;
+    return ret;
 }
 
 /* ---- Parts that have moved --------------------------------------------- */

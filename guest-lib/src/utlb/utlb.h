@@ -25,8 +25,7 @@ void unetmm_utlb_unimport(struct unetmm_ep_private *ep, int import);
 
 /* Exports: the driver's call, and the pages behind it.  0, or -errno. */
 int unetmm_utlb_export(struct unetmm_ctx *ctx, struct unetmm_export *export);
-int unetmm_utlb_unexport(struct unetmm_ctx *ctx,
-                         struct unetmm_export_id *request);
+int unetmm_utlb_unexport(struct unetmm_ctx *ctx, uint64_t id);
 /* The same for a part of an export that moves, and for one that ends. */
 int unetmm_utlb_redirect(struct unetmm_ctx *ctx,
                          struct unetmm_redirect *request);

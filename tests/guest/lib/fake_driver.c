@@ -634,9 +634,9 @@ static int do_endpoint(struct unetmm_endpoint *request)
     return 0;
 }
 
-static int do_endpoint_close(const struct unetmm_endpoint_id *request)
+static int do_endpoint_close(const struct unetmm_destroy *request)
 {
-    if (!fake.endpoint || request->id != fake.card.layout.id) {
+    if (!fake.endpoint || request->endpoint != fake.card.layout.id) {
         return refuse(ENOENT);
     }
     /* The process may still have the memory mapped: it is one and the same. */
@@ -881,13 +881,12 @@ static int do_post(const struct unetmm_post *request)
     return 0;
 }
 
-static int do_channel_close(const struct unetmm_channel *request)
+static int do_channel_close(const struct unetmm_destroy *request)
 {
-    if (request->channel >= FAKE_CHANNELS ||
-        !fake.channels[request->channel].open) {
+    if (request->id >= FAKE_CHANNELS || !fake.channels[request->id].open) {
         return refuse(ENOENT);
     }
-    fake.channels[request->channel].open = false;
+    fake.channels[request->id].open = false;
     return 0;
 }
 
@@ -920,11 +919,6 @@ static int do_export_key(struct unetmm_export_key *request)
     request->key = FAKE_KEY + export->id;
     request->base = export->addr;
     return 0;
-}
-
-static int do_unexport(const struct unetmm_export_id *request)
-{
-    return fake_export_remove(exports, FAKE_EXPORTS, request->id);
 }
 
 bool fake_held(void)
@@ -1024,13 +1018,21 @@ static int do_import(struct unetmm_import *request)
     return 0;
 }
 
-static int do_unimport(const struct unetmm_import_id *request)
+static int do_destroy(const struct unetmm_destroy *request)
 {
-    if (request->import >= FAKE_IMPORTS || !imports[request->import].live) {
-        return refuse(ENOENT);
+    switch (request->type) {
+    case UNETMM_OBJECT_ENDPOINT: return do_endpoint_close(request);
+    case UNETMM_OBJECT_CHANNEL: return do_channel_close(request);
+    case UNETMM_OBJECT_EXPORT:
+        return fake_export_remove(exports, FAKE_EXPORTS, request->id);
+    case UNETMM_OBJECT_IMPORT:
+        if (request->id >= FAKE_IMPORTS || !imports[request->id].live) {
+            return refuse(ENOENT);
+        }
+        imports[request->id].live = false;
+        return 0;
+    default: return refuse(EINVAL);
     }
-    imports[request->import].live = false;
-    return 0;
 }
 
 static int dispatch(unsigned long request, void *argument)
@@ -1041,11 +1043,10 @@ static int dispatch(unsigned long request, void *argument)
         fake.source = ((struct unetmm_space *)argument)->source;
         return 0;
     case UNETMM_IOC_ENDPOINT: return do_endpoint(argument);
-    case UNETMM_IOC_ENDPOINT_CLOSE: return do_endpoint_close(argument);
+    case UNETMM_IOC_DESTROY: return do_destroy(argument);
     case UNETMM_IOC_LISTEN: return do_listen(argument);
     case UNETMM_IOC_ACCEPT: return do_accept(argument);
     case UNETMM_IOC_CONNECT: return do_connect(argument);
-    case UNETMM_IOC_CHANNEL_CLOSE: return do_channel_close(argument);
     case UNETMM_IOC_PROBE: return do_probe(argument);
     case UNETMM_IOC_PEERS: return do_peers(argument);
     case UNETMM_IOC_REGISTER:
@@ -1055,11 +1056,9 @@ static int dispatch(unsigned long request, void *argument)
     case UNETMM_IOC_POST: return do_post(argument);
     case UNETMM_IOC_EXPORT: return do_export(argument);
     case UNETMM_IOC_EXPORT_KEY: return do_export_key(argument);
-    case UNETMM_IOC_UNEXPORT: return do_unexport(argument);
     case UNETMM_IOC_REDIRECT: return do_redirect(argument);
     case UNETMM_IOC_REDIRECT_GO: return do_redirect_go(argument);
     case UNETMM_IOC_IMPORT: return do_import(argument);
-    case UNETMM_IOC_UNIMPORT: return do_unimport(argument);
     default: return refuse(ENOTTY);
     }
 }

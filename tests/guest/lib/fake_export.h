@@ -12,7 +12,7 @@
 struct unetmm_export *fake_export_find(struct unetmm_export *exports,
                                        unsigned n, uint64_t id);
 
-/* As the calls EXPORT and UNEXPORT: 0, or -1 with errno. */
+/* As the calls EXPORT and DESTROY: 0, or -1 with errno. */
 int fake_export_add(struct unetmm_export *exports, unsigned n,
                     const struct unetmm_export *export);
 int fake_export_remove(struct unetmm_export *exports, unsigned n, uint64_t id);

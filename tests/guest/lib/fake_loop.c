@@ -263,9 +263,9 @@ static int do_endpoint(struct unetmm_endpoint *request)
     return 0;
 }
 
-static int do_endpoint_close(const struct unetmm_endpoint_id *request)
+static int do_endpoint_close(const struct unetmm_destroy *request)
 {
-    struct endpoint *ep = endpoint_of(request->id);
+    struct endpoint *ep = endpoint_of(request->endpoint);
 
     if (!ep) {
         return refuse(ENOENT);
@@ -449,15 +449,14 @@ static int do_accept(struct unetmm_connect *request)
     return 0;
 }
 
-static int do_channel_close(const struct unetmm_channel *request)
+static int do_channel_close(const struct unetmm_destroy *request)
 {
     struct endpoint *ep = endpoint_of(request->endpoint);
 
-    if (request->channel >= LOOP_CHANNELS ||
-        !ep->channels[request->channel].open) {
+    if (request->id >= LOOP_CHANNELS || !ep->channels[request->id].open) {
         return refuse(ENOENT);
     }
-    end_channel(ep, request->channel, true);
+    end_channel(ep, (unsigned)request->id, true);
     return 0;
 }
 
@@ -511,18 +510,18 @@ static int do_import(struct unetmm_import *request)
     return 0;
 }
 
-static int do_unimport(const struct unetmm_import_id *request)
+static int do_unimport(const struct unetmm_destroy *request)
 {
     struct endpoint *ep = endpoint_of(request->endpoint);
 
-    if (!ep->imports[request->import % LOOP_IMPORTS]) {
+    if (!ep->imports[request->id % LOOP_IMPORTS]) {
         return refuse(ENOENT);
     }
     /* The card has none if the channel has ended. */
     real_card_command((struct unetmm_cmd) {
         .opcode = UNETMM_CMD_IMPORT_CLEAR, .ep = (uint16_t)request->endpoint,
-        .import.import = request->import }, NULL);
-    ep->imports[request->import % LOOP_IMPORTS] = 0;
+        .import.import = (uint32_t)request->id }, NULL);
+    ep->imports[request->id % LOOP_IMPORTS] = 0;
     return 0;
 }
 
@@ -554,7 +553,7 @@ static int do_export(const struct unetmm_export *request)
         } }, NULL) ? refuse(EINVAL) : 0;
 }
 
-static int do_unexport(const struct unetmm_export_id *request)
+static int do_unexport(const struct unetmm_destroy *request)
 {
     const struct unetmm_export *export = find_export(request->id);
 
@@ -594,7 +593,7 @@ static int do_event(struct unetmm_event *request)
     return 0;
 }
 
-static int do_event_close(const struct unetmm_event_id *request)
+static int do_event_close(const struct unetmm_destroy *request)
 {
     unsigned i;
 
@@ -606,6 +605,18 @@ static int do_event_close(const struct unetmm_event_id *request)
     }
     loop.counters[request->id].live = false;
     return 0;
+}
+
+static int do_destroy(const struct unetmm_destroy *request)
+{
+    switch (request->type) {
+    case UNETMM_OBJECT_ENDPOINT: return do_endpoint_close(request);
+    case UNETMM_OBJECT_CHANNEL: return do_channel_close(request);
+    case UNETMM_OBJECT_EXPORT: return do_unexport(request);
+    case UNETMM_OBJECT_IMPORT: return do_unimport(request);
+    case UNETMM_OBJECT_EVENT: return do_event_close(request);
+    default: return refuse(EINVAL);
+    }
 }
 
 static int do_event_arm(struct unetmm_event_arm *request)
@@ -658,20 +669,16 @@ static int dispatch(unsigned long request, void *argument)
     case UNETMM_IOC_INFO: return do_info(argument);
     case UNETMM_IOC_SPACE: return 0;
     case UNETMM_IOC_ENDPOINT: return do_endpoint(argument);
-    case UNETMM_IOC_ENDPOINT_CLOSE: return do_endpoint_close(argument);
+    case UNETMM_IOC_DESTROY: return do_destroy(argument);
     case UNETMM_IOC_LISTEN: return do_listen(argument);
     case UNETMM_IOC_PEERS: return do_peers(argument);
     case UNETMM_IOC_ACCEPT: return do_accept(argument);
     case UNETMM_IOC_CONNECT: return do_connect(argument);
-    case UNETMM_IOC_CHANNEL_CLOSE: return do_channel_close(argument);
     case UNETMM_IOC_REGISTER: return refuse(EOPNOTSUPP);    /* as source tlb */
     case UNETMM_IOC_EXPORT: return do_export(argument);
-    case UNETMM_IOC_UNEXPORT: return do_unexport(argument);
     case UNETMM_IOC_EXPORT_KEY: return do_export_key(argument);
     case UNETMM_IOC_IMPORT: return do_import(argument);
-    case UNETMM_IOC_UNIMPORT: return do_unimport(argument);
     case UNETMM_IOC_EVENT: return do_event(argument);
-    case UNETMM_IOC_EVENT_CLOSE: return do_event_close(argument);
     case UNETMM_IOC_EVENT_ARM: return do_event_arm(argument);
     case UNETMM_IOC_EVENT_WAIT: return do_event_wait(argument);
     default: return refuse(ENOTTY);
@@ -681,8 +688,7 @@ static int dispatch(unsigned long request, void *argument)
 /* True: this call is the one that is to fail.  Nothing that ends things does. */
 static bool fails(unsigned long request)
 {
-    if (!loop.error || request == UNETMM_IOC_ENDPOINT_CLOSE ||
-        request == UNETMM_IOC_EVENT_CLOSE || request == UNETMM_IOC_UNEXPORT ||
+    if (!loop.error || request == UNETMM_IOC_DESTROY ||
         request == UNETMM_IOC_EVENT_ARM || request == UNETMM_IOC_ACCEPT ||
         loop.calls_left--) {
         return false;

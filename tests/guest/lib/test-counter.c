@@ -76,6 +76,7 @@ static int do_arm(struct unetmm_event_arm *arm)
 
 int __wrap_ioctl(int fd, unsigned long request, void *argument)
 {
+    const struct unetmm_destroy *destroy = argument;
     struct unetmm_event *event = argument;
 
     if (fd != FD) {
@@ -90,9 +91,10 @@ int __wrap_ioctl(int fd, unsigned long request, void *argument)
         event->id = FIRST;
         event->map = MAP;
         return 0;
-    case UNETMM_IOC_EVENT_CLOSE:
+    case UNETMM_IOC_DESTROY:
+        assert_int_equal(destroy->type, UNETMM_OBJECT_EVENT);
         driver.closes++;
-        driver.closed += ((struct unetmm_event_id *)argument)->count;
+        driver.closed += destroy->count;
         return 0;
     case UNETMM_IOC_EVENT_WAIT: return do_wait(argument);
     case UNETMM_IOC_EVENT_ARM: return do_arm(argument);

@@ -39,8 +39,8 @@ static struct {
     bool lies;                  /* PIN says that it has done more than asked */
     unsigned lose_in_pin;       /* page + 1 that is lost before the next PIN */
     bool log_mapped;
-    int export_error;           /* EXPORT and UNEXPORT say so */
-    unsigned export_page;       /* which must be pinned at UNEXPORT; 0: none */
+    int export_error;           /* EXPORT and DESTROY say so */
+    unsigned export_page;       /* which must be pinned at its end; 0: none */
     void (*in_pin)(void);       /* called by PIN and by EXPORT; NULL: nothing */
     void (*in_export)(void);
     int ended;                  /* result of an unexport in another thread */
@@ -172,7 +172,7 @@ static int do_export(const struct unetmm_export *a)
     return driver.export_error ? refuse(driver.export_error) : 0;
 }
 
-static int do_unexport(const struct unetmm_export_id *a)
+static int do_unexport(const struct unetmm_destroy *a)
 {
     /* Nothing has been let go of yet. */
     assert_true(!driver.export_page ||
@@ -193,7 +193,7 @@ static int do_redirect(const struct unetmm_redirect *a)
 
 static int do_redirect_go(const struct unetmm_redirect_id *a)
 {
-    const struct unetmm_export_id export = { .id = a->id };
+    const struct unetmm_destroy export = { .id = a->id };
 
     return do_unexport(&export);
 }
@@ -205,7 +205,7 @@ int __wrap_ioctl(int fd, unsigned long request, void *argument)
     if (fd != FAKE_FD) {
         return __real_ioctl(fd, request, argument);
     }
-    if (request == UNETMM_IOC_EXPORT || request == UNETMM_IOC_UNEXPORT) {
+    if (request == UNETMM_IOC_EXPORT || request == UNETMM_IOC_DESTROY) {
         return request == UNETMM_IOC_EXPORT ? do_export(argument) :
             do_unexport(argument);
     }

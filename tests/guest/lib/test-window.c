@@ -39,7 +39,7 @@ static struct {
 static int call(unsigned long request, void *argument)
 {
     struct unetmm_window *window = argument;
-    struct unetmm_window_id *id = argument;
+    const struct unetmm_destroy *destroy = argument;
     struct unetmm_flow *flow = argument;
 
     switch (request) {
@@ -50,18 +50,20 @@ static int call(unsigned long request, void *argument)
         window->map = MAP + driver.opened++ * 0x100000;
         window->map_bytes = PAGES * UNETMM_PAGE_BYTES;
         return 0;
-    case UNETMM_IOC_WINDOW_CLOSE:
-        assert_int_equal(id->endpoint, fake.private->id);
-        assert_true(driver.open[id->id]);
-        driver.closed_while_mapped += driver.mapped[id->id];
-        driver.open[id->id] = false;
+    case UNETMM_IOC_DESTROY:
+        assert_int_equal(destroy->endpoint, fake.private->id);
+        if (destroy->type == UNETMM_OBJECT_FLOW) {
+            driver.removed = (uint32_t)destroy->id;
+            return 0;
+        }
+        assert_int_equal(destroy->type, UNETMM_OBJECT_WINDOW);
+        assert_true(driver.open[destroy->id]);
+        driver.closed_while_mapped += driver.mapped[destroy->id];
+        driver.open[destroy->id] = false;
         return 0;
     case UNETMM_IOC_FLOW:
         driver.flow = *flow;
         flow->flow = driver.flow_number;
-        return 0;
-    case UNETMM_IOC_FLOW_END:
-        driver.removed = ((struct unetmm_flow_id *)argument)->flow;
         return 0;
     default:
         fail_msg("call 0x%lx", request);

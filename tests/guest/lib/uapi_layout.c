@@ -69,9 +69,12 @@ AT(endpoint, doorbell_map, 72);
 AT(endpoint, backup, 80);
 AT(endpoint, rsvd, 84);
 
-SIZE(endpoint_id, 8);
-AT(endpoint_id, size, 0);
-AT(endpoint_id, id, 4);
+SIZE(destroy, 24);
+AT(destroy, size, 0);
+AT(destroy, endpoint, 4);
+AT(destroy, type, 8);
+AT(destroy, count, 12);
+AT(destroy, id, 16);
 
 SIZE(listen, 40);
 AT(listen, size, 0);
@@ -101,12 +104,6 @@ AT(connect, not_ready_retries, 56);
 AT(connect, max_message, 60);
 AT(connect, not_ready_us, 64);
 AT(connect, peer_channel, 68);
-
-SIZE(channel, 16);
-AT(channel, size, 0);
-AT(channel, endpoint, 4);
-AT(channel, channel, 8);
-AT(channel, rsvd, 12);
 
 SIZE(probe, 32);
 AT(probe, size, 0);
@@ -192,11 +189,6 @@ AT(export, rights, 40);
 AT(export, counter, 44);
 AT(export, ncounters, 46);
 
-SIZE(export_id, 16);
-AT(export_id, size, 0);
-AT(export_id, rsvd, 4);
-AT(export_id, id, 8);
-
 SIZE(export_key, 32);
 AT(export_key, size, 0);
 AT(export_key, rsvd, 4);
@@ -237,12 +229,6 @@ AT(import, import, 32);
 AT(import, rsvd, 36);
 AT(import, length, 40);
 
-SIZE(import_id, 16);
-AT(import_id, size, 0);
-AT(import_id, endpoint, 4);
-AT(import_id, import, 8);
-AT(import_id, rsvd, 12);
-
 SIZE(window, 64);
 AT(window, size, 0);
 AT(window, endpoint, 4);
@@ -258,24 +244,12 @@ AT(window, id, 44);
 AT(window, map, 48);
 AT(window, map_bytes, 56);
 
-SIZE(window_id, 16);
-AT(window_id, size, 0);
-AT(window_id, endpoint, 4);
-AT(window_id, id, 8);
-AT(window_id, rsvd, 12);
-
 SIZE(event, 24);
 AT(event, size, 0);
 AT(event, count, 4);
 AT(event, id, 8);
 AT(event, rsvd, 12);
 AT(event, map, 16);
-
-SIZE(event_id, 16);
-AT(event_id, size, 0);
-AT(event_id, id, 4);
-AT(event_id, count, 8);
-AT(event_id, rsvd, 12);
 
 SIZE(event_wait, 32);
 AT(event_wait, size, 0);
@@ -301,12 +275,6 @@ AT(flow, value, 16);
 AT(flow, mac, 18);
 AT(flow, flow, 24);
 AT(flow, rsvd, 28);
-
-SIZE(flow_id, 16);
-AT(flow_id, size, 0);
-AT(flow_id, endpoint, 4);
-AT(flow_id, flow, 8);
-AT(flow_id, rsvd, 12);
 
 _Static_assert(UNETMM_IOC_INFO == 0xd500 && UNETMM_IOC_PEERS == 0xd520,
                "numbers");
