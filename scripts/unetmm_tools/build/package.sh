@@ -241,7 +241,8 @@ package_removes() {
     # shellcheck disable=SC2046 # words
     in_root apt-get -y -q purge $(package_names) || return 1
     left=$(find "$PACKAGE_DIR/root/usr" "$PACKAGE_DIR/root/lib/modules" \
-        "$PACKAGE_DIR/root/etc" "$PACKAGE_DIR/root/var/lib/dkms" -name '*unetmm*')
+        "$PACKAGE_DIR/root/etc" "$PACKAGE_DIR/root/var/lib/dkms" -name '*unetmm*' \
+        ! -path '*/sources.list.d/*')
     [ -z "$left" ] || { echo "left behind: $left"; return 1; }
 }
 
