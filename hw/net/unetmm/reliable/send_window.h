@@ -16,6 +16,12 @@
 
 #define UNETMM_REL_OVERTAKEN    3       /* later ones arrived: it is lost */
 
+/*
+ * Bit `lost` is set by _acked (enough later packets have overtaken it),
+ * _timed_out, _resumed, _rejected, _void, _lost, _rewound and _place_came
+ * (requests without a place), and cleared by _sent, _acked, _set_aside,
+ * _answered, _unplaced, _void of a packet that the peer has, and _end.
+ */
 typedef struct UnetmmSendWindow {
     uint32_t una;               /* the oldest packet that flies */
     uint32_t cum;               /* the peer has taken all before it */
@@ -25,7 +31,7 @@ typedef struct UnetmmSendWindow {
     uint32_t acked_stamp;       /* ... of the latest one acknowledged */
     uint32_t answered_stamp;    /* ... of the latest request answered */
     uint64_t acked;             /* bit: una..nxt, the peer has the packet */
-    uint64_t lost;              /* bit: to be sent again, voids too */
+    uint64_t lost;              /* bit: to be sent again; see below */
     uint64_t pending;           /* bit: a request without its answer */
     uint64_t unplaced;          /* bit: pending, its answer had no place */
     uint64_t voids;             /* bit: only its number is sent any more */
