@@ -341,7 +341,7 @@ static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *d
                                char *buf, size_t len)
 {
     const char *text = prov_errno ? unetmm_status_str((unsigned)prov_errno) :
-        "the operation was cancelled";
+        "the operation was cancelled, or its buffer was too short";
 
     if (buf && len) {
         strncpy(buf, text, len - 1);

@@ -16,17 +16,21 @@ int umfi_copy_address(const struct sockaddr_in *from, void *to, size_t *len)
 
 /* ---- Ports and queues ------------------------------------------------------ */
 
-static int attach_queues(struct umfi_ep *ep)
+/* Other threads find the port by the EP once the queues take its completions. */
+static int attach_queues(struct umfi_ep *ep, struct umfi_port *port)
 {
     int ret;
 
     umfi_lock(ep->domain);
-    ret = ep->tx_cq ? umfi_cq_attach(ep->tx_cq, ep->port) : 0;
+    ret = ep->tx_cq ? umfi_cq_attach(ep->tx_cq, port) : 0;
     if (!ret && ep->rx_cq) {
-        ret = umfi_cq_attach(ep->rx_cq, ep->port);
+        ret = umfi_cq_attach(ep->rx_cq, port);
         if (ret && ep->tx_cq) {
-            umfi_cq_detach(ep->tx_cq, ep->port);
+            umfi_cq_detach(ep->tx_cq, port);
         }
+    }
+    if (!ret) {
+        ep->port = port;
     }
     umfi_unlock(ep->domain);
     return ret;
@@ -34,6 +38,7 @@ static int attach_queues(struct umfi_ep *ep)
 
 int umfi_ep_enable(struct umfi_ep *ep)
 {
+    struct umfi_port *port = ep->srx ? ep->srx->port : NULL;
     int ret = 0;
 
     if (ep->port) {
@@ -42,20 +47,15 @@ int umfi_ep_enable(struct umfi_ep *ep)
     if (!ep->eq || !ep->tx_cq || !ep->rx_cq) {
         return ep->eq ? -FI_ENOCQ : -FI_ENOEQ;
     }
-    if (ep->srx) {
-        ep->port = ep->srx->port;
-    } else {
+    if (!port) {
         ret = umfi_port_open(ep->domain, ep->tx_size, ep->rx_size, &umfi_channel_events,
-                             &ep->port);
+                             &port);
     }
     if (!ret) {
-        ret = attach_queues(ep);
+        ret = attach_queues(ep, port);
         if (ret && !ep->srx) {
-            umfi_port_close(ep->port);
+            umfi_port_close(port);
         }
-    }
-    if (ret) {
-        ep->port = NULL;
     }
     return ret;
 }
@@ -73,18 +73,23 @@ static int ep_shutdown(struct fid_ep *fid, uint64_t flags)
 
 /* ---- Closing --------------------------------------------------------------- */
 
-static void leave_port(struct umfi_ep *ep)
+/* Returns the port, which no other thread finds by the EP from now on. */
+static struct umfi_port *leave_port(struct umfi_ep *ep)
 {
+    struct umfi_port *port = ep->port;
+
     umfi_lock(ep->domain);
     umfi_ep_leave_channel(ep);
-    umfi_port_cancel(ep->port, ep, false);
+    umfi_port_cancel(port, ep, false);
     if (ep->tx_cq) {
-        umfi_cq_detach(ep->tx_cq, ep->port);
+        umfi_cq_detach(ep->tx_cq, port);
     }
     if (ep->rx_cq) {
-        umfi_cq_detach(ep->rx_cq, ep->port);
+        umfi_cq_detach(ep->rx_cq, port);
     }
+    ep->port = NULL;
     umfi_unlock(ep->domain);
+    return port;
 }
 
 static void drop_users(const struct umfi_ep *ep)
@@ -116,7 +121,6 @@ static void keep_closed(struct umfi_ep *ep)
 
     umfi_lock(domain);
     umfi_list_del(&ep->in_domain);
-    ep->port = NULL;
     ep->state = UMFI_ENDED;
     place = &domain->closed[domain->nclosed++ % UMFI_CLOSED_KEPT];
     free(*place);
@@ -142,9 +146,10 @@ static int ep_close(fid_t fid)
     umfi_cm_abandon(ep);
     pthread_mutex_unlock(&fabric->lock);
     if (ep->port) {
-        leave_port(ep);
+        struct umfi_port *port = leave_port(ep);
+
         if (!ep->srx) {
-            umfi_port_close(ep->port);
+            umfi_port_close(port);
         }
     }
     if (ep->eq) {

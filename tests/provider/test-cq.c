@@ -357,7 +357,7 @@ TEST(error_behind_others, scene_test)
     assert_int_equal(error.prov_errno, 0);
     assert_int_equal(fi_cq_read(s->tx, got, 3), 1);
     assert_string_equal(fi_cq_strerror(s->tx, 0, NULL, text, sizeof(text)),
-                        "the operation was cancelled");
+                        "the operation was cancelled, or its buffer was too short");
     assert_string_equal(text, "the");
     assert_string_equal(fi_cq_strerror(s->tx, UNETMM_ST_TIMEOUT, NULL, NULL, 9),
                         unetmm_status_str(UNETMM_ST_TIMEOUT));

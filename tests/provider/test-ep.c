@@ -146,8 +146,10 @@ void umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
 {
 }
 
+/* Between the end of its port and the end of the EP, which other threads may find. */
 void umfi_eq_forget(struct umfi_eq *eq, fid_t fid)
 {
+    assert_null(umfi_of(fid, struct umfi_ep, fid.fid)->port);
 }
 
 bool umfi_cm_take(struct umfi_fabric *fabric, fid_t handle, struct umfi_ep *ep)

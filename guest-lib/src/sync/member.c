@@ -615,7 +615,9 @@ static int receive_hello(struct unetmm_sync *s, uint64_t deadline,
         /* Another member's, which had this channel before us. */
     } while (c.type != UNETMM_CQE_RECEIVED ||
              (hello->to && unetmm_swap64(hello->to) != s->export));
-    return (int32_t)unetmm_swap32((uint32_t)hello->error);
+    /* A home that does not keep the rules gives no error that is none. */
+    ret = (int32_t)unetmm_swap32((uint32_t)hello->error);
+    return ret > 0 || ret < -4095 ? -EPROTO : ret;
 }
 
 static int join(struct unetmm_sync *s, const uint8_t mac[6], uint64_t service,

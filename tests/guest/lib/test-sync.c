@@ -1345,7 +1345,7 @@ static void *open_thread(void *argument)
 }
 
 /* The result of a member whose home answers so. */
-static int home_answers(uint32_t slot, uint64_t kind)
+static int home_answers(uint32_t slot, uint64_t kind, int32_t error)
 {
     const struct unetmm_channel_attr attr = {
         .size = sizeof(attr), .flags = UNETMM_RELIABLE,
@@ -1363,6 +1363,7 @@ static int home_answers(uint32_t slot, uint64_t kind)
     hello = (struct sync_hello) {
         .magic = unetmm_swap64(SYNC_MAGIC), .slot = unetmm_swap32(slot),
         .export = unetmm_swap64(stranger_export), .kind = unetmm_swap64(kind),
+        .error = (int32_t)unetmm_swap32((uint32_t)error),
     };
     assert_int_equal(unetmm_send(stranger, (unsigned)channel, &hello,
                                  sizeof(hello), 0, UNETMM_UNSIGNALED |
@@ -1372,14 +1373,17 @@ static int home_answers(uint32_t slot, uint64_t kind)
     return atomic_load(&refused_with);
 }
 
-/* A member trusts no record and no kind that it does not know. */
+/* A member trusts no record, no kind and no error that it does not know. */
 TEST(homes_answer_is_checked, cmocka_unit_test)
 {
     assert_int_equal(unetmm_open("/loop", UNETMM_SOURCE_TLB, &ctx), 0);
     stranger_comes();
-    assert_int_equal(home_answers(UNETMM_SYNC_MEMBERS, SYNC_LIGHT), -EPROTO);
-    assert_int_equal(home_answers(0, SYNC_LIGHT + 1), -EPROTO);
-    assert_int_equal(home_answers(UNETMM_SYNC_MEMBERS - 1, SYNC_LIGHT), 0);
+    assert_int_equal(home_answers(UNETMM_SYNC_MEMBERS, SYNC_LIGHT, 0), -EPROTO);
+    assert_int_equal(home_answers(0, SYNC_LIGHT + 1, 0), -EPROTO);
+    assert_int_equal(home_answers(0, SYNC_LIGHT, 5), -EPROTO);
+    assert_int_equal(home_answers(0, SYNC_LIGHT, -4096), -EPROTO);
+    assert_int_equal(home_answers(0, SYNC_LIGHT, -ENOSPC), -ENOSPC);
+    assert_int_equal(home_answers(UNETMM_SYNC_MEMBERS - 1, SYNC_LIGHT, 0), 0);
     assert_int_equal(unetmm_sync_close(refused_sync), 0);
     stranger_goes();
     assert_int_equal(unetmm_close(ctx), 0);
