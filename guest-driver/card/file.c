@@ -7,6 +7,7 @@
  */
 #include <linux/fs.h>
 #include <linux/module.h>
+#include <linux/nospec.h>
 #include <linux/poll.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
@@ -388,7 +389,7 @@ static long unetmm_ioctl(struct file *filp, unsigned int cmd,
 	if (_IOC_TYPE(cmd) != UNETMM_IOC_MAGIC ||
 	    _IOC_NR(cmd) >= ARRAY_SIZE(unetmm_ops))
 		return -ENOTTY;
-	op = &unetmm_ops[_IOC_NR(cmd)];
+	op = &unetmm_ops[array_index_nospec(_IOC_NR(cmd), ARRAY_SIZE(unetmm_ops))];
 	if (op->ioctl != cmd)
 		return -ENOTTY;
 	if (get_user(size, (u32 __user *)user))

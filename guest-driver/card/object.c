@@ -9,6 +9,8 @@
  * LOCKS.  dev->rwsem > file->lock > ctl.lock.  file->lock keeps the endpoint during the end
  * of its object.
  */
+#include <linux/nospec.h>
+
 #include "card/card.h"
 #include "channel/channel.h"
 #include "ep/ep.h"
@@ -55,9 +57,18 @@ static const struct unetmm_object_type unetmm_object_types[] = {
 	[UNETMM_OBJECT_FLOW] = { unetmm_flow_destroy },
 };
 
+/* A row without a function if there is no such type; also where a processor guesses. */
+static const struct unetmm_object_type *unetmm_object_type(u32 type)
+{
+	if (type >= ARRAY_SIZE(unetmm_object_types))
+		return &unetmm_object_types[0];
+	return &unetmm_object_types[array_index_nospec(type,
+						       ARRAY_SIZE(unetmm_object_types))];
+}
+
 int unetmm_object_end(struct unetmm_file *file, const struct unetmm_destroy *a)
 {
-	const struct unetmm_object_type *type = &unetmm_object_types[a->type];
+	const struct unetmm_object_type *type = unetmm_object_type(a->type);
 	struct unetmm_ep *ep;
 	int ret = -ENOENT;
 
@@ -74,11 +85,10 @@ int unetmm_object_end(struct unetmm_file *file, const struct unetmm_destroy *a)
 int unetmm_op_destroy(struct unetmm_file *file, void *arg)
 {
 	const struct unetmm_destroy *a = arg;
-	const struct unetmm_object_type *type = &unetmm_object_types[0];
+	const struct unetmm_object_type *type;
 	int ret;
 
-	if (a->type < ARRAY_SIZE(unetmm_object_types))
-		type += a->type;
+	type = unetmm_object_type(a->type);
 	if (!type->destroy)
 		return -EINVAL;
 	if ((type->of_file && a->endpoint) || (!type->counts && a->count))

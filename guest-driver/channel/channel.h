@@ -33,7 +33,7 @@ struct unetmm_chan {
 	u32 probe_key;			/* its answers have to name it */
 	u64 probed_ns;
 	u8 mac[ETH_ALEN];
-	bool answered;
+	bool answered, given;		/* by the peer; the number, to the process */
 	u16 ep_id;			/* also when `ep` is NULL */
 	u16 number;
 	u16 peer_ep;
@@ -182,8 +182,7 @@ void unetmm_question_add(struct unetmm_ctl *ctl, struct rb_root *questions,
 			 struct unetmm_question *q, u64 most);
 void unetmm_question_drop(struct unetmm_ctl *ctl, struct rb_root *questions,
 			  struct unetmm_question *q);
-struct unetmm_question *unetmm_question_find(struct rb_root *questions,
-					     u64 key);
+struct unetmm_question *unetmm_question_find(struct rb_root *questions, u64 key);
 void unetmm_questions_wake(struct unetmm_ctl *ctl);
 
 /* channel/object.c */
@@ -192,6 +191,7 @@ struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac,
 				    const struct unetmm_chan_how *how);
 void unetmm_chan_end(struct unetmm_chan *chan, bool tell);
 void unetmm_chan_hangup(struct unetmm_chan *chan);
+u32 unetmm_chan_backlog(const struct unetmm_ep *ep, bool ended);
 struct unetmm_ep *unetmm_chan_ep(struct unetmm_dev *dev, u16 id);
 int unetmm_chan_open(struct unetmm_chan *chan, u16 peer_ep, u16 peer_channel, u32 mtu);
 struct unetmm_chan *unetmm_chan_find(struct unetmm_ctl *ctl, const u8 *mac, u16 ep,

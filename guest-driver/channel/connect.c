@@ -180,9 +180,9 @@ int unetmm_op_listen(struct unetmm_file *file, void *arg)
 	return ret;
 }
 
-static void unetmm_connect_result(struct unetmm_connect *a,
-				  const struct unetmm_chan *chan)
+static void unetmm_connect_result(struct unetmm_connect *a, struct unetmm_chan *chan)
 {
+	chan->given = true;
 	ether_addr_copy(a->mac, chan->mac);
 	a->channel = chan->number;
 	a->mtu = chan->mtu;
@@ -271,6 +271,7 @@ static void unetmm_chan_unclaim(struct unetmm_ep *ep, u32 number)
 		    !list_empty(&chan->accept_node))
 			continue;
 		unetmm_liveness_accepted(chan);
+		chan->given = false;
 		list_add(&chan->accept_node, &ep->accepts);
 		ep->nbacklog++;
 		return;
@@ -367,7 +368,10 @@ static int unetmm_connect_finish(struct unetmm_chan *chan, int waited,
 		ret = chan->error;
 		break;
 	case UNETMM_CHAN_CLOSED:
-		/* The peer accepted and disconnected before this thread ran. */
+		/*
+		 * The peer accepted and disconnected before this thread ran.  The
+		 * process never learns the number, and has no CLOSED of it.
+		 */
 		ret = -ECONNRESET;
 		break;
 	case UNETMM_CHAN_CONNECTING:

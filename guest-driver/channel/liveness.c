@@ -118,7 +118,10 @@ static void unetmm_chan_end_silent(struct unetmm_chan *chan)
 {
 	unetmm_count(chan->ep->dev, ghosts);
 	unetmm_tell_close(chan->ep->dev, chan);
-	unetmm_chan_hangup(chan);
+	if (list_empty(&chan->accept_node))
+		unetmm_chan_hangup(chan);
+	else
+		unetmm_chan_end(chan, false);
 }
 
 /* Asks or ends it if it is time.  True: it is doubtful, and to be looked at again. */

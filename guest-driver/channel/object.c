@@ -115,12 +115,15 @@ static bool unetmm_chan_written(const struct unetmm_ep *ep, struct unetmm_chan *
 /* Has the process taken them? */
 static bool unetmm_chan_rested(const struct unetmm_ep *ep, struct unetmm_chan *chan)
 {
-	u32 cons = le32_to_cpu(READ_ONCE(ep->index->user.cq_cons));
-	u32 prod = unetmm_cq_prod(ep);
+	u32 cons, prod;
 
-	return unetmm_chan_written(ep, chan) &&
-	       (chan->cq_end == chan->cq_begin ||
-		unetmm_passed(prod, prod - cons, chan->cq_end));
+	if (!unetmm_chan_written(ep, chan))
+		return false;
+	/* Now, and in this order: cq_end, which may be new, is not behind prod. */
+	cons = le32_to_cpu(READ_ONCE(ep->index->user.cq_cons));
+	prod = unetmm_cq_prod(ep);
+	return chan->cq_end == chan->cq_begin ||
+	       unetmm_passed(prod, prod - cons, chan->cq_end);
 }
 
 /* The channel has ended.  Its number is free at once, or rests if it was open. */
@@ -306,15 +309,36 @@ static void unetmm_chan_unaccept(struct unetmm_chan *chan)
 	}
 }
 
+/* Those in the backlog that have (or have not) ended. */
+u32 unetmm_chan_backlog(const struct unetmm_ep *ep, bool ended)
+{
+	const struct unetmm_chan *chan;
+	u32 n = 0;
+
+	lockdep_assert_held(&ep->dev->ctl->lock);
+	list_for_each_entry(chan, &ep->accepts, accept_node)
+		n += (chan->state == UNETMM_CHAN_CLOSED) == ended;
+	return n;
+}
+
+/* May the process, which is told of ends, have seen a completion of the channel? */
+static bool unetmm_chan_seen(const struct unetmm_chan *chan)
+{
+	return chan->how.tell && unetmm_cq_prod(chan->ep) != chan->cq_begin;
+}
+
 /*
  * The peer's half is gone; our number stays until the process gives it back.  A channel
- * that nobody has accepted ends; but if the process may have seen a completion of it, and
- * is told of ends, it can still accept the channel: so it knows whose completion it was.
+ * that nobody has accepted ends; but if the process may have seen a completion of it, it
+ * can still accept the channel: so it knows whose completion it was.  As many of these
+ * as the backlog has places stay, beside the others.
  */
 void unetmm_chan_hangup(struct unetmm_chan *chan)
 {
-	if (list_empty(&chan->accept_node) ||
-	    (chan->how.tell && unetmm_cq_prod(chan->ep) != chan->cq_begin))
+	if (list_empty(&chan->accept_node))
+		unetmm_chan_clear(chan, chan->given);
+	else if (unetmm_chan_seen(chan) &&
+		 unetmm_chan_backlog(chan->ep, true) < chan->ep->backlog)
 		unetmm_chan_clear(chan, true);
 	else
 		unetmm_chan_end(chan, false);
@@ -331,7 +355,7 @@ void unetmm_chan_end(struct unetmm_chan *chan, bool tell)
 	tell &= chan->state != UNETMM_CHAN_CLOSED;
 	sent = tell && unetmm_tell_close(ep->dev, chan);
 	if (open)
-		unetmm_chan_clear(chan, list_empty(&chan->accept_node));
+		unetmm_chan_clear(chan, chan->given);
 	unetmm_chan_unreserve(chan);
 	unetmm_chan_unaccept(chan);
 	WRITE_ONCE(chan->state, UNETMM_CHAN_CLOSED);

@@ -83,7 +83,8 @@ static bool unetmm_has_share(const struct unetmm_ep *ep, const u8 *mac)
 	if (ether_addr_equal(mac, ep->dev->hw.mac))
 		return false;
 	list_for_each_entry(chan, &ep->accepts, accept_node)
-		n += ether_addr_equal(chan->mac, mac);
+		n += chan->state == UNETMM_CHAN_OPEN &&
+		     ether_addr_equal(chan->mac, mac);
 	return n >= share;
 }
 
@@ -129,7 +130,8 @@ static struct unetmm_chan *unetmm_accept_new(struct unetmm_ep *ep,
 
 	if (unetmm_has_share(ep, mac))
 		return unetmm_refuse(ep, true, UNETMM_WANT_PLACE);
-	if (ep->nbacklog >= ep->backlog)
+	/* Those that have ended leave their places to others. */
+	if (unetmm_chan_backlog(ep, false) >= ep->backlog)
 		return unetmm_refuse(ep, false, UNETMM_WANT_PLACE);
 	if (how.type == UNETMM_CHANNEL_RELIABLE)
 		how = ep->how;

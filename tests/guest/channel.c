@@ -366,6 +366,11 @@ static void run_as(int policy)
     CHECK_SYS(sched_setscheduler(0, policy, &param));
 }
 
+/* One datagram channel, whose process is told of its end. */
+static const struct unetmm_channel_attr told_attr = {
+    .size = sizeof(told_attr), .flags = UNETMM_DATAGRAM | UNETMM_NOTIFY_CLOSE,
+};
+
 struct late_reader {
     struct two t;
     int result;
@@ -377,18 +382,20 @@ static void *connect_and_look_late(void *argument)
 
     run_as(SCHED_IDLE);
     late->result = unetmm_connect_ex(late->t.one.ep, late->t.mac, SERVICE,
-                                     PATIENCE_NS, &datagram_attr, NULL);
+                                     PATIENCE_NS, &told_attr, NULL);
     return NULL;
 }
 
 /*
  * The peer accepts and disconnects before the connecting thread runs again: the
- * channel was reset, and no time was up.
+ * channel was reset, and no time was up.  A process that has no number of it is not
+ * told of its end.
  */
 static void hung_up_at_once(void)
 {
     unsigned i, resets = 0;
     cpu_set_t all;
+    struct unetmm_completion c;
     struct late_reader late;
     pthread_t thread;
 
@@ -404,10 +411,13 @@ static void hung_up_at_once(void)
         CHECK_EQ(pthread_join(thread, NULL), 0);
         if (late.result >= 0) {
             CHECK_RET(unetmm_disconnect(late.t.one.ep, (unsigned)late.result), 0);
+            take(&late.t.one, UNETMM_CQE_CLOSED, &c);
+            CHECK_EQ(c.channel, (unsigned)late.result);
         } else {
             CHECK_RET(late.result, -ECONNRESET);
             resets++;
         }
+        CHECK(!take_now(&late.t.one, UNETMM_CQE_CLOSED, &c));
     }
     note("%u of %u were reset before the call looked", resets, i);
     two_close(&late.t);
