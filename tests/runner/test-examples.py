@@ -105,6 +105,9 @@ def check(where, variables, program, arguments, files):
     """One command, with files of its own where it names some in /tmp."""
     if program.startswith("unetmm-"):
         path = os.path.join(TOOLS, program)
+        # The scripts, by their names in a package
+        if program in ("unetmm-vm", "unetmm-cluster"):
+            path = os.path.join(SCRIPTS, program.removeprefix("unetmm-"))
         assert os.path.exists(path), f"{where}: there is no {program}"
     else:
         path = os.path.join(ROOT, program)

@@ -206,7 +206,7 @@ static void evicted_pages_are_unpinned(void **state)
         expect_sent(d, 100, i);
         assert_true(pins(d) <= 6);
     }
-    assert_int_equal(pins(d), d->h.core.tlb.used);
+    assert_int_equal(pins(d), d->h.core.source->tlb.used);
 }
 
 static void an_answer_that_comes_too_late(void **state)
@@ -219,7 +219,7 @@ static void an_answer_that_comes_too_late(void **state)
     assert_int_equal(fake_ep_destroy(&d->a), UNETMM_CS_OK);
     driver_fault(d, &f);
     /* The card may take the page all the same; else its pin must go. */
-    assert_int_equal(pins(d), d->h.core.tlb.used);
+    assert_int_equal(pins(d), d->h.core.source->tlb.used);
 }
 
 int main(void)

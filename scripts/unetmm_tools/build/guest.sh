@@ -37,7 +37,7 @@ ninja_guest() {
         step guest-configure "configuring the library" configure_guest "$build"
     # shellcheck disable=SC2046 # words
     [ "$1" != tools ] || set -- $(sed -En \
-        's#^build ((guest-lib/(tools/|examples/|libunetmm.so)|tools/lockstep-switch|tests/bench/bench-local)[^ ]*): c_LINKER.*#\1#p' \
+        's#^build ((guest-lib/(tools/|examples/|libunetmm.so)|tools/lockstep-switch|tests/bench/bench-local|tests/guest/moment)[^ ]*): c_LINKER.*#\1#p' \
         "$build/build.ninja")
     # ninja itself knows whether there is anything to do; ask it without
     # showing a step.
@@ -49,7 +49,7 @@ ninja_guest() {
 }
 
 # The files for guests and for installation, without tests that run here, which take
-# twice as long to build.  scripts/demo sets UNETMM_GUEST to tools: no tests at all.
+# twice as long to build.  scripts/demo sets UNETMM_GUEST to tools: no tests.
 setup_guest() { installed || ninja_guest "library and tools" "${UNETMM_GUEST:-all}"; }
 
 # The unit tests, the benchmarks and the simulation of the card's core.
@@ -84,7 +84,11 @@ guest_programs() {
     find "$build"/guest-lib/tools "$build"/guest-lib/examples -maxdepth 1 \
         -type f -perm /111 ! -name '*.so*' -printf '%p usr/bin/%f\n' 2>/dev/null || true
     echo "$build/tests/bench/bench-local usr/bin/bench-local"
-    [ "${UNETMM_GUEST:-}" != tools ] || return 0
+    if [ "${UNETMM_GUEST:-}" = tools ]; then
+        # Virtual runs begin with it.
+        echo "$build/tests/guest/moment tests/moment"
+        return
+    fi
     find "$build"/tests/guest -maxdepth 1 -type f -perm /111 ! -name '*.so*' \
         -printf '%p tests/%f\n' 2>/dev/null || true
     find "$REPO"/tests/guest -maxdepth 1 -type f -perm /111 ! -name init \
