@@ -49,7 +49,7 @@ lines() {
     done
 }
 job() {
-    { sh "$2" 2>&1 </dev/null 5>&-; echo ".$3 $?"; rm -f "$2"; } | lines "$1"
+    { sh "$2" 2>&1 </dev/null 5>&-; status=$?; rm -f "$2"; echo ".$3 $status"; } | lines "$1"
 }
 take() {
     left=$2
