@@ -116,7 +116,7 @@ class Tlb(gdb.Command):
     def invoke(self, argument, from_tty):
         """Prints it."""
         core = find_core()
-        tlb = core["tlb"]
+        tlb = core["source"]["tlb"]
         space = None
         if argument:
             space = number_of(argument, int(core["params"]["spaces"]),
@@ -327,7 +327,7 @@ class Ring(gdb.Command):
     @staticmethod
     def show(core, number):
         """One ring of the card."""
-        ring = core["rings"][number]
+        ring = core["ring"]["all"][number]
         if not int(ring["enabled"]):
             say(f"ring of {RINGS[number]}: off")
             return
