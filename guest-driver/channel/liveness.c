@@ -113,7 +113,10 @@ void unetmm_liveness_accepted(struct unetmm_chan *chan)
 	chan->probes = min_t(u8, chan->probes, 1);
 }
 
-/* A CLOSE tells the peer, which may be there although nothing was heard of it. */
+/*
+ * A CLOSE tells the peer, which may be there although nothing was heard of it.  A channel
+ * that nobody has accepted leaves no place taken: the caller may have been forged.
+ */
 static void unetmm_chan_end_silent(struct unetmm_chan *chan)
 {
 	unetmm_count(chan->ep->dev, ghosts);

@@ -309,7 +309,7 @@ static void unetmm_chan_unaccept(struct unetmm_chan *chan)
 	}
 }
 
-/* Those in the backlog that have (or have not) ended. */
+/* Channels in the backlog: those that have ended, or the others. */
 u32 unetmm_chan_backlog(const struct unetmm_ep *ep, bool ended)
 {
 	const struct unetmm_chan *chan;

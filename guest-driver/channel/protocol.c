@@ -130,7 +130,7 @@ static struct unetmm_chan *unetmm_accept_new(struct unetmm_ep *ep,
 
 	if (unetmm_has_share(ep, mac))
 		return unetmm_refuse(ep, true, UNETMM_WANT_PLACE);
-	/* Those that have ended leave their places to others. */
+	/* Ended channels take no place from new ones. */
 	if (unetmm_chan_backlog(ep, false) >= ep->backlog)
 		return unetmm_refuse(ep, false, UNETMM_WANT_PLACE);
 	if (how.type == UNETMM_CHANNEL_RELIABLE)

@@ -500,6 +500,13 @@ static unsigned number_next(struct two *t, unsigned type, unsigned *in)
     return t->one.channel;
 }
 
+/* Both halves of the channel that the first station had last. */
+static void number_ends(struct two *t, unsigned in)
+{
+    CHECK_RET(unetmm_disconnect(t->one.ep, t->one.channel), 0);
+    CHECK_RET(unetmm_disconnect(t->two.ep, in), 0);
+}
+
 static void take_closed(struct two *t, unsigned channel)
 {
     struct unetmm_completion c;
@@ -526,8 +533,7 @@ static void number_rests(void)
         out = number_next(&t, UNETMM_DATAGRAM, &in);
         CHECK_EQ(send_status(&t.one, &byte, 1), UNETMM_ST_OK);
         if (turn % 2) {
-            CHECK_RET(unetmm_disconnect(t.one.ep, out), 0);
-            CHECK_RET(unetmm_disconnect(t.two.ep, in), 0);
+            number_ends(&t, in);
         } else {
             CHECK_RET(unetmm_disconnect(t.two.ep, in), 0);
             CHECK_RET(unetmm_disconnect(t.one.ep, out), 0);
@@ -537,13 +543,11 @@ static void number_rests(void)
         take(&t.two, UNETMM_CQE_RECEIVED, &c);
         CHECK_EQ(c.channel, in);
         take_closed(&t, in);
-        CHECK_RET(unetmm_disconnect(t.one.ep, t.one.channel), 0);
-        CHECK_RET(unetmm_disconnect(t.two.ep, next_in), 0);
+        number_ends(&t, next_in);
         take_closed(&t, next_in);
         number_next(&t, UNETMM_DATAGRAM, &next_in);
         CHECK_EQ(next_in, in);
-        CHECK_RET(unetmm_disconnect(t.one.ep, t.one.channel), 0);
-        CHECK_RET(unetmm_disconnect(t.two.ep, next_in), 0);
+        number_ends(&t, next_in);
         take_closed(&t, next_in);
     }
     two_close(&t);

@@ -995,7 +995,7 @@ struct unetmm_event_arm {
  * @flow: out: its number on the card
  * @rsvd: zero
  *
- * It is the endpoint's until DESTROY, or the endpoint's end.  MAC of a group
+ * The endpoint has the flow until DESTROY, or until its own end.  MAC of a group
  * address needs no right but that to have the endpoint.  A flow that takes, or
  * copies, frames of others needs CAP_NET_ADMIN: MAC of a station's address,
  * ETHERTYPE, UDP and TCP, GROUP, ANY.

@@ -287,7 +287,7 @@ TEST(end_of_the_caller_before, cmocka_unit_test)
     assert_int_equal(disconnects, 2);
 }
 
-/* The same, when much of the ended sessions waits. */
+/* A session ends while many messages of ended ones wait. */
 TEST(end_in_a_flood, cmocka_unit_test)
 {
     serve(go_on_flooding, 1);

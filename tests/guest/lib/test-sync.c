@@ -1155,8 +1155,8 @@ static void write_record(int import, size_t offset, uint64_t word)
 }
 
 /*
- * It claims units that it has not, beside a wait that it has not begun either: nobody loses or
- * gets one for that, also when it goes.
+ * A member claims units that it has not, beside a wait that it has not begun: no other member
+ * loses or gets a unit for that, also when the liar goes.
  */
 TEST(units_that_are_not_there_are_not_given, sem_test)
 {

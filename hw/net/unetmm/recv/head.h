@@ -49,7 +49,7 @@ void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep);
 UnetmmHead *unetmm_head_at(UnetmmEp *ep, uint32_t n);
 /* Heads of the first buffer; 0: there is none, or its end is not here yet. */
 uint32_t unetmm_head_run(UnetmmEp *ep);
-/* Its parts, UNETMM_MAX_SEGS of them at most; returns how many. */
+/* Lists the parts of that buffer, UNETMM_MAX_SEGS at most; their number. */
 uint32_t unetmm_head_parts(UnetmmEp *ep, UnetmmPart *parts);
 /* The head for which the first buffer has to go back; NULL: it need not. */
 UnetmmHead *unetmm_head_failed(UnetmmEp *ep);
@@ -80,7 +80,7 @@ bool unetmm_head_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                        uint32_t len, UnetmmPage *pages, uint32_t *npages);
 bool unetmm_head_begins(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                         uint32_t len);
-/* Both: all heads of the first buffer, which is whole. */
+/* Take all heads of the first buffer, whose end must be there. */
 void unetmm_head_pop(UnetmmCore *core, UnetmmEp *ep);
 bool unetmm_head_return(UnetmmCore *core, UnetmmEp *ep, uint8_t status);
 

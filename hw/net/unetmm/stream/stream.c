@@ -265,7 +265,7 @@ static void field_number(UnetmmStream *st, void *at, const UnetmmField *f)
 
         memcpy(&limit, (const char *)st->params + f->param, sizeof(limit));
         most += limit;
-        /* Of none at all none is right. */
+        /* A limit of 0 allows no number: the range 1..0 refuses all. */
         least = !most;
         most -= most != 0;
     }
@@ -275,10 +275,10 @@ static void field_number(UnetmmStream *st, void *at, const UnetmmField *f)
 
 static void field_table(UnetmmStream *st, char *object, const UnetmmField *f)
 {
-    uint32_t n = f->stride ? field_get(object + f->count, f->count_bytes) : 1;
+    uint32_t n = field_get(object + f->count, f->count_bytes);
 
     for (uint32_t i = 0; i < n && !st->wrong; i++) {
-        unetmm_stream_enter(st, f->name, f->stride ? i : UNETMM_STREAM_ONE);
+        unetmm_stream_enter(st, f->name, i);
         unetmm_stream_fields(st, object + f->at + i * f->stride, f->of,
                              f->nof);
         unetmm_stream_leave(st);

@@ -93,7 +93,7 @@ struct UnetmmField {
     bool by_param;
     uint16_t param;
     uint64_t least, most;
-    /* UNETMM_FIELD_TABLE: structures, as many as a member says, or one */
+    /* UNETMM_FIELD_TABLE: structures, as many as a member says */
     const UnetmmField *of;
     uint16_t nof, stride, count, count_bytes;
 };
@@ -116,24 +116,26 @@ struct UnetmmField {
     { UNETMM_FIELD_(type, member, #member, sizeof(uint32_t), NUMBER, low, \
                     high) }
 /* Several members of the two kinds, one behind the other */
-#define UNETMM_FIELDS(type, ...) ustruct(UNETMM_FIELD, type, __VA_ARGS__)
-#define UNETMM_BOOLS(type, ...) ustruct(UNETMM_FIELD_BOOL, type, __VA_ARGS__)
-#define ustruct(f, type, ...) \
-    ustruct_n(__VA_ARGS__, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2)(f, type, \
-                                                               __VA_ARGS__)
-#define ustruct_n(a, b, c, d, e, f, g, h, i, j, k, l, n, ...) ustruct_##n
-#define ustruct_1(f, t, m) f(t, m)
-#define ustruct_2(f, t, m, ...) f(t, m), ustruct_1(f, t, __VA_ARGS__)
-#define ustruct_3(f, t, m, ...) f(t, m), ustruct_2(f, t, __VA_ARGS__)
-#define ustruct_4(f, t, m, ...) f(t, m), ustruct_3(f, t, __VA_ARGS__)
-#define ustruct_5(f, t, m, ...) f(t, m), ustruct_4(f, t, __VA_ARGS__)
-#define ustruct_6(f, t, m, ...) f(t, m), ustruct_5(f, t, __VA_ARGS__)
-#define ustruct_7(f, t, m, ...) f(t, m), ustruct_6(f, t, __VA_ARGS__)
-#define ustruct_8(f, t, m, ...) f(t, m), ustruct_7(f, t, __VA_ARGS__)
-#define ustruct_9(f, t, m, ...) f(t, m), ustruct_8(f, t, __VA_ARGS__)
-#define ustruct_10(f, t, m, ...) f(t, m), ustruct_9(f, t, __VA_ARGS__)
-#define ustruct_11(f, t, m, ...) f(t, m), ustruct_10(f, t, __VA_ARGS__)
-#define ustruct_12(f, t, m, ...) f(t, m), ustruct_11(f, t, __VA_ARGS__)
+#define UNETMM_FIELDS(type, ...) unetmm_each(UNETMM_FIELD, type, __VA_ARGS__)
+#define UNETMM_BOOLS(type, ...) \
+    unetmm_each(UNETMM_FIELD_BOOL, type, __VA_ARGS__)
+#define unetmm_each(f, type, ...) \
+    unetmm_each_n(__VA_ARGS__, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2) \
+    (f, type, __VA_ARGS__)
+#define unetmm_each_n(a, b, c, d, e, f, g, h, i, j, k, l, n, ...) \
+    unetmm_each_##n
+#define unetmm_each_1(f, t, m) f(t, m)
+#define unetmm_each_2(f, t, m, ...) f(t, m), unetmm_each_1(f, t, __VA_ARGS__)
+#define unetmm_each_3(f, t, m, ...) f(t, m), unetmm_each_2(f, t, __VA_ARGS__)
+#define unetmm_each_4(f, t, m, ...) f(t, m), unetmm_each_3(f, t, __VA_ARGS__)
+#define unetmm_each_5(f, t, m, ...) f(t, m), unetmm_each_4(f, t, __VA_ARGS__)
+#define unetmm_each_6(f, t, m, ...) f(t, m), unetmm_each_5(f, t, __VA_ARGS__)
+#define unetmm_each_7(f, t, m, ...) f(t, m), unetmm_each_6(f, t, __VA_ARGS__)
+#define unetmm_each_8(f, t, m, ...) f(t, m), unetmm_each_7(f, t, __VA_ARGS__)
+#define unetmm_each_9(f, t, m, ...) f(t, m), unetmm_each_8(f, t, __VA_ARGS__)
+#define unetmm_each_10(f, t, m, ...) f(t, m), unetmm_each_9(f, t, __VA_ARGS__)
+#define unetmm_each_11(f, t, m, ...) f(t, m), unetmm_each_10(f, t, __VA_ARGS__)
+#define unetmm_each_12(f, t, m, ...) f(t, m), unetmm_each_11(f, t, __VA_ARGS__)
 /* 32 bits: a number below a parameter, or below that and `more`. */
 #define UNETMM_FIELD_BELOW(type, member, name, parameter, more) \
     { UNETMM_FIELD_(type, member, name, sizeof(uint32_t), NUMBER, 0, more), \
@@ -150,10 +152,7 @@ struct UnetmmField {
     { UNETMM_FIELD_(type, member, #member, sizeof(uint64_t), TIME, 0, high) }
 #define UNETMM_FIELD_BYTES(type, member) \
     { UNETMM_FIELD_(type, member, #member, 0, BYTES, 0, 0) }
-/* A structure; the first of a list, as many as the member `n` says. */
-#define UNETMM_FIELD_IN(type, member, table) \
-    { .name = #member, .at = offsetof(type, member), \
-      .kind = UNETMM_FIELD_TABLE, .of = table, .nof = G_N_ELEMENTS(table) }
+/* A list of structures, as many as the member `n` says. */
 #define UNETMM_FIELD_LIST(type, n, member, text, table) \
     { .name = text, .at = offsetof(type, member), \
       .kind = UNETMM_FIELD_TABLE, .of = table, .nof = G_N_ELEMENTS(table), \

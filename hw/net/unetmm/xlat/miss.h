@@ -109,7 +109,7 @@ void unetmm_miss_want(UnetmmCore *core, UnetmmMiss *miss, uint64_t vpn,
 void unetmm_miss_cancel(UnetmmCore *core, UnetmmMiss *miss);
 /* Has the fault ring room for a waiting miss?  If not, the driver is told. */
 bool unetmm_fault_room(UnetmmCore *core);
-/* The same, for a record that is never deferred. */
+/* Has the fault ring room for a record that is never deferred? */
 bool unetmm_fault_spare(const UnetmmCore *core);
 void unetmm_miss_room(UnetmmCore *core);
 /* The driver has moved the fault ring, or switched it on. */
