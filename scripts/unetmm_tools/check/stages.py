@@ -223,19 +223,16 @@ def e2e(kernel, turn):
 def stage_tools(options):
     """The tools that show the card's state; guests by unetmm.lab and with Python."""
     for name in ("tools", "lab"):
-        yield from own_runner(name, options, 3600, turns=2)
+        yield from own_runner(name, options, 3600)
 
 
-def own_runner(name, options, long_limit, talks=False, turns=1):
-    """The results of tests/NAME/run, which knows --long; without it, of one test in every
-    `turns`, as the seed says."""
+def own_runner(name, options, long_limit, talks=False):
+    """The results of tests/NAME/run, which knows --long."""
     command = [os.path.join(REPO, "tests", name, "run")]
     if options.long:
         command.append("--long")
-    elif turns > 1:
-        command += ["--turn", f"{GUEST_SEED % turns}/{turns}"]
     start = time.monotonic()
-    status, output = run(command, long_limit if options.long else 1200,
+    status, output = run(command, long_limit if options.long else 900,
                          talks=talks)
     yield from tap_results("", output, shown(command),
                            time.monotonic() - start, status)
@@ -266,7 +263,7 @@ def stage_mpi(options):
     """scripts/cluster, and MPI on its guests."""
     yield shell_test("the provider and its tests suit the libfabric of Debian 13",
                      "check_libfabric")
-    yield from own_runner("mpi", options, 3600, talks=True, turns=2)
+    yield from own_runner("mpi", options, 3600, talks=True)
 
 
 def stage_roots(options):

@@ -10,7 +10,6 @@ import concurrent.futures
 import functools
 import multiprocessing
 import os
-import re
 import sys
 import tempfile
 import time
@@ -40,33 +39,19 @@ def of_module(members):
 
 
 def choose(tests, more, words):
-    """The tests that the command line asks for: `tests`, one of every N of these with --turn
-    I/N, `more` as well with --long, or those that are named: by name, or by words of the
-    docstring."""
-    words, names, long, turn = list(words), [], False, (0, 1)
-    while words:
-        word = words.pop(0)
-        if word == "--long":
-            long = True
-        elif word == "--turn" and words and re.fullmatch(r"\d+/[1-9]\d*", words[0]):
-            turn = tuple(map(int, words.pop(0).split("/")))
-        elif word.startswith("-"):
-            sys.exit(f"error: {word}: use --long, --turn I/N, or names of tests")
-        else:
-            names.append(word)
-    chosen = []
+    """The tests that the command line asks for: `tests`, `more` as well with --long, or those
+    that are named: by name, or by words of the docstring."""
+    names, chosen = [word for word in words if word != "--long"], []
     for name in names:
+        if name.startswith("-"):
+            sys.exit(f"error: {name}: use --long, or names of tests")
         found = [test for test in tests + more if name_of(test) == name] or \
                 [test for test in tests + more if name in test.__doc__]
         if not found:
             sys.exit(f"error: there is no {name}; the tests are " +
                      ", ".join(map(name_of, tests + more)))
         chosen += [test for test in found if test not in chosen]
-    if names:
-        return chosen
-    if long:
-        return tests + more
-    return [test for number, test in enumerate(tests) if number % turn[1] == turn[0] % turn[1]]
+    return chosen if names else tests + more if "--long" in words else tests
 
 
 def result_of(test, given=None):
