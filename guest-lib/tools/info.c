@@ -50,6 +50,7 @@ static const struct name caps[] = {
     { UNETMM_CAP_IMMEDIATE, "immediate" },
     { UNETMM_CAP_ACK_ALONG, "ack-along" },
     { UNETMM_CAP_ACK_WRITE, "ack-write" },
+    { UNETMM_CAP_VERBS, "verbs" },
     { 0, NULL }
 };
 

@@ -903,6 +903,7 @@ struct unetmm_cmd fake_ep_cmd(const FakeEp *ep)
             .fq_log2 = ep->fq_log2, .cq_log2 = ep->cq_log2,
             .policy = ep->policy, .pretranslate = ep->pretranslate,
             .posts = ep->posts, .flags = ep->flags, .backup = ep->backup,
+            .pd = ep->pd,
         },
     };
 }
@@ -982,16 +983,25 @@ uint8_t fake_channel_rel(FakeEp *ep, uint16_t channel, const uint8_t *mac,
     return fake_command(ep->driver, cmd, NULL);
 }
 
-uint8_t fake_region(FakeSpace *s, uint32_t region, uint32_t key, uint64_t vaddr,
-                    uint64_t length, uint8_t rights, uint8_t flags)
+struct unetmm_cmd fake_region_cmd(const FakeSpace *s, uint32_t region,
+                                  uint32_t key, uint64_t vaddr,
+                                  uint64_t length)
 {
-    struct unetmm_cmd cmd = {
+    return (struct unetmm_cmd) {
         .opcode = UNETMM_CMD_REGION_SET, .space = s->id,
         .region = { .region = region, .key = key, .addr = vaddr,
                     .length = length, .cookie = region + 0x7000,
-                    .rights = rights, .flags = flags },
+                    .rights = UNETMM_RIGHT_ALL },
     };
+}
 
+uint8_t fake_region(FakeSpace *s, uint32_t region, uint32_t key, uint64_t vaddr,
+                    uint64_t length, uint8_t rights, uint8_t flags)
+{
+    struct unetmm_cmd cmd = fake_region_cmd(s, region, key, vaddr, length);
+
+    cmd.region.rights = rights;
+    cmd.region.flags = flags;
     return fake_command(s->driver, cmd, NULL);
 }
 

@@ -86,6 +86,7 @@ typedef struct FakeEp {
     uint8_t sq_log2, fq_log2, cq_log2;
     uint8_t policy, pretranslate, flags;
     uint16_t backup;            /* bits of its bitmap */
+    uint32_t pd;
     uint64_t sq, fq, cq, index;
     uint64_t posts;             /* source ktlb: index block of the driver */
     uint32_t sq_prod, fq_prod, cq_cons;
@@ -199,6 +200,10 @@ uint8_t fake_channel_rel(FakeEp *ep, uint16_t channel, const uint8_t *mac,
                          uint16_t peer_ep, uint16_t peer_channel,
                          const struct unetmm_cmd_channel *how);
 /* Regions and imports.  `cookie` of a region is its number + 0x7000. */
+/* All rights, no flags. */
+struct unetmm_cmd fake_region_cmd(const FakeSpace *s, uint32_t region,
+                                  uint32_t key, uint64_t vaddr,
+                                  uint64_t length);
 uint8_t fake_region(FakeSpace *s, uint32_t region, uint32_t key, uint64_t vaddr,
                     uint64_t length, uint8_t rights, uint8_t flags);
 uint8_t fake_region_clear(FakeDriver *d, uint32_t region);

@@ -29,6 +29,7 @@ static void shape_ep(FuzzCard *c, FuzzIn *in, struct unetmm_cmd *cmd)
     uint8_t odd = fuzz_u8(in);
 
     cmd->ep_create = fake_ep_cmd(like).ep_create;
+    cmd->ep_create.pd = fuzz_below(in, 3);
     cmd->ep_create.policy = odd & 1 ? odd >> 3 & 3 : UNETMM_POLICY_DROP;
     cmd->ep_create.pretranslate = odd >> 1 & 7;
     if ((odd & 0x0f) == 0x0e) {
@@ -168,6 +169,9 @@ static void shaped_command(FuzzCard *c, FuzzIn *in)
         cmd.region.flags = fuzz_below(in, UNETMM_REGION_F_ALL + 2);
         cmd.region.counter = cmd.region.flags * 100;
         cmd.region.ncounters = cmd.region.region;
+        cmd.region.pd = fuzz_below(in, 3);
+        cmd.region.iova = cmd.region.flags & UNETMM_REGION_F_IOVA ?
+                          fuzz_vaddr(in) : 0;
         break;
     default:
         shape_counters_or_slots(c, in, &cmd);

@@ -399,6 +399,89 @@ TEST(test_not_opted_in, fix_test)
     expect_text(f, AT + 10, "ours");
 }
 
+/* A region at an address of its driver's choice, 0 and the last one too. */
+TEST(test_iova, fix_test)
+{
+    static const uint64_t at[] = { 0, 4711, UINT64_MAX - (LENGTH - 1) };
+    Fix *f = *state;
+    uint32_t psn = 0;
+
+    peer_open(f);
+    for (uint32_t i = 0; i < G_N_ELEMENTS(at); i++) {
+        struct unetmm_cmd cmd = fake_region_cmd(f->s1, REGION, KEY, AT, LENGTH);
+
+        cmd.region.flags |= UNETMM_REGION_F_KEYED | UNETMM_REGION_F_IOVA;
+        cmd.region.iova = at[i] + (i == 2);
+        assert_int_equal(fake_command(&f->d, cmd, NULL),
+                         i == 2 ? UNETMM_CS_BAD_ARG : UNETMM_CS_OK);
+        cmd.region.iova = at[i];
+        assert_int_equal(fake_command(&f->d, cmd, NULL),
+                         i == 2 ? UNETMM_CS_OK : UNETMM_CS_EXISTS);
+        give_write(f, psn++, KEY, at[i] + LENGTH - 3, "end");
+        peer_expect_ack(f, PEER_YOURS + psn, 0, 0, 0);
+        expect_text(f, AT + LENGTH - 3, "end");
+        fake_fill(f->s1, AT + LENGTH - 3, 3, 0);
+        give_write(f, psn, KEY, at[i] + LENGTH - 2, "end");
+        rejected(f, psn, UNETMM_WHY_RANGE);
+        peer_void(f, PEER_YOURS + psn++, 0);
+        give_write(f, psn, KEY, at[i] - 1, "end");
+        rejected(f, psn, UNETMM_WHY_RANGE);
+        peer_void(f, PEER_YOURS + psn++, 0);
+        fake_region_clear(&f->d, REGION);
+        cmd.region.flags &= ~UNETMM_REGION_F_IOVA;
+        assert_int_equal(fake_command(&f->d, cmd, NULL),
+                         at[i] ? UNETMM_CS_BAD_ARG : UNETMM_CS_OK);
+        fake_region_clear(&f->d, REGION);
+    }
+}
+
+static void open_domain(Fix *f, uint32_t ep, uint32_t region)
+{
+    struct unetmm_cmd cmd = fake_region_cmd(f->s1, REGION, KEY, AT, LENGTH);
+
+    fake_ep_destroy(&f->a);
+    f->a.pd = ep;
+    fake_ep_create(&f->a);
+    peer_open(f);
+    fake_region_clear(&f->d, REGION);
+    cmd.region.flags |= UNETMM_REGION_F_KEYED;
+    cmd.region.pd = region;
+    assert_int_equal(fake_command(&f->d, cmd, NULL), UNETMM_CS_OK);
+}
+
+/* Of another domain: as if the key were wrong, with an import as without. */
+TEST(test_domain, fix_test)
+{
+    static const struct {
+        uint32_t ep, region;
+    } all[] = { { 0, 0 }, { 7, 7 }, { 7, 0 }, { 0, 7 }, { 7, 1u << 31 | 7 } };
+    Fix *f = *state;
+
+    fake_region(f->s1, REGION, KEY, AT, LENGTH, UNETMM_RIGHT_ALL, 0);
+    for (uint32_t i = 0; i < G_N_ELEMENTS(all); i++) {
+        bool ok = i < 3;
+        struct unetmm_frame h;
+
+        open_domain(f, all[i].ep, all[i].region);
+        give_write(f, 1, KEY, AT, "early");
+        peer_expect_ack(f, PEER_YOURS, ok, 0, 0);
+        h = packet(UNETMM_WIRE_WRITE, 0, KEY, 0);
+        h.flags &= ~KEYED;
+        peer_give(f, h, "by offset", 9);
+        if (ok) {
+            peer_expect_ack(f, PEER_YOURS + 2, 0, 0, 0);
+            continue;
+        }
+        rejected(f, 0, UNETMM_WHY_REGION);
+        peer_void(f, PEER_YOURS, 0);
+        give_write(f, 1, KEY, AT, "by key");
+        rejected(f, 1, UNETMM_WHY_REGION);
+        assert_int_equal(fake_counter(&f->h, UNETMM_C_drop_rel_pd),
+                         2 * (i - 2));
+    }
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_writes), 6);
+}
+
 /* The rights are the export's. */
 TEST(test_rights, fix_test)
 {

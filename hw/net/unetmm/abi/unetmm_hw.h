@@ -225,7 +225,8 @@ struct unetmm_cmd_ep {
     unetmm_u8 flags;            /* UNETMM_EP_F_* */
     unetmm_le16 backup;         /* policy backup: bits 1..BACKUP_BITS; else 0 */
     unetmm_le64 posts;          /* ktlb: the driver's index block; else 0 */
-    unetmm_u8 spare[UNETMM_CMD_BYTES - 48];
+    unetmm_le32 pd;             /* regions of it, too, are its peers'; 0: none */
+    unetmm_u8 spare[UNETMM_CMD_BYTES - 52];
 };
 
 /*
@@ -333,13 +334,16 @@ struct unetmm_cmd_region {
     unetmm_le16 counter;        /* the first event counter that WRITEs ... */
     unetmm_le16 ncounters;      /* ... may name, and how many; 0: none */
     unetmm_u8 rsvd[2];
-    unetmm_u8 spare[UNETMM_CMD_BYTES - 40];
+    unetmm_le64 iova;           /* F_IOVA: peers by key name it so; else 0 */
+    unetmm_le32 pd;             /* not 0: by endpoints of this pd alone */
+    unetmm_u8 spare[UNETMM_CMD_BYTES - 52];
 };
 
 #define UNETMM_REGION_F_NOTIFY  0x01    /* writes that ask for it notify */
 #define UNETMM_REGION_F_REDIRECT 0x02   /* parts of it may be moved */
 #define UNETMM_REGION_F_KEYED   0x04    /* peers with its key need no import */
-#define UNETMM_REGION_F_ALL     0x07
+#define UNETMM_REGION_F_IOVA    0x08    /* to these it begins at `iova` */
+#define UNETMM_REGION_F_ALL     0x0f
 
 /*
  * Moves a part of a region to another place of the space, or back.  BEGIN: the

@@ -174,6 +174,8 @@ static inline void unetmm_le_cmd_one_sided(struct unetmm_cmd *c)
         c->region.cookie = le64_to_cpu(c->region.cookie);
         c->region.counter = le16_to_cpu(c->region.counter);
         c->region.ncounters = le16_to_cpu(c->region.ncounters);
+        c->region.iova = le64_to_cpu(c->region.iova);
+        c->region.pd = le32_to_cpu(c->region.pd);
         break;
     case UNETMM_CMD_IMPORT_SET:
     case UNETMM_CMD_IMPORT_CLEAR:
@@ -260,6 +262,7 @@ static inline void unetmm_le_cmd(struct unetmm_cmd *c)
         c->ep_create.index = le64_to_cpu(c->ep_create.index);
         c->ep_create.posts = le64_to_cpu(c->ep_create.posts);
         c->ep_create.backup = le16_to_cpu(c->ep_create.backup);
+        c->ep_create.pd = le32_to_cpu(c->ep_create.pd);
         break;
     case UNETMM_CMD_CHANNEL_SET:
     case UNETMM_CMD_CHANNEL_CLEAR:

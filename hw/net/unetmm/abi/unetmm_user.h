@@ -67,6 +67,7 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_CAP_IMMEDIATE    0x00000800u /* SQE_F_IMM, EP_F_NO_INLINE */
 #define UNETMM_CAP_ACK_ALONG    0x00001000u /* CHANNEL_F_ACK */
 #define UNETMM_CAP_ACK_WRITE    0x00002000u /* CHANNEL_F_ACK_WRITE */
+#define UNETMM_CAP_VERBS        0x00004000u /* as RDMA devices: see there */
 
 /* ---- Phase bit ---------------------------------------------------------- */
 
@@ -538,7 +539,8 @@ struct unetmm_cqe {
     X(rel_imms,         E, "WRITEs with an immediate that took a buffer") \
     X(rel_bad_keys,     E, "operations by key rejected: no such region, key") \
     X(rel_acks_along,   E, "acknowledgements that went along with a packet") \
-    X(rel_acks_late,    E, "acknowledgements that waited in vain for a packet")
+    X(rel_acks_late,    E, "acknowledgements that waited in vain for a packet") \
+    X(drop_rel_pd,      E, "packets rejected: region of another domain")
 
 #define UNETMM_COUNTER_ENUM_(name, scope, help) UNETMM_C_##name,
 enum unetmm_counter {

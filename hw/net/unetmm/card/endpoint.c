@@ -99,6 +99,7 @@ uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
     ep->cq_base = cmd->cq_base;
     ep->index = cmd->index;
     ep->posts = cmd->posts;
+    ep->pd = cmd->pd;
     ep->sq_log2 = cmd->sq_log2;
     ep->fq_log2 = cmd->fq_log2;
     ep->cq_log2 = cmd->cq_log2;

@@ -74,8 +74,8 @@ static void channel_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
 
 static const UnetmmField ep_fields[] = {
     UNETMM_FIELDS(struct unetmm_cmd_ep, sq_base, fq_base, cq_base, index, posts,
-                  sq_log2, fq_log2, cq_log2, policy, pretranslate, flags,
-                  backup),
+                  sq_log2, fq_log2, cq_log2, policy, pretranslate, flags),
+    UNETMM_FIELDS(struct unetmm_cmd_ep, backup, pd),
 };
 
 /* EP_CREATE's arguments.  False: there is no endpoint to go on with. */
@@ -90,7 +90,7 @@ static bool ep_create_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
         .flags = (ep->raw ? UNETMM_EP_F_RAW : 0) |
                  (ep->vector ? UNETMM_EP_F_VECTOR : 0) |
                  (ep->no_inline ? UNETMM_EP_F_NO_INLINE : 0),
-        .backup = ep->bm_size,
+        .backup = ep->bm_size, .pd = ep->pd,
     };
     uint16_t space = ep->space;
 

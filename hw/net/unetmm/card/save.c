@@ -12,7 +12,7 @@
 #include "../ring/ring.h"
 #include "core.h"
 
-#define STATE_VERSION   15
+#define STATE_VERSION   16
 
 /* ---- Constants that must be equal --------------------------------------- */
 

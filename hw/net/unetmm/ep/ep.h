@@ -119,6 +119,7 @@ struct UnetmmEp {
     uint64_t flow_turn;         /* of the frame that it had a copy of last */
     uint64_t sq_base, fq_base, cq_base, index;
     uint64_t posts;             /* 0: the producers are in `index` too */
+    uint32_t pd;
     uint32_t sq_log2, fq_log2, cq_log2;
     uint32_t sq_prod, sq_cons;
     uint32_t fq_prod, fq_cons;

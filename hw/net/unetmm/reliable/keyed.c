@@ -26,7 +26,7 @@ static const UnetmmRegion *keyed_region(const UnetmmCore *core,
                                         const UnetmmEp *ep,
                                         const struct unetmm_frame *f)
 {
-    const UnetmmRegion *region = unetmm_region_find(core, ep->space, f->handle,
+    const UnetmmRegion *region = unetmm_region_find(core, ep, f->handle,
                                                     f->offset);
 
     return region && region->flags & UNETMM_REGION_F_KEYED ? region : NULL;
@@ -103,7 +103,7 @@ UnetmmRelTake unetmm_rel_keyed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                keyed_wrong(core, ep, rel);
     }
     /* An address before the region wraps, and is beyond its end. */
-    f->remote -= region->addr;
+    f->remote -= region->iova;
     f->flags &= ~UNETMM_WIRE_F_KEYED;
     return UNETMM_REL_TAKEN;
 }

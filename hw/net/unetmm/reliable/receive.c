@@ -24,6 +24,16 @@ static const UnetmmRelOp *rel_op(const UnetmmCore *core,
 
 /* ---- Their order -------------------------------------------------------- */
 
+/* The counter of a packet that will never be taken. */
+static enum unetmm_counter rel_rejected(const UnetmmCore *core,
+                                        const UnetmmEp *ep,
+                                        const struct unetmm_frame *f)
+{
+    return rel_op(core, f)->kind[0].sqe.one_sided &&
+           unetmm_region_foreign(core, ep, f->handle, f->offset) ?
+           UNETMM_C_drop_rel_pd : UNETMM_C_drop_rel_rejected;
+}
+
 /* A packet that the peer sent at its turn, or that was kept until then. */
 static UnetmmRelTake rel_turn(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                               const struct unetmm_frame *f,
@@ -41,7 +51,7 @@ static UnetmmRelTake rel_turn(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         unetmm_recvwin_tell_refusal(&rel->rx);
         unetmm_rel_owe_ack(core, rel);
     } else if (take == UNETMM_REL_REJECTED) {
-        unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_rejected);
+        unetmm_recv_drop(core, ep, rel_rejected(core, ep, f));
         unetmm_rel_owe_ack(core, rel);
     } else if (take == UNETMM_REL_ASIDE) {
         /* The acknowledgement keeps the peer from sending it again. */
@@ -162,7 +172,7 @@ static void rel_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 static void rel_wrong_key(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                           const struct unetmm_frame *f)
 {
-    enum unetmm_counter why = UNETMM_C_drop_rel_rejected;
+    enum unetmm_counter why = rel_rejected(core, ep, f);
 
     if (unetmm_recvwin_again(&rel->rx, f->psn)) {
         unetmm_rel_reject_late(core, rel, f->psn, UNETMM_WHY_REGION);

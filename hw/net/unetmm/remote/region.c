@@ -27,7 +27,9 @@ static bool region_args_ok(const struct unetmm_cmd_region *cmd)
 {
     return cmd->length && cmd->addr <= UINT64_MAX - (cmd->length - 1) &&
            cmd->rights && !(cmd->rights & ~UNETMM_RIGHT_ALL) &&
-           !(cmd->flags & ~UNETMM_REGION_F_ALL);
+           !(cmd->flags & ~UNETMM_REGION_F_ALL) &&
+           (cmd->flags & UNETMM_REGION_F_IOVA ?
+            cmd->iova <= UINT64_MAX - (cmd->length - 1) : !cmd->iova);
 }
 
 uint8_t unetmm_region_set(UnetmmCore *core, uint16_t space,
@@ -52,7 +54,8 @@ uint8_t unetmm_region_set(UnetmmCore *core, uint16_t space,
         .live = true, .space = space, .key = cmd->key, .addr = cmd->addr,
         .length = cmd->length, .cookie = cmd->cookie, .rights = cmd->rights,
         .flags = cmd->flags, .counter = cmd->counter,
-        .ncounters = cmd->ncounters,
+        .ncounters = cmd->ncounters, .pd = cmd->pd,
+        .iova = cmd->flags & UNETMM_REGION_F_IOVA ? cmd->iova : cmd->addr,
         .moved = cmd->flags & UNETMM_REGION_F_REDIRECT ?
                  g_new0(UnetmmMoved, 1) : NULL,
         .was_keyed = region->was_keyed, .last_space = region->last_space,
@@ -163,8 +166,9 @@ void unetmm_region_landed(UnetmmCore *core)
     }
 }
 
-const UnetmmRegion *unetmm_region_find(const UnetmmCore *core, uint16_t space,
-                                       uint32_t number, uint32_t key)
+/* The region, whatever its domain is; or NULL. */
+static const UnetmmRegion *region_keyed(const UnetmmCore *core, uint16_t space,
+                                        uint32_t number, uint32_t key)
 {
     const UnetmmRegion *region;
 
@@ -174,6 +178,23 @@ const UnetmmRegion *unetmm_region_find(const UnetmmCore *core, uint16_t space,
     region = &core->remote->regions[number];
     return region->live && !region->clearing && region->space == space &&
            region->key == key ? region : NULL;
+}
+
+const UnetmmRegion *unetmm_region_find(const UnetmmCore *core,
+                                       const UnetmmEp *ep, uint32_t number,
+                                       uint32_t key)
+{
+    const UnetmmRegion *region = region_keyed(core, ep->space, number, key);
+
+    return region && unetmm_region_in_pd(region, ep) ? region : NULL;
+}
+
+bool unetmm_region_foreign(const UnetmmCore *core, const UnetmmEp *ep,
+                           uint32_t number, uint32_t key)
+{
+    const UnetmmRegion *region = region_keyed(core, ep->space, number, key);
+
+    return region && !unetmm_region_in_pd(region, ep);
 }
 
 bool unetmm_region_revoked(const UnetmmCore *core, uint16_t space,
@@ -197,7 +218,7 @@ uint32_t unetmm_region_check(const UnetmmCore *core, const UnetmmEp *ep,
                              const UnetmmTarget *target, uint8_t right,
                              const UnetmmRegion **region)
 {
-    const UnetmmRegion *r = unetmm_region_find(core, ep->space, target->region,
+    const UnetmmRegion *r = unetmm_region_find(core, ep, target->region,
                                                target->key);
 
     if (!r) {
@@ -249,7 +270,7 @@ void unetmm_target_save(UnetmmStream *st, UnetmmTarget *target,
 
 static const UnetmmField region_fields[] = {
     UNETMM_FIELDS(struct unetmm_cmd_region, key, addr, length, cookie, rights,
-                  flags, counter, ncounters),
+                  flags, counter, ncounters, iova, pd),
 };
 
 /* The saved region is checked as by REGION_SET. */
@@ -261,6 +282,8 @@ static void region_save(UnetmmStream *st, UnetmmCore *core, uint32_t number)
         .length = region->length, .cookie = region->cookie,
         .rights = region->rights, .flags = region->flags,
         .counter = region->counter, .ncounters = region->ncounters,
+        .iova = region->flags & UNETMM_REGION_F_IOVA ? region->iova : 0,
+        .pd = region->pd,
     };
     uint16_t space = region->space;
 

@@ -66,12 +66,21 @@ typedef struct UnetmmRegion {
     uint32_t key;
     uint16_t counter, ncounters;    /* that its users may name */
     uint64_t addr, length, cookie;
+    uint64_t iova;              /* F_IOVA; else addr */
+    uint32_t pd;
     UnetmmMoved *moved;         /* F_REDIRECT; else NULL */
     /* The last one of this number that was cleared, if peers had its key. */
     bool was_keyed;
     uint16_t last_space;
     uint32_t last_key;
 } UnetmmRegion;
+
+/* A region of no domain is for the endpoints of each. */
+static inline bool unetmm_region_in_pd(const UnetmmRegion *region,
+                                       const UnetmmEp *ep)
+{
+    return !region->pd || region->pd == ep->pd;
+}
 
 struct UnetmmRemote {
     UnetmmRegion *regions;      /* params.regions of them */
@@ -170,9 +179,13 @@ uint8_t unetmm_region_set(UnetmmCore *core, uint16_t space,
 /* *wait: a page is moving; unetmm_cmd_done_late() will follow. */
 uint8_t unetmm_region_clear(UnetmmCore *core, uint32_t number, uint16_t tag,
                             bool *wait);
-/* The region, if it is one of this space and not being cleared; or NULL. */
-const UnetmmRegion *unetmm_region_find(const UnetmmCore *core, uint16_t space,
-                                       uint32_t number, uint32_t key);
+/* The region, if the endpoint's peers may know it and it stays; or NULL. */
+const UnetmmRegion *unetmm_region_find(const UnetmmCore *core,
+                                       const UnetmmEp *ep, uint32_t number,
+                                       uint32_t key);
+/* Is the key right, and only the protection domain another one? */
+bool unetmm_region_foreign(const UnetmmCore *core, const UnetmmEp *ep,
+                           uint32_t number, uint32_t key);
 /* Was the key right until the region was cleared?  Then it is no guess. */
 bool unetmm_region_revoked(const UnetmmCore *core, uint16_t space,
                            uint32_t number, uint32_t key);

@@ -228,7 +228,7 @@ static const UnetmmRegion *write_notifies(const UnetmmCore *core,
     if (!(f->flags & UNETMM_WIRE_F_NOTIFY)) {
         return NULL;
     }
-    region = unetmm_region_find(core, ep->space, f->handle, f->offset);
+    region = unetmm_region_find(core, ep, f->handle, f->offset);
     return region && (region->flags & UNETMM_REGION_F_NOTIFY) ? region : NULL;
 }
 
@@ -267,7 +267,7 @@ static uint32_t write_counts(const UnetmmCore *core, const UnetmmEp *ep,
     if (!(f->flags & UNETMM_WIRE_F_COUNT)) {
         return 0;
     }
-    region = unetmm_region_find(core, ep->space, f->handle, f->offset);
+    region = unetmm_region_find(core, ep, f->handle, f->offset);
     return region ? unetmm_event_counter_check(core, region, f->imm, id) :
            UNETMM_WHY_REGION;
 }
@@ -408,7 +408,7 @@ static UnetmmRelTake write_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     if (payload) {
         take = write_now(core, ep, rel, f, payload);
     } else if (rel->rx.spoilt & unetmm_rel_bit(f->psn)) {
-        take = unetmm_rel_reject(rel, unetmm_region_find(core, ep->space,
+        take = unetmm_rel_reject(rel, unetmm_region_find(core, ep,
                                  f->handle, f->offset) ? UNETMM_WHY_MEMORY :
                                  UNETMM_WHY_REGION);
     }
@@ -499,7 +499,7 @@ static bool write_may_go_on(const UnetmmCore *core,
 {
     const struct unetmm_frame *f = &landing->header;
     const UnetmmRegion *region =
-        unetmm_region_find(core, core->eps[landing->ep].space, f->handle,
+        unetmm_region_find(core, &core->eps[landing->ep], f->handle,
                            f->offset);
 
     *why = region ? UNETMM_C_drop_moved : UNETMM_C_drop_revoked;
@@ -545,6 +545,7 @@ static bool write_landing_ok(UnetmmCore *core, UnetmmRel *rel)
     if (!region->live || rx->header.flags & UNETMM_WIRE_F_KEYED ||
         region->key != rx->header.offset ||
         region->space != core->eps[rel->ep].space ||
+        !unetmm_region_in_pd(region, &core->eps[rel->ep]) ||
         rx->header.remote > region->length ||
         rx->len > region->length - rx->header.remote ||
         !(region->rights & UNETMM_RIGHT_WRITE)) {
