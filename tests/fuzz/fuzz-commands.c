@@ -145,6 +145,7 @@ static void shaped_command(FuzzCard *c, FuzzIn *in)
         cmd.channel.peer_channel = cmd.channel.channel;
         cmd.channel.mtu = fuzz_len(in);
         cmd.channel.type = cmd.channel.channel & 1;
+        cmd.channel.denied = fuzz_below(in, UNETMM_RIGHT_ALL + 2);
         cmd.channel.recv_credits = cmd.channel.channel & 6;
         memcpy(cmd.channel.peer_mac, fuzz_u8(in) & 1 ? fake_peer_mac :
                c->h.core.params.mac, 6);

@@ -68,6 +68,7 @@
 "ep.publish 4",
 "ep.rel.channel 2",
 "ep.rel.credits 4",
+"ep.rel.denied 4",
 "ep.rel.missed.psn 4",
 "ep.rel.missed_buffer 4",
 "ep.rel.not_ready_retries 1",

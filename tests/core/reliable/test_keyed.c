@@ -495,6 +495,68 @@ TEST(test_rights, fix_test)
     count_to(f, 0);
 }
 
+static void open_denied(Fix *f, uint8_t denied)
+{
+    const struct unetmm_cmd_channel how = {
+        .mtu = PEER_MTU, .send_psn = PEER_MY, .recv_psn = PEER_YOURS,
+        .denied = denied,
+    };
+
+    assert_int_equal(fake_channel_rel(&f->a, PEER_CH, fake_peer_mac, PEER_EP,
+                                      PEER_CH, &how),
+                     denied > UNETMM_RIGHT_ALL ? UNETMM_CS_BAD_ARG :
+                     UNETMM_CS_OK);
+}
+
+/* The channel's come first, also before the key: it is not to be guessed. */
+TEST(test_denied, fix_test)
+{
+    static const struct {
+        uint8_t opcode, right;
+    } all[] = {
+        { UNETMM_WIRE_WRITE, UNETMM_RIGHT_WRITE },
+        { UNETMM_WIRE_READ, UNETMM_RIGHT_READ },
+        { UNETMM_WIRE_ATOMIC, UNETMM_RIGHT_ATOMIC },
+    };
+    uint64_t one = cpu_to_le64(1);
+    Fix *f = *state;
+
+    open_keyed(f);
+    open_denied(f, UNETMM_RIGHT_ALL + 1);
+    for (uint32_t i = 0; i < G_N_ELEMENTS(all); i++) {
+        struct unetmm_frame h = packet(all[i].opcode, 0, KEY, PEER_PAGE(21));
+        uint32_t len = all[i].opcode == UNETMM_WIRE_READ ? 0 : 8;
+
+        open_denied(f, all[i].right);
+        h.psn++;
+        peer_give(f, h, &one, len);
+        peer_expect_ack(f, PEER_YOURS, 0, 0, 0);
+        h.psn--;
+        peer_give(f, h, &one, len);
+        rejected(f, 0, UNETMM_WHY_RIGHT);
+        h.offset++;
+        peer_give(f, h, &one, len);
+        rejected(f, 0, UNETMM_WHY_RIGHT);
+        h.flags &= ~KEYED;
+        peer_give(f, h, &one, len);
+        rejected(f, 0, UNETMM_WHY_RIGHT);
+        assert_int_equal(fake_counter(&f->h, UNETMM_C_drop_rel_denied),
+                         3 * (i + 1));
+        /* The others are there. */
+        open_denied(f, UNETMM_RIGHT_ALL & ~all[i].right);
+        h = packet(all[i].opcode, 0, KEY, PEER_PAGE(21));
+        peer_give(f, h, &one, len);
+        fix_settle(f);
+        if (all[i].opcode == UNETMM_WIRE_WRITE) {
+            peer_expect_ack(f, PEER_YOURS + 1, 0, 0, 0);
+        } else {
+            peer_expect(f, UNETMM_WIRE_ANSWER, PEER_YOURS);
+        }
+        fake_wire_clear(&f->h);
+    }
+    assert_int_equal(bad_keys(f), 0);
+}
+
 /* Other packets have no region. */
 TEST(test_malformed, fix_test)
 {

@@ -255,7 +255,9 @@ struct unetmm_cmd_channel {
     unetmm_le32 send_credits;   /* the peer's, at first; 0 = without limit */
     unetmm_le32 recv_credits;   /* with policy redirect 1..64; else 0 */
     unetmm_le32 not_ready_us;   /* delay in its RNR NACKs; 0 = 100 */
-    unetmm_u8 spare[UNETMM_CMD_BYTES - 44];
+    unetmm_u8 denied;           /* UNETMM_RIGHT_* that the peer has nowhere */
+    unetmm_u8 rsvd[3];
+    unetmm_u8 spare[UNETMM_CMD_BYTES - 48];
 };
 
 #define UNETMM_CHANNEL_DATAGRAM 0       /* all but channel, peer, mtu: unused */

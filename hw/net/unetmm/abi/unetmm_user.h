@@ -540,7 +540,8 @@ struct unetmm_cqe {
     X(rel_bad_keys,     E, "operations by key rejected: no such region, key") \
     X(rel_acks_along,   E, "acknowledgements that went along with a packet") \
     X(rel_acks_late,    E, "acknowledgements that waited in vain for a packet") \
-    X(drop_rel_pd,      E, "packets rejected: region of another domain")
+    X(drop_rel_pd,      E, "packets rejected: region of another domain") \
+    X(drop_rel_denied,  E, "packets rejected: the channel denies the right")
 
 #define UNETMM_COUNTER_ENUM_(name, scope, help) UNETMM_C_##name,
 enum unetmm_counter {

@@ -24,7 +24,7 @@ static uint8_t rel_set(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
         cmd->not_ready_us > UNETMM_REL_MAX_TIMEOUT_US) {
         return UNETMM_CS_BAD_ARG;
     }
-    if (!rel_credits_ok(core, ep, cmd)) {
+    if (!rel_credits_ok(core, ep, cmd) || cmd->denied & ~UNETMM_RIGHT_ALL) {
         return UNETMM_CS_BAD_ARG;
     }
     if (core->rel->used == core->params.reliable ||
@@ -37,6 +37,7 @@ static uint8_t rel_set(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
     rel = unetmm_rel_new(core, ep, slot);
     rel->share.credits = cmd->recv_credits;
     rel->rewinds = cmd->flags & UNETMM_CHANNEL_F_REWIND;
+    rel->denied = cmd->denied;
     rel->plain_rnr = cmd->flags & UNETMM_CHANNEL_F_PLAIN_RNR;
     unetmm_sendwin_begin(&rel->tx, cmd->send_psn, cmd->send_credits);
     rel->channel = rel->share.channel = cmd->channel;

@@ -146,6 +146,7 @@ struct UnetmmRel {
     uint8_t retries, not_ready_retries;     /* the latter 0: without limit */
     bool rewinds;               /* UNETMM_CHANNEL_F_REWIND */
     bool plain_rnr;             /* UNETMM_CHANNEL_F_PLAIN_RNR */
+    uint8_t denied;             /* UNETMM_RIGHT_* that the peer has nowhere */
     uint8_t why;                /* FAILED: UNETMM_WHY_* */
     uint32_t timeout_us;
     uint32_t not_ready_us;      /* the peer is to wait, at first */

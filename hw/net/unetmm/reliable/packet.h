@@ -44,6 +44,7 @@ struct UnetmmRelKind {
 typedef struct UnetmmRelOp {
     UnetmmWireOp header;
     UnetmmRelKind kind[2];      /* opcodes of descriptors that make it */
+    uint8_t right;              /* UNETMM_RIGHT_* that the packet uses */
     size_t along;               /* member for an acknowledgement; 0: none */
     /* Has this packet room for an acknowledgement?  NULL: always. */
     bool (*has_room)(const struct unetmm_frame *f, uint8_t peer_takes);

@@ -168,25 +168,35 @@ static void rel_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     }
 }
 
-/* A packet by a wrong key, which the window and the credits allow. */
-static void rel_wrong_key(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                          const struct unetmm_frame *f)
+/*
+ * A packet that will never be taken, and which the window and the credits
+ * allow.
+ */
+static void rel_never(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                      const struct unetmm_frame *f, uint32_t why,
+                      enum unetmm_counter counter)
 {
-    enum unetmm_counter why = rel_rejected(core, ep, f);
-
     if (unetmm_recvwin_again(&rel->rx, f->psn)) {
-        unetmm_rel_reject_late(core, rel, f->psn, UNETMM_WHY_REGION);
+        unetmm_rel_reject_late(core, rel, f->psn, why);
     } else if (f->psn != rel->rx.nxt) {
-        why = UNETMM_C_drop_rel_early;
+        counter = UNETMM_C_drop_rel_early;
     } else if (unetmm_recvwin_has(&rel->rx, f->psn)) {
-        why = UNETMM_C_drop_rel_again;
+        counter = UNETMM_C_drop_rel_again;
     } else {
-        unetmm_recvwin_rejected(&rel->rx, rel->rx.why ?: UNETMM_WHY_REGION);
+        unetmm_recvwin_rejected(&rel->rx, rel->rx.why ?: why);
         trace_unetmm_rel_turn(ep->id, rel->channel, f->psn,
                               UNETMM_REL_REJECTED);
     }
-    unetmm_recv_drop(core, ep, why);
+    unetmm_recv_drop(core, ep, counter);
     unetmm_rel_owe_ack(core, rel);
+}
+
+/* Has the peer no right to such a packet?  One taken before stays taken. */
+static bool rel_denied(const UnetmmCore *core, const UnetmmRel *rel,
+                       const struct unetmm_frame *f)
+{
+    return rel->denied && rel_op(core, f)->right & rel->denied &&
+           !unetmm_recvwin_again(&rel->rx, f->psn);
 }
 
 static void rel_in_window(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
@@ -211,7 +221,8 @@ static void rel_by_key(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         rel_in_window(core, ep, rel, &by_offset, payload);
         break;
     case UNETMM_REL_REJECTED:
-        rel_wrong_key(core, ep, rel, f);
+        rel_never(core, ep, rel, f, UNETMM_WHY_REGION,
+                  rel_rejected(core, ep, f));
         break;
     default:
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_failed);
@@ -231,6 +242,9 @@ static void rel_data(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_window);
     } else if (!again && !unetmm_rel_granted(rel, f->psn)) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_credit);
+    } else if (rel_denied(core, rel, f)) {
+        rel_never(core, ep, rel, f, UNETMM_WHY_RIGHT,
+                  UNETMM_C_drop_rel_denied);
     } else if (f->flags & UNETMM_WIRE_F_KEYED) {
         rel_by_key(core, ep, rel, f, payload);
     } else {

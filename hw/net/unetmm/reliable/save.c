@@ -495,6 +495,7 @@ static void missed_save(UnetmmStream *st, UnetmmRel *rel)
 static const UnetmmField rel_numbers_fields[] = {
     UNETMM_FIELDS(UnetmmRel, retries, not_ready_retries),
     UNETMM_BOOLS(UnetmmRel, rewinds, plain_rnr),
+    UNETMM_FIELD_RANGE(UnetmmRel, denied, 0, UNETMM_RIGHT_ALL),
     UNETMM_FIELDS(UnetmmRel, why, timeout_us, not_ready_us),
 };
 

@@ -195,6 +195,7 @@ static void atomic_fill(const UnetmmRelMsg *m, struct unetmm_frame *f,
 
 const UnetmmRelOp unetmm_rel_op_atomic = {
     .kind = { ATOMIC_KIND(8), ATOMIC_KIND(16) },
+    .right = UNETMM_RIGHT_ATOMIC,
     .header = { .with = UNETMM_WITH_RELIABLE,
                 .flags = UNETMM_WIRE_F_PAYLOAD_CRC | UNETMM_WIRE_F_ASK |
                          UNETMM_WIRE_F_KEYED,

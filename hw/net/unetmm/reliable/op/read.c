@@ -142,6 +142,7 @@ const UnetmmRelOp unetmm_rel_op_read = {
                  .one_sided = true },
         .opcode = UNETMM_WIRE_READ, .request = true, .fill = read_fill,
     },
+    .right = UNETMM_RIGHT_READ,
     .header = { .with = UNETMM_WITH_RELIABLE,
                 .flags = UNETMM_WIRE_F_PAYLOAD_CRC | UNETMM_WIRE_F_ASK |
                          UNETMM_WIRE_F_KEYED,

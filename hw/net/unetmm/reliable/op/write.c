@@ -610,6 +610,7 @@ const UnetmmRelOp unetmm_rel_op_write = {
                  .one_sided = true },
         .opcode = UNETMM_WIRE_WRITE, .gathers = true, .fill = write_fill,
     },
+    .right = UNETMM_RIGHT_WRITE,
     .header = { .with = UNETMM_WITH_RELIABLE,
                 .flags = UNETMM_WIRE_F_PAYLOAD_CRC | UNETMM_WIRE_F_LAST |
                          UNETMM_WIRE_F_ASK | UNETMM_WIRE_F_NOTIFY |
