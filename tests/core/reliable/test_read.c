@@ -72,6 +72,39 @@ TEST(test_requests, fix_test)
     peer_silence(f);
 }
 
+/* Of no bytes: a fence.  The peer may have no such region. */
+TEST(test_nothing, fix_test)
+{
+    Fix *f = *state;
+    struct unetmm_sqe s = peer_sqe(UNETMM_OP_READ, 0, 0, 0, 7);
+    PeerFrame p;
+
+    peer_open(f);
+    for (uint32_t i = 0; i < 3; i++) {
+        s.nsegs = i & 1;
+        if (i == 2) {
+            s.flags = UNETMM_SQE_F_KEYED;
+            s.region = 0xffff;
+            s.remote = UINT64_MAX;
+        }
+        peer_post(f, s);
+        p = peer_expect(f, UNETMM_WIRE_VOID, PEER_MY + i);
+        assert_int_equal(p.h.flags, UNETMM_WIRE_F_ASK);
+        assert_int_equal(p.h.handle | p.h.offset | p.h.remote | p.h.imm, 0);
+        fake_expect_none(&f->a);
+        /* There is no request that could be rejected. */
+        peer_ack_as(f, PEER_MY + i, 0, UNETMM_ACK_REJECTED, UNETMM_WHY_REGION);
+        fake_expect_none(&f->a);
+        peer_ack(f, PEER_MY + i + 1, 0);
+        fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 7);
+    }
+    s.flags = s.region = s.remote = 0;
+    s.handle = PEER_IMPORT + 1;
+    peer_post(f, s);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_BAD_IMPORT, 7);
+    peer_silence(f);
+}
+
 /* Into segments of all lengths. */
 TEST(test_segments, fix_test)
 {

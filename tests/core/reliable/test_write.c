@@ -118,7 +118,6 @@ TEST(test_descriptors, fix_test)
     BAD(s.flags = 64, UNETMM_ST_BAD_DESC);
     BAD((s.opcode = UNETMM_OP_READ, s.flags = UNETMM_SQE_F_NOTIFY),
         UNETMM_ST_BAD_DESC);
-    BAD((s.opcode = UNETMM_OP_READ, s.nsegs = 0), UNETMM_ST_BAD_DESC);
     BAD((s.opcode = UNETMM_OP_READ, s.nsegs = 0, s.inline_len = 9,
          s.flags = UNETMM_SQE_F_INLINE), UNETMM_ST_BAD_DESC);
     BAD(s.opcode = UNETMM_OP_FETCH_ADD, UNETMM_ST_BAD_DESC);

@@ -39,9 +39,9 @@ UnetmmPosted unetmm_rel_post(UnetmmCore *core, UnetmmEp *ep,
     m = unetmm_rel_msg(rel, rel->msgs.end++);
     memset(m, 0, sizeof(*m));
     m->op = d->opcode;
-    m->kind = unetmm_rel_kind(core, m->op);
     m->cookie = d->cookie;
     m->len = d->len;
+    m->kind = unetmm_rel_kind_of(core, m);
     m->flags = d->flags;
     m->imm = d->imm;
     m->nsegs = d->nsegs;

@@ -86,6 +86,14 @@ static inline const UnetmmRelKind *unetmm_rel_kind(const UnetmmCore *core,
     return container_of(core->tables->sqes[op], UnetmmRelKind, sqe);
 }
 
+/* A READ of no bytes has no request: its number alone is the fence. */
+static inline const UnetmmRelKind *unetmm_rel_kind_of(const UnetmmCore *core,
+                                                      const UnetmmRelMsg *m)
+{
+    return unetmm_rel_kind(core, m->op == UNETMM_OP_READ && !m->len ?
+                           UNETMM_OP_FENCE : m->op);
+}
+
 static inline UnetmmRelTake unetmm_rel_refuse(UnetmmRel *rel,
                                               UnetmmRelWant want)
 {

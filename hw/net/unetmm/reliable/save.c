@@ -45,8 +45,7 @@ static bool msg_op_ok(const UnetmmCore *core, const UnetmmRelMsg *m)
     if (m->op == UNETMM_OP_FENCE) {
         return !m->len;
     }
-    return m->operands ? is_inline && m->len == sizeof(m->old) :
-           m->op != UNETMM_OP_READ || m->len;
+    return !m->operands || (is_inline && m->len == sizeof(m->old));
 }
 
 static const UnetmmField msg_fields[] = {
@@ -83,7 +82,7 @@ static void msg_save(UnetmmStream *st, const UnetmmCore *core, UnetmmRelMsg *m)
     if (m->ended || st->wrong) {
         return;
     }
-    m->kind = unetmm_rel_kind(core, m->op);
+    m->kind = unetmm_rel_kind_of(core, m);
     unetmm_stream_u32(st, &m->imm, "imm");
     if (m->kind->sqe.one_sided) {
         UNETMM_STREAM_FIELDS(st, m, msg_target);

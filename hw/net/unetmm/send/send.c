@@ -185,9 +185,6 @@ static uint8_t tx_one_sided(UnetmmCore *core, UnetmmEp *ep,
         /* The old value comes back into it; the new one has its size. */
         d->len = sizeof(uint64_t);
     }
-    if (d->opcode == UNETMM_OP_READ && !d->len) {
-        return UNETMM_ST_BAD_DESC;
-    }
     if (d->flags & UNETMM_SQE_F_KEYED) {
         /* The peer alone knows if this is right. */
         return UNETMM_ST_OK;
