@@ -346,6 +346,82 @@ TEST(test_asked, fix_test)
     fake_expect_none(&f->a);
 }
 
+static struct unetmm_sqe with_result(uint64_t addr)
+{
+    struct unetmm_sqe s = {
+        .opcode = UNETMM_OP_FETCH_ADD, .flags = UNETMM_SQE_F_INLINE,
+        .inline_len = 8, .channel = PEER_CH, .cookie = 3, .nsegs = 1,
+        .handle = PEER_IMPORT, .remote = 64,
+    };
+
+    s.seg[UNETMM_SQE_RESULT].addr = cpu_to_le64(addr);
+    s.seg[UNETMM_SQE_RESULT].len = cpu_to_le32(8);
+    return s;
+}
+
+static void post_result(Fix *f, struct unetmm_sqe s, uint8_t status)
+{
+    uint64_t one = cpu_to_le64(1);
+
+    memcpy(s.data, &one, 8);
+    unetmm_le_sqe(&s);
+    fake_put_slots(&f->a, &s, 1);
+    fake_move_sq(&f->a, 1);
+    fake_ring_bell(&f->a);
+    if (status != UNETMM_ST_OK) {
+        fake_expect(&f->a, UNETMM_CQE_SENT, status, 3);
+        peer_silence(f);
+    }
+}
+
+/* The old value goes to memory, too: over two pages, and when these come. */
+TEST(test_result, fix_test)
+{
+    Fix *f = *state;
+    struct unetmm_sqe s = with_result(PEER_PAGE(3) - 3), bad;
+    uint64_t v;
+
+    peer_open(f);
+    bad = s;
+    bad.nsegs = 2;
+    post_result(f, bad, UNETMM_ST_BAD_DESC);
+    bad = s;
+    bad.seg[1].len = cpu_to_le32(9);
+    post_result(f, bad, UNETMM_ST_BAD_DESC);
+    bad = s;
+    bad.seg[1].rsvd = 1;
+    post_result(f, bad, UNETMM_ST_BAD_DESC);
+    post_result(f, with_result(UINT64_MAX - 6), UNETMM_ST_PROTECTION);
+    bad = s;
+    bad.opcode = UNETMM_OP_WRITE;
+    post_result(f, bad, UNETMM_ST_BAD_DESC);
+    post_result(f, s, UNETMM_ST_OK);
+    assert_int_equal(peer_expect(f, UNETMM_WIRE_ATOMIC, PEER_MY).h.len, 8);
+    answer(f, PEER_MY, 0x1122334455667788ull, 8);
+    fake_expect_none(&f->a);
+    fake_serve(&f->d);
+    /* The request goes again, and is answered with the result that is kept. */
+    peer_expect(f, UNETMM_WIRE_ATOMIC, PEER_MY);
+    answer(f, PEER_MY, 0x1122334455667788ull, 8);
+    expect_done(f, 3, 0x1122334455667788ull);
+    fake_load(f->s1, PEER_PAGE(3) - 3, &v, 8);
+    assert_int_equal(le64_to_cpu(v), 0x1122334455667788ull);
+}
+
+/* Executed there all the same: only its end here is another one. */
+TEST(test_result_nowhere, fix_test)
+{
+    Fix *f = *state;
+
+    peer_open(f);
+    fake_map(f->s1, PEER_PAGE(900), FAKE_PAGE, FAKE_R);
+    post_result(f, with_result(PEER_PAGE(900)), UNETMM_ST_OK);
+    peer_expect(f, UNETMM_WIRE_ATOMIC, PEER_MY);
+    answer(f, PEER_MY, 5, 8);
+    fake_serve(&f->d);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_PROTECTION, 3);
+}
+
 /* No more of them than the peer keeps results, from the oldest open one on. */
 TEST(test_limit, fix_test)
 {

@@ -225,7 +225,7 @@ struct unetmm_cmd_ep {
     unetmm_u8 flags;            /* UNETMM_EP_F_* */
     unetmm_le16 backup;         /* policy backup: bits 1..BACKUP_BITS; else 0 */
     unetmm_le64 posts;          /* ktlb: the driver's index block; else 0 */
-    unetmm_le32 pd;             /* regions of it, too, are its peers'; 0: none */
+    unetmm_le32 pd;             /* regions of it are its peers'; 0: none */
     unetmm_u8 spare[UNETMM_CMD_BYTES - 52];
 };
 

@@ -169,11 +169,12 @@ struct unetmm_seg {
 #define UNETMM_MAX_SEGS         16
 #define UNETMM_MAX_INLINE       224
 #define UNETMM_MAX_SLOTS        5       /* longest descriptor, in slots */
+#define UNETMM_SQE_RESULT       1       /* atomics: this segment, if any */
 
 struct unetmm_sqe {
     unetmm_u8 opcode;           /* UNETMM_OP_* */
     unetmm_u8 flags;            /* UNETMM_SQE_* */
-    unetmm_u8 nsegs;            /* 0..UNETMM_MAX_SEGS; 0 with INLINE */
+    unetmm_u8 nsegs;            /* 0..MAX_SEGS; INLINE: 0, or SQE_RESULT */
     unetmm_u8 inline_len;       /* 0..UNETMM_MAX_INLINE; 0 without INLINE */
     unetmm_le16 channel;        /* local channel number; 0 for CONTROL */
     unetmm_le16 region;         /* KEYED: the peer's region; else MBZ */
@@ -192,7 +193,7 @@ struct unetmm_sqe {
  * memory behind an import.  An atomic has its operands inline (FETCH_ADD: the
  * addend; CMP_SWAP: the expected value, then the new one; 8 bytes each) and an
  * offset that makes the address a multiple of 8; the completion has the old
- * value inline.
+ * value inline.  With nsegs 1, seg[SQE_RESULT], 8 bytes, has it by then, too.
  *
  * Raw endpoints have FRAME, and no other: a whole Ethernet frame without its
  * checksum, `imm` selects offloads (UNETMM_TX_*).
@@ -539,7 +540,7 @@ struct unetmm_cqe {
     X(rel_imms,         E, "WRITEs with an immediate that took a buffer") \
     X(rel_bad_keys,     E, "operations by key rejected: no such region, key") \
     X(rel_acks_along,   E, "acknowledgements that went along with a packet") \
-    X(rel_acks_late,    E, "acknowledgements that waited in vain for a packet") \
+    X(rel_acks_late,    E, "acknowledgements that waited in vain") \
     X(drop_rel_pd,      E, "packets rejected: region of another domain") \
     X(drop_rel_denied,  E, "packets rejected: the channel denies the right")
 

@@ -101,8 +101,7 @@ struct UnetmmEp {
     bool error;                 /* stopped by UNETMM_EP_ERROR */
     bool closing;               /* EP_DESTROY waits for a page to land */
     bool notify_cq;             /* a notification has to be written */
-    bool notify_error;
-    bool notify_tail;
+    bool notify_error, notify_tail;
     bool publish;               /* the card's index words have changed */
     bool landing;               /* a message is landing in the first head */
     uint32_t state_shown;       /* UNETMM_EP_* as last published */

@@ -49,7 +49,7 @@ typedef struct UnetmmRelMsg {
     bool ended;                 /* with `status`, sent or not */
     uint8_t status, nsegs;
     uint8_t flags;              /* UNETMM_SQE_F_* */
-    union {
+    union {                     /* atomics: operands, and segment SQE_RESULT */
         struct unetmm_seg segs[UNETMM_MAX_SEGS];    /* host byte order */
         uint8_t data[UNETMM_MAX_INLINE];
     };

@@ -51,6 +51,9 @@ UnetmmPosted unetmm_rel_post(UnetmmCore *core, UnetmmEp *ep,
     }
     if (d->flags & UNETMM_SQE_F_INLINE) {
         memcpy(m->data, data, MAX(d->len, d->operands));
+        if (d->nsegs) {
+            m->segs[UNETMM_SQE_RESULT] = d->segs[UNETMM_SQE_RESULT];
+        }
     } else {
         memcpy(m->segs, d->segs, d->nsegs * sizeof(m->segs[0]));
     }

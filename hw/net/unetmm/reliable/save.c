@@ -12,6 +12,24 @@
 
 /* ---- Messages ----------------------------------------------------------- */
 
+/* The segment of an atomic. */
+static void msg_result_save(UnetmmStream *st, UnetmmRelMsg *m)
+{
+    struct unetmm_seg *seg = &m->segs[UNETMM_SQE_RESULT];
+    bool result = m->nsegs;
+
+    unetmm_stream_bool(st, &result, "result");
+    m->nsegs = result;
+    if (!result) {
+        return;
+    }
+    unetmm_stream_u64(st, &seg->addr, "result_addr");
+    seg->len = sizeof(m->old);
+    if (seg->addr > UINT64_MAX - (seg->len - 1)) {
+        unetmm_stream_refuse(st, "a result has no place");
+    }
+}
+
 static void msg_data_save(UnetmmStream *st, UnetmmRelMsg *m)
 {
     uint64_t total;
@@ -22,6 +40,9 @@ static void msg_data_save(UnetmmStream *st, UnetmmRelMsg *m)
             return;
         }
         unetmm_stream_bytes(st, m->data, MAX(m->len, m->operands), "data");
+        if (m->operands) {
+            msg_result_save(st, m);
+        }
         return;
     }
     m->nsegs = unetmm_send_save_segs(st, m->segs, m->nsegs, &total);

@@ -98,7 +98,7 @@ static bool tx_fields_ok(const UnetmmCore *core, const UnetmmEp *ep,
         (sqe->handle && !op->one_sided) ||
         sqe->nsegs > UNETMM_MAX_SEGS ||
         sqe->inline_len > UNETMM_MAX_INLINE ||
-        (is_inline ? sqe->nsegs : sqe->inline_len) ||
+        (is_inline ? sqe->nsegs > !!op->operands : sqe->inline_len) ||
         (op->operands && sqe->inline_len != op->operands)) {
         return false;
     }
@@ -111,6 +111,22 @@ static bool tx_fields_ok(const UnetmmCore *core, const UnetmmEp *ep,
     return op->one_sided || !sqe->remote;
 }
 
+/* Takes one segment over.  UNETMM_ST_*. */
+static uint8_t tx_take_segment(UnetmmDescriptor *d, const uint8_t *slots,
+                               unsigned i)
+{
+    struct unetmm_seg *seg = &d->segs[i];
+
+    memcpy(seg, slots + offsetof(struct unetmm_sqe, seg) + i * sizeof(*seg),
+           sizeof(*seg));
+    unetmm_le_seg(seg);
+    if (seg->rsvd) {
+        return UNETMM_ST_BAD_DESC;
+    }
+    return seg->len && seg->addr > UINT64_MAX - (seg->len - 1) ?
+           UNETMM_ST_PROTECTION : UNETMM_ST_OK;
+}
+
 /* Takes the segments over and adds them up.  UNETMM_ST_*. */
 static uint8_t tx_take_segments(UnetmmDescriptor *d, const uint8_t *slots,
                                 uint32_t longest)
@@ -118,24 +134,28 @@ static uint8_t tx_take_segments(UnetmmDescriptor *d, const uint8_t *slots,
     uint64_t total = 0;
 
     for (unsigned i = 0; i < d->nsegs; i++) {
-        struct unetmm_seg *seg = &d->segs[i];
+        uint8_t status = tx_take_segment(d, slots, i);
 
-        memcpy(seg, slots + offsetof(struct unetmm_sqe, seg) +
-               i * sizeof(*seg), sizeof(*seg));
-        unetmm_le_seg(seg);
-        if (seg->rsvd) {
-            return UNETMM_ST_BAD_DESC;
+        if (status != UNETMM_ST_OK) {
+            return status;
         }
-        if (seg->len && seg->addr > UINT64_MAX - (seg->len - 1)) {
-            return UNETMM_ST_PROTECTION;
-        }
-        total += seg->len;
+        total += d->segs[i].len;
     }
     if (total > MAX(longest, UNETMM_MAX_PAYLOAD)) {
         return UNETMM_ST_TOO_LONG;
     }
     d->len = total;
     return UNETMM_ST_OK;
+}
+
+/* An atomic has one segment more, behind its operands.  UNETMM_ST_*. */
+static uint8_t tx_take_result(UnetmmDescriptor *d, const uint8_t *slots)
+{
+    uint8_t status = tx_take_segment(d, slots, UNETMM_SQE_RESULT);
+
+    return status == UNETMM_ST_OK &&
+           d->segs[UNETMM_SQE_RESULT].len != sizeof(uint64_t) ?
+           UNETMM_ST_BAD_DESC : status;
 }
 
 /* The longest message for the destination, if no frame; 0: there is none. */
@@ -209,14 +229,15 @@ static uint8_t tx_load(UnetmmCore *core, UnetmmEp *ep, UnetmmDescriptor *d,
     if (!longest) {
         return UNETMM_ST_BAD_CHANNEL;
     }
+    d->nsegs = sqe->nsegs;
     if (sqe->flags & UNETMM_SQE_F_INLINE) {
         d->len = sqe->inline_len;
+        status = d->nsegs ? tx_take_result(d, slots) : UNETMM_ST_OK;
     } else {
-        d->nsegs = sqe->nsegs;
         status = tx_take_segments(d, slots, longest);
-        if (status != UNETMM_ST_OK) {
-            return status;
-        }
+    }
+    if (status != UNETMM_ST_OK) {
+        return status;
     }
     if (d->len > longest) {
         return UNETMM_ST_TOO_LONG;

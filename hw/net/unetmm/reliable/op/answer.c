@@ -14,6 +14,12 @@
 
 /* ---- Pages that answers go to -------------------------------------------- */
 
+/* The first of the segments for the answer's bytes. */
+static const struct unetmm_seg *answer_to(const UnetmmRelMsg *m)
+{
+    return m->operands ? &m->segs[UNETMM_SQE_RESULT] : m->segs;
+}
+
 /*
  * The segment of the message, from byte `at` of it on, that has the page;
  * *addr and *len are its remaining bytes.  nsegs: none has it.
@@ -24,7 +30,7 @@ static uint32_t answer_segment(const UnetmmRelMsg *m, uint32_t at,
     uint32_t i;
 
     for (i = 0; i < m->nsegs; i++) {
-        const struct unetmm_seg *seg = &m->segs[i];
+        const struct unetmm_seg *seg = &answer_to(m)[i];
 
         if (at >= seg->len) {
             at -= seg->len;
@@ -80,7 +86,7 @@ uint32_t unetmm_rel_ahead(const UnetmmCore *core, const UnetmmMiss *miss,
     if (i == m->nsegs) {
         return 0;
     }
-    return unetmm_segments_ahead(m->segs, i + 1, m->nsegs, ahead);
+    return unetmm_segments_ahead(answer_to(m), i + 1, m->nsegs, ahead);
 }
 
 /* ---- Received ----------------------------------------------------------- */
@@ -93,7 +99,7 @@ static void answer_pieces(const UnetmmRelMsg *m, uint32_t at, uint32_t len,
 
     place->npieces = 0;
     for (unsigned i = 0; i < m->nsegs && from < len; i++) {
-        const struct unetmm_seg *seg = &m->segs[i];
+        const struct unetmm_seg *seg = &answer_to(m)[i];
         uint32_t n;
 
         if (at >= seg->len) {
@@ -195,6 +201,8 @@ static bool answer_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 
     if (m->operands) {
         memcpy(m->old, payload, sizeof(m->old));
+    }
+    if (!place->npieces) {
         return answer_accept(core, ep, rel, f);
     }
     switch (unetmm_recv_hold(core, ep, place, &vpn, &npages)) {
