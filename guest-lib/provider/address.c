@@ -5,7 +5,7 @@
  * IPv4 address stands for the card, and ARP by the kernel resolves a peer's address:
  * a datagram to the peer's discard port has the kernel ask, and netlink tells of
  * the answer.  The thread of a call waits for that answer (caller.c); the check of a
- * request's address does not wait (cm.c).  No daemon and no table of our own is needed,
+ * request's address does not wait (acceptor.c).  No daemon and no table of our own is needed,
  * and a duplicate or a changed address is the kernel's to handle.
  */
 #include "provider.h"

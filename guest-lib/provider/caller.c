@@ -4,7 +4,7 @@
  *
  * A peer's driver may be silent, and the address of a peer may be nobody's.  So a thread
  * makes each call, and no caller of the provider waits for a peer.  When the driver has
- * answered, the thread goes on with the connection under the fabric's lock (cm.c), and the
+ * answered, the thread goes on with the connection under the fabric's lock, and the
  * event queue tells the program.
  *
  * Each peer chooses how long its driver is silent, so an address has CALLS_OF_ADDRESS of

@@ -7,7 +7,7 @@
 
 #include "provider.h"
 
-/* ---- Connection management (cm.c) ---------------------------------------- */
+/* ---- Connection management (cm.h) ---------------------------------------- */
 
 struct umfi_pep {
     struct fid_pep fid;

@@ -56,7 +56,7 @@
 
 #define UMFI_NAME           "unetmm"
 #define UMFI_PROTOCOL       0x80000756u /* high bit: a provider's own */
-#define UMFI_PROTOCOL_VERSION   2u      /* of the messages of cm.c */
+#define UMFI_PROTOCOL_VERSION   2u      /* of the messages of cm.h */
 #define UMFI_CM_DATA        128u    /* most bytes that go with a request or answer */
 #define UMFI_MAX_RMA        (1ull << 30)
 /* Slots of the send queue for the longest one: a message of the card takes two. */

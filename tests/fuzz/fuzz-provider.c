@@ -454,7 +454,7 @@ bool umfi_neighbours_changed(int fd)
 
 /* ---- The peer ---- */
 
-/* As in cm.c, little-endian */
+/* As in cm.h, little-endian */
 struct message {
     uint32_t magic;
     uint16_t version, type;

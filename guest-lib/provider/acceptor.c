@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The accepting side: requests of peers, fi_accept() and fi_reject().
+ *
+ * The address in a REQUEST is checked by the kernel's neighbour table.  If the kernel has to ask
+ * for that address first, the request is put aside until the table has changed, for connect_ms
+ * at most, and others go on.
+ *
+ * Lifetime: a peer's request is a conn, whose handle the program has from FI_CONNREQ until its
+ * answer.  fi_accept() begins a call (caller.c) for the data channel, and does not wait; the
+ * answer goes when the call has ended.  If the EP is closed meanwhile the data channel ends
+ * when it comes.
+ */
+#include "cm.h"
+
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REFUSED_MS      100     /* of umfi_cm_accept() */
+
+unsigned umfi_cm_take_callers(struct umfi_cm_port *port)
+{
+    struct unetmm_peer peer;
+    unsigned n = 0;
+
+    while (port->pep && n < UMFI_CM_BACKLOG && unetmm_accept(port->ep, &peer, 0) >= 0) {
+        n++;
+        umfi_conn_make_room(port);
+        if (umfi_conn_open(port, peer.channel, peer.mac, NULL)) {
+            port->idle++;
+        }
+    }
+    return n;
+}
+
+/* The program gets the request, whose address is the peer's. */
+static bool give_request(struct umfi_conn *conn, const struct umfi_message *m)
+{
+    struct umfi_pep *pep = conn->port->pep;
+    struct fi_info *info;
+
+    conn->service = le64toh(m->service);
+    conn->peer = (struct sockaddr_in) {
+        .sin_family = AF_INET,
+        .sin_port = m->port,
+        .sin_addr = { m->address },
+    };
+    info = umfi_info_alloc(&pep->fabric->dev, &pep->address, &conn->peer);
+    if (!info) {
+        return false;
+    }
+    /* libfabric sets these members in the result of fi_getinfo(); callers read them here, too. */
+    info->fabric_attr->api_version = pep->fabric->fid.api_version;
+    info->fabric_attr->prov_name = strdup(UMFI_NAME);
+    if (!info->fabric_attr->prov_name) {
+        fi_freeinfo(info);
+        return false;
+    }
+    info->ep_attr->max_msg_size = pep->max_msg_size;
+    info->handle = &conn->fid;
+    conn->requested = true;
+    conn->port->idle--;
+    umfi_eq_push(pep->eq, FI_CONNREQ, &pep->fid.fid, 0, info, m->data,
+                 le16toh(m->len));
+    return true;
+}
+
+/*
+ * Programs take the address in a request for the peer's name: ofi_rxm ends the connection
+ * that it has to that address.
+ */
+static bool check_request(struct umfi_conn *conn, const struct umfi_message *m)
+{
+    int ret = umfi_has_address(&conn->port->fabric->dev, conn->mac,
+                               (struct in_addr) { m->address });
+
+    if (ret && ret != -FI_EAGAIN) {
+        UMFI_WARN(FI_LOG_EP_CTRL, "a request has the address of another card\n");
+        return false;
+    }
+    if (ret && !conn->aside) {
+        conn->request = *m;
+        conn->until_ms = umfi_now_ms() + umfi_config.connect_ms;
+    }
+    conn->aside = ret;
+    return conn->aside || give_request(conn, m);
+}
+
+bool umfi_cm_take_request(struct umfi_conn *conn, const struct umfi_message *m)
+{
+    /* A closed PEP keeps only the requests that it has answered. */
+    if (!conn->port->listens || conn->requested || conn->aside) {
+        return umfi_message_not_expected(m);
+    }
+    return check_request(conn, m);
+}
+
+void umfi_cm_check_again(struct umfi_cm_port *port)
+{
+    struct umfi_list *next;
+
+    for (struct umfi_list *i = port->conns.next; i != &port->conns; i = next) {
+        struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
+
+        next = i->next;
+        if (conn->aside && !check_request(conn, &conn->request)) {
+            umfi_conn_lose(conn);
+        }
+    }
+}
+
+bool umfi_cm_take(struct umfi_fabric *fabric, fid_t handle, struct umfi_ep *ep)
+{
+    struct umfi_conn *conn;
+
+    pthread_mutex_lock(&fabric->lock);
+    conn = umfi_conn_find(fabric, handle);
+    if (conn && conn->ep) {
+        conn = NULL;
+    }
+    if (conn) {
+        conn->ep = ep;
+        ep->conn = conn;
+        ep->dst = conn->peer;
+    }
+    pthread_mutex_unlock(&fabric->lock);
+    return conn;
+}
+
+/* Ends a channel; its messages go before another channel gets the number. */
+static void end_data_channel(struct umfi_port *port, unsigned channel)
+{
+    umfi_lock(port->domain);
+    umfi_port_leave(port, channel);
+    umfi_unlock(port->domain);
+}
+
+/* The data channel is there, or the connector was not reached: tells the connector. */
+static void called(struct umfi_call *call, int channel)
+{
+    struct umfi_ep *ep = umfi_cm_called(call);
+    struct umfi_message m = { 0 };
+    struct umfi_conn *conn;
+    bool lives = channel >= 0;
+
+    if (!ep) {
+        if (lives) {
+            end_data_channel(call->port, (unsigned)channel);
+        }
+        return;
+    }
+    conn = ep->conn;
+    umfi_lock(ep->domain);
+    if (lives) {
+        m.endpoint = htole32((uint32_t)unetmm_ep_id(call->card));
+        m.channel = htole32((uint32_t)channel);
+        lives = umfi_ep_expect(ep, (unsigned)channel);
+    } else {
+        UMFI_WARN(FI_LOG_EP_CTRL, "accepting: %s\n",
+                  unetmm_strerror(channel, UNETMM_CALL_CONNECT));
+        umfi_ep_unreached(ep);
+    }
+    if (!conn && lives) {
+        /* The listener has gone. */
+        umfi_ep_abort(ep);
+    }
+    umfi_unlock(ep->domain);
+    if (conn) {
+        umfi_conn_answer(conn, &m, lives ? UMFI_ACCEPT : UMFI_REJECT, call->data, call->len);
+    }
+}
+
+/*
+ * The connector listens before it asks, so the driver's answer that no process listens is
+ * final, unless the backlog is full.  The time is short because each peer chooses the service
+ * that it names.
+ */
+static void call_back(struct umfi_call *call, struct umfi_conn *conn)
+{
+    struct umfi_ep *ep = call->ep;
+
+    call->card = ep->port->ep;
+    call->port = ep->port;
+    call->to = conn->peer.sin_addr;
+    memcpy(call->mac, conn->mac, sizeof(call->mac));
+    call->has_mac = true;
+    call->service = conn->service;
+    call->first_ms = REFUSED_MS;
+    ep->call = call;
+    umfi_call_begin(call);
+}
+
+int umfi_cm_accept(struct umfi_ep *ep, const void *data, size_t len)
+{
+    struct umfi_fabric *fabric = ep->domain->fabric;
+    struct umfi_call *call = umfi_cm_call(ep, data, len, called);
+    int ret = -FI_ECONNABORTED;
+
+    if (!call) {
+        return -FI_ENOMEM;
+    }
+    pthread_mutex_lock(&fabric->lock);
+    if (ep->conn && ep->conn->requested && ep->conn->open && !umfi_cm_begin(ep, true)) {
+        call_back(call, ep->conn);
+        ret = 0;
+    }
+    pthread_mutex_unlock(&fabric->lock);
+    if (ret) {
+        free(call);
+    }
+    return ret;
+}
+
+int umfi_cm_reject(struct umfi_pep *pep, fid_t handle, const void *data, size_t len)
+{
+    struct umfi_message m = { 0 };
+    struct umfi_conn *conn;
+    int ret = -FI_EINVAL;
+
+    pthread_mutex_lock(&pep->fabric->lock);
+    conn = umfi_conn_find(pep->fabric, handle);
+    if (conn && conn->port->pep == pep) {
+        ret = 0;
+        umfi_conn_answer(conn, &m, UMFI_REJECT, data, len);
+    }
+    pthread_mutex_unlock(&pep->fabric->lock);
+    return ret;
+}

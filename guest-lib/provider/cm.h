@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Connection management: the types and calls that its files share, from the lowest file to the
+ * highest.  Each file names the lifetimes at its top, and calls no file above it.  fabric.lock
+ * guards all members.
+ */
+#ifndef UMFI_CM_H
+#define UMFI_CM_H
+
+#include "provider.h"
+
+#define UMFI_CM_SERVICE     0x756d666900000000ull   /* with a port: a PEP */
+#define UMFI_CM_BACKLOG     64
+#define UMFI_CM_COMPLETIONS 1024u   /* that a CM port has room for */
+
+/* ---- Messages (wire.c) ---------------------------------------------------- */
+
+enum umfi_message_type { UMFI_REQUEST = 1, UMFI_ACCEPT, UMFI_REJECT };
+
+/* Little-endian; longer than a message that arrives inside of its completion. */
+struct umfi_message {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t type;
+    uint64_t service;           /* REQUEST: of the connector's data port */
+    uint32_t endpoint;          /* ACCEPT: the acceptor's ... */
+    uint32_t channel;           /* ... of the card, and channel of it */
+    uint32_t address;           /* REQUEST: the connector's, in network order */
+    uint16_t port;
+    uint16_t len;
+    uint8_t data[UMFI_CM_DATA];
+};
+
+struct umfi_conn {
+    struct fid fid;             /* the handle in FI_CONNREQ's info */
+    struct umfi_list node;      /* port.conns */
+    struct umfi_cm_port *port;
+    struct umfi_ep *ep;         /* that asks, or is to answer */
+    unsigned channel;
+    bool open;                  /* its channel */
+    bool closed;                /* its CQE_CLOSED has come */
+    bool requested;             /* acceptor: REQUEST has come */
+    bool answered;              /* acceptor: the peer is to end the channel */
+    bool accepted;              /* the answer, to be given or given, is ACCEPT */
+    bool hung_up;               /* by the peer, which may not have read our answer */
+    bool aside;                 /* acceptor: the kernel asks for the address in `request` */
+    uint8_t mac[6];
+    uint64_t service;
+    /* aside: of the kernel's answer.  answered: the peer is to end the channel until then. */
+    int64_t until_ms;
+    struct sockaddr_in peer;
+    struct umfi_message request;
+};
+
+int umfi_conn_send(struct umfi_conn *conn, struct umfi_message *m,
+                   enum umfi_message_type type, const void *data, size_t len);
+/* False: the message was logged, and its channel is to end. */
+bool umfi_message_is_sound(const struct umfi_message *m, size_t len);
+bool umfi_message_not_expected(const struct umfi_message *m);
+
+/* ---- CM ports (cm_port.c) -------------------------------------------------- */
+
+struct umfi_cm_port {
+    struct umfi_list node;      /* fabric.cm_ports */
+    struct umfi_list conns;
+    struct umfi_fabric *fabric;
+    bool listens;               /* or has listened; else it is the fabric's own */
+    struct umfi_pep *pep;       /* NULL: the fabric's own, or the PEP was closed */
+    struct unetmm_ep *ep;
+    struct umfi_conn **by_channel;
+    uint8_t *buffers;
+    uint64_t refused;               /* buffers that the library has not taken */
+    unsigned idle, idle_most;       /* callers: see umfi_conn_make_room() */
+    unsigned calling;               /* calls that use it without the lock */
+    bool failed;                    /* the card stopped the endpoint */
+    bool told;                      /* the program knows */
+};
+
+int umfi_cm_port_open(struct umfi_fabric *fabric, struct umfi_pep *pep,
+                      struct umfi_cm_port **port);
+void umfi_cm_port_free(struct umfi_cm_port *port);
+/* The next completion, if there is one. */
+bool umfi_cm_port_take(struct umfi_cm_port *port, struct unetmm_completion *c);
+/* The conn of a completion, or NULL.  False: no conn has had the channel yet. */
+bool umfi_cm_port_owner(struct umfi_cm_port *port, const struct unetmm_completion *c,
+                        struct umfi_conn **conn);
+/* The message in the completion's buffer, if the latter has one, which is the card's again. */
+void umfi_cm_port_copy(struct umfi_cm_port *port, const struct unetmm_completion *c,
+                       struct umfi_message *m);
+void umfi_cm_port_post_refused(struct umfi_cm_port *port);
+void umfi_cm_port_end_channel(struct umfi_cm_port *port, unsigned channel, bool closed);
+
+/* ---- Conns, and the EP of one (conn.c) -------------------------------------- */
+
+/* `ep` NULL: a caller.  NULL: no memory, and the channel has ended. */
+struct umfi_conn *umfi_conn_open(struct umfi_cm_port *port, unsigned channel,
+                                 const uint8_t mac[6], struct umfi_ep *ep);
+void umfi_conn_hang_up(struct umfi_conn *conn);
+void umfi_conn_free(struct umfi_conn *conn);
+void umfi_conn_make_room(struct umfi_cm_port *port);
+/* ACCEPT or REJECT is the last message: the peer is to end the channel. */
+void umfi_conn_answer(struct umfi_conn *conn, struct umfi_message *m,
+                      enum umfi_message_type type, const void *data, size_t len);
+struct umfi_conn *umfi_conn_find(struct umfi_fabric *fabric, fid_t handle);
+/* The EP connects: it asks, or it `accepts`.  -FI_EISCONN */
+int umfi_cm_begin(struct umfi_ep *ep, bool accepts);
+/* It was refused, or has failed. */
+void umfi_cm_refuse(struct umfi_ep *ep, int error, const void *data, size_t len);
+/* The caller names the peer. */
+struct umfi_call *umfi_cm_call(struct umfi_ep *ep, const void *data, size_t len,
+                               void (*called)(struct umfi_call *call, int channel));
+/* The call has ended.  Its EP, or NULL. */
+struct umfi_ep *umfi_cm_called(struct umfi_call *call);
+
+/* ---- Ends (ending.c) ------------------------------------------------------- */
+
+/* The channel has ended, or says nonsense. */
+void umfi_conn_lose(struct umfi_conn *conn);
+void umfi_cm_lose_all(struct umfi_cm_port *port);
+void umfi_cm_end_late(struct umfi_cm_port *port);
+void umfi_cm_end_left(struct umfi_cm_port *port);
+/* Ends all conns of the port, and the port. */
+void umfi_cm_port_end(struct umfi_cm_port *port);
+
+/* ---- Messages of peers (connector.c, acceptor.c).  False: the channel is to end. --- */
+
+bool umfi_cm_take_accept(struct umfi_conn *conn, const struct umfi_message *m);
+bool umfi_cm_take_reject(struct umfi_conn *conn, const struct umfi_message *m);
+bool umfi_cm_take_request(struct umfi_conn *conn, const struct umfi_message *m);
+/* How many; no more than can wait at a time. */
+unsigned umfi_cm_take_callers(struct umfi_cm_port *port);
+/* The kernel may know the addresses of requests that were put aside. */
+void umfi_cm_check_again(struct umfi_cm_port *port);
+
+/* ---- Progress (progress.c) -------------------------------------------------- */
+
+void umfi_cm_port_progress(struct umfi_cm_port *port);
+
+#endif /* UMFI_CM_H */

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * CM ports: endpoints of the card for messages of connection management.
+ *
+ * Lifetime: the connector's port is the fabric's; it begins with the first fi_connect(), and
+ * is replaced when the card has stopped it.  A listener's port begins with fi_listen().  It
+ * ends when its PEP has been closed and its last conn has ended, or when fi_listen() replaces
+ * it.  The end of the fabric ends all.
+ *
+ * The buffers are the card's, but between a completion and umfi_cm_port_copy().  All functions
+ * are called under the fabric's lock.
+ */
+#include "cm.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define BUFFERS         64u
+#define BUFFER_BYTES    256u
+
+bool umfi_cm_port_take(struct umfi_cm_port *port, struct unetmm_completion *c)
+{
+    int n;
+
+    n = port->failed ? 0 : unetmm_poll(port->ep, c, 1);
+    if (n < 0) {
+        UMFI_WARN(FI_LOG_EP_CTRL, "the endpoint for connections has stopped: %s\n",
+                  unetmm_strerror(n, UNETMM_CALL_POLL));
+        port->failed = true;
+    }
+    return n > 0;
+}
+
+/* A peer that has a key may write, too: that takes a buffer, and fills none. */
+static bool has_buffer(const struct unetmm_completion *c)
+{
+    return c->type == UNETMM_CQE_BUFFER || c->type == UNETMM_CQE_WRITTEN ||
+        (c->type == UNETMM_CQE_RECEIVED && !c->is_inline);
+}
+
+/* A refusal, for want of memory, is not the end: see umfi_cm_port_post_refused(). */
+static int post(struct umfi_cm_port *port, uint64_t buffer)
+{
+    int ret = unetmm_post_recv(port->ep, port->buffers + buffer * BUFFER_BYTES, BUFFER_BYTES,
+                               buffer, 0);
+
+    port->refused &= ~(1ull << buffer);
+    port->refused |= (uint64_t)!!ret << buffer;
+    return ret;
+}
+
+void umfi_cm_port_post_refused(struct umfi_cm_port *port)
+{
+    for (unsigned i = 0; i < BUFFERS && port->refused; i++) {
+        if (port->refused >> i & 1) {
+            post(port, i);
+        }
+    }
+}
+
+void umfi_cm_port_copy(struct umfi_cm_port *port, const struct unetmm_completion *c,
+                       struct umfi_message *m)
+{
+    if (has_buffer(c)) {
+        memcpy(m, port->buffers + c->user_data * BUFFER_BYTES, sizeof(*m));
+        post(port, c->user_data);
+    }
+}
+
+/*
+ * The entry in by_channel of a channel that the provider has ended.  The channel's CLOSED is
+ * to come, and the driver gives the number again after the port has taken that completion.
+ */
+static struct umfi_conn ended;
+
+bool umfi_cm_port_owner(struct umfi_cm_port *port, const struct unetmm_completion *c,
+                        struct umfi_conn **conn)
+{
+    bool in_range = c->channel < port->fabric->dev.card.channels;
+
+    *conn = in_range ? port->by_channel[c->channel] : NULL;
+    if (*conn != &ended) {
+        return *conn;
+    }
+    *conn = NULL;
+    if (c->type == UNETMM_CQE_CLOSED) {
+        port->by_channel[c->channel] = NULL;
+    }
+    return true;
+}
+
+void umfi_cm_port_end_channel(struct umfi_cm_port *port, unsigned channel, bool closed)
+{
+    port->by_channel[channel] = closed ? NULL : &ended;
+    unetmm_disconnect(port->ep, (int)channel);
+}
+
+void umfi_cm_port_free(struct umfi_cm_port *port)
+{
+    umfi_list_del(&port->node);
+    if (port->ep) {
+        epoll_ctl(port->fabric->epoll, EPOLL_CTL_DEL, unetmm_fd(port->ep), NULL);
+        unetmm_ep_destroy(port->ep);
+    }
+    if (port->buffers && umfi_config.source == UNETMM_SOURCE_PINNED) {
+        unetmm_deregister(port->fabric->ctx, port->buffers,
+                          (size_t)BUFFERS * BUFFER_BYTES);
+    }
+    free(port->buffers);
+    free(port->by_channel);
+    free(port);
+}
+
+static int post_buffers(struct umfi_cm_port *port)
+{
+    size_t bytes = (size_t)BUFFERS * BUFFER_BYTES;
+    int ret = 0;
+
+    port->buffers = aligned_alloc(4096, bytes);
+    if (!port->buffers) {
+        return -FI_ENOMEM;
+    }
+    memset(port->buffers, 0, bytes);
+    if (umfi_config.source == UNETMM_SOURCE_PINNED) {
+        ret = unetmm_register(port->fabric->ctx, port->buffers, bytes,
+                              UNETMM_REGION_WRITE);
+        if (ret) {
+            /* umfi_cm_port_free() ends a registration. */
+            free(port->buffers);
+            port->buffers = NULL;
+        }
+    }
+    for (unsigned i = 0; !ret && i < BUFFERS; i++) {
+        ret = post(port, i);
+    }
+    return ret;
+}
+
+static int port_create(struct umfi_cm_port *port)
+{
+    struct unetmm_ep_attr attr = UNETMM_EP_ATTR_INIT;
+    struct epoll_event event = { .events = EPOLLIN };
+    int ret;
+
+    attr.free_depth = BUFFERS;
+    attr.completion_depth = UMFI_CM_COMPLETIONS;
+    attr.spin_ns = 0;
+    attr.policy = umfi_config.policy;
+    ret = unetmm_ep_create(port->fabric->ctx, &attr, &port->ep);
+    if (ret) {
+        UMFI_WARN(FI_LOG_EP_CTRL, "%s\n",
+                  unetmm_strerror(ret, UNETMM_CALL_EP_CREATE));
+        return ret;
+    }
+    ret = post_buffers(port);
+    if (!ret && epoll_ctl(port->fabric->epoll, EPOLL_CTL_ADD, unetmm_fd(port->ep),
+                          &event)) {
+        ret = -errno;
+    }
+    return ret;
+}
+
+int umfi_cm_port_open(struct umfi_fabric *fabric, struct umfi_pep *pep,
+                      struct umfi_cm_port **out)
+{
+    struct umfi_cm_port *port = calloc(1, sizeof(*port));
+    int ret = -FI_ENOMEM;
+
+    if (!port) {
+        return ret;
+    }
+    port->fabric = fabric;
+    port->pep = pep;
+    port->listens = pep;
+    umfi_list_init(&port->node);
+    umfi_list_init(&port->conns);
+    port->idle_most = (fabric->dev.card.channels + 1) / 2;
+    port->by_channel = calloc(fabric->dev.card.channels, sizeof(struct umfi_conn *));
+    if (port->by_channel) {
+        ret = port_create(port);
+    }
+    if (ret) {
+        umfi_cm_port_free(port);
+        return ret;
+    }
+    *out = port;
+    return 0;
+}

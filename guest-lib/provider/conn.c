@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Conns: a channel of a CM port each, for one request for a connection.
+ *
+ * Lifetime: a connector's conn begins when the peer's driver has given the channel, and ends
+ * with the answer.  An acceptor's conn begins with the channel that a peer opens.  From
+ * FI_CONNREQ on the program has the conn's handle, so the conn stays, also without its channel,
+ * until the program has answered; then until the peer has taken the answer, in time.  The end
+ * of the channel and that of the CM port end a conn earlier (ending.c).
+ *
+ * An EP has a conn from its request, or from the opening for a peer's request, until the conn
+ * ends or the EP is closed: each of the two then forgets the other.
+ *
+ * All functions are called under the fabric's lock.
+ */
+#include "cm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ANSWERED_TIMES  10      /* connect_ms: a connector may look late at its queue */
+
+struct umfi_conn *umfi_conn_open(struct umfi_cm_port *port, unsigned channel,
+                                 const uint8_t mac[6], struct umfi_ep *ep)
+{
+    struct umfi_conn *conn = calloc(1, sizeof(*conn));
+
+    if (!conn) {
+        umfi_cm_port_end_channel(port, channel, false);
+        return NULL;
+    }
+    conn->fid.fclass = FI_CLASS_CONNREQ;
+    conn->port = port;
+    conn->channel = channel;
+    conn->open = true;
+    conn->ep = ep;
+    memcpy(conn->mac, mac, 6);
+    port->by_channel[channel] = conn;
+    umfi_list_add(&port->conns, &conn->node);
+    if (ep) {
+        ep->conn = conn;
+    }
+    return conn;
+}
+
+void umfi_conn_hang_up(struct umfi_conn *conn)
+{
+    if (conn->open) {
+        conn->open = false;
+        umfi_cm_port_end_channel(conn->port, conn->channel, conn->closed);
+    }
+}
+
+/*
+ * A caller whose REQUEST has not come, or that is to end its channel: only the peer
+ * could go on, and it need not.
+ */
+static bool is_idle(const struct umfi_conn *conn)
+{
+    return conn->port->listens && (!conn->requested || conn->answered);
+}
+
+/* The connector has taken the channel of the acceptor's EP, or will not. */
+static void settle(const struct umfi_conn *conn)
+{
+    struct umfi_ep *ep = conn->ep;
+
+    if (!ep || !conn->accepted) {
+        return;
+    }
+    umfi_lock(ep->domain);
+    if (ep->state == UMFI_ACCEPTING && conn->hung_up) {
+        umfi_ep_connected(ep, NULL, 0);
+    } else if (ep->state == UMFI_ACCEPTING) {
+        umfi_ep_abort(ep);
+    }
+    umfi_unlock(ep->domain);
+}
+
+void umfi_conn_free(struct umfi_conn *conn)
+{
+    umfi_conn_hang_up(conn);
+    settle(conn);
+    if (is_idle(conn)) {
+        conn->port->idle--;
+    }
+    if (conn->ep) {
+        conn->ep->conn = NULL;
+    }
+    umfi_list_del(&conn->node);
+    free(conn);
+}
+
+/*
+ * Makes room for one more idle caller.  Idle callers have at most half of the listener's
+ * channels, so that other callers find a channel.  The oldest idle caller goes, if possible
+ * a caller without an EP of this process.
+ */
+void umfi_conn_make_room(struct umfi_cm_port *port)
+{
+    struct umfi_conn *oldest = NULL;
+
+    if (port->idle < port->idle_most) {
+        return;
+    }
+    for (struct umfi_list *i = port->conns.next; i != &port->conns; i = i->next) {
+        struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
+
+        if (is_idle(conn) && (!oldest || (oldest->ep && !conn->ep))) {
+            oldest = conn;
+        }
+    }
+    UMFI_INFO(FI_LOG_EP_CTRL, "%u callers are idle: the oldest one's channel ends\n",
+              port->idle);
+    umfi_conn_free(oldest);
+}
+
+void umfi_conn_answer(struct umfi_conn *conn, struct umfi_message *m, enum umfi_message_type type,
+                      const void *data, size_t len)
+{
+    conn->accepted = type == UMFI_ACCEPT;
+    if (!conn->open) {
+        umfi_conn_free(conn);
+        return;
+    }
+    if (conn->ep && !conn->accepted) {
+        conn->ep->conn = NULL;
+        conn->ep = NULL;
+    }
+    umfi_conn_make_room(conn->port);
+    conn->answered = true;
+    conn->until_ms = umfi_now_ms() +
+        (int64_t)(conn->port->pep ? ANSWERED_TIMES : 1) * umfi_config.connect_ms;
+    conn->port->idle++;
+    if (umfi_conn_send(conn, m, type, data, len)) {
+        umfi_conn_free(conn);
+    }
+}
+
+struct umfi_conn *umfi_conn_find(struct umfi_fabric *fabric, fid_t handle)
+{
+    for (struct umfi_list *p = fabric->cm_ports.next; p != &fabric->cm_ports;
+         p = p->next) {
+        struct umfi_cm_port *port = umfi_of(p, struct umfi_cm_port, node);
+
+        for (struct umfi_list *i = port->conns.next; i != &port->conns; i = i->next) {
+            struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
+
+            if (&conn->fid == handle && conn->requested && !conn->answered) {
+                return conn;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* An EP that was opened for a peer's request makes none itself. */
+int umfi_cm_begin(struct umfi_ep *ep, bool accepts)
+{
+    int ret = -FI_EISCONN;
+
+    umfi_lock(ep->domain);
+    if (ep->state == UMFI_IDLE && accepts == (ep->conn && ep->conn->port->listens)) {
+        ep->state = UMFI_CONNECTING;
+        __atomic_add_fetch(&ep->eq->channels, 1, __ATOMIC_RELEASE);
+        ret = 0;
+    }
+    umfi_unlock(ep->domain);
+    return ret;
+}
+
+void umfi_cm_refuse(struct umfi_ep *ep, int error, const void *data, size_t len)
+{
+    umfi_lock(ep->domain);
+    ep->state = UMFI_IDLE;
+    umfi_unlock(ep->domain);
+    __atomic_sub_fetch(&ep->eq->channels, 1, __ATOMIC_RELEASE);
+    umfi_eq_push(ep->eq, 0, &ep->fid.fid, error, NULL, data, len);
+}
+
+struct umfi_call *umfi_cm_call(struct umfi_ep *ep, const void *data, size_t len,
+                               void (*called)(struct umfi_call *call, int channel))
+{
+    struct umfi_call *call = calloc(1, sizeof(*call));
+
+    if (call) {
+        call->fabric = ep->domain->fabric;
+        call->ep = ep;
+        call->called = called;
+        call->first_ms = call->most_ms = umfi_config.connect_ms;
+        /* umfi_conn_send() cuts the data to the same length. */
+        call->len = len < sizeof(call->data) ? len : sizeof(call->data);
+        if (call->len) {
+            memcpy(call->data, data, call->len);
+        }
+    }
+    return call;
+}
+
+struct umfi_ep *umfi_cm_called(struct umfi_call *call)
+{
+    if (call->ep) {
+        call->ep->call = NULL;
+    }
+    return call->ep;
+}

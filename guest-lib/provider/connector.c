@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The connecting side: fi_connect(), and the answers to its requests.
+ *
+ * Lifetime: an EP is UMFI_CONNECTING from fi_connect() on.  First it has a call (caller.c),
+ * which opens the channel, since the peer's driver has to answer: fi_connect() does not wait.
+ * Then it has a conn, until the answer.  An EP that is closed leaves its call without an EP,
+ * and the channel that the call brings is ended.
+ */
+#include "cm.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool umfi_cm_take_accept(struct umfi_conn *conn, const struct umfi_message *m)
+{
+    struct umfi_ep *ep = conn->ep;
+    struct umfi_arrival *arrival;
+    bool closed;
+
+    if (conn->port->listens || !ep) {
+        return umfi_message_not_expected(m);
+    }
+    umfi_arrivals_take(ep->port);
+    arrival = umfi_arrival_find(ep->port, conn->mac, le32toh(m->endpoint),
+                                le32toh(m->channel));
+    if (!arrival) {
+        UMFI_WARN(FI_LOG_EP_CTRL, "an answer names a channel that has not come, or has "
+                  "ended: the request ends\n");
+        return false;
+    }
+    umfi_lock(ep->domain);
+    /* A stranger's messages go, and an end that has come is known. */
+    umfi_port_progress(ep->port);
+    closed = arrival->closed || ep->port->failed;
+    if (!closed) {
+        umfi_list_del(&arrival->node);
+        ep->channel = arrival->channel;
+        ep->open = true;
+        umfi_ep_connected(ep, m->data, le16toh(m->len));
+    }
+    umfi_unlock(ep->domain);
+    if (closed) {
+        UMFI_INFO(FI_LOG_EP_CTRL, "an answer names a channel that has ended: the request "
+                  "ends\n");
+        return false;
+    }
+    free(arrival);
+    /* The acceptor waits for that. */
+    umfi_conn_free(conn);
+    return true;
+}
+
+bool umfi_cm_take_reject(struct umfi_conn *conn, const struct umfi_message *m)
+{
+    if (conn->port->listens || !conn->ep) {
+        return umfi_message_not_expected(m);
+    }
+    UMFI_INFO(FI_LOG_EP_CTRL, "port %u: rejected\n", ntohs(conn->ep->dst.sin_port));
+    umfi_cm_refuse(conn->ep, FI_ECONNREFUSED, m->data, le16toh(m->len));
+    umfi_conn_free(conn);
+    return true;
+}
+
+/* Gets the port for the fabric's own requests.  A new port replaces a port that has failed. */
+static int get_active(struct umfi_fabric *fabric)
+{
+    int ret = 0;
+
+    if (fabric->active && fabric->active->failed && !fabric->active->calling) {
+        umfi_cm_lose_all(fabric->active);
+        umfi_cm_port_end(fabric->active);
+        fabric->active = NULL;
+    }
+    if (!fabric->active) {
+        ret = umfi_cm_port_open(fabric, NULL, &fabric->active);
+        if (!ret) {
+            umfi_list_add(&fabric->cm_ports, &fabric->active->node);
+        }
+    }
+    return ret;
+}
+
+static void fail_connect(struct umfi_ep *ep, int error)
+{
+    UMFI_INFO(FI_LOG_EP_CTRL, "port %u: %s\n", ntohs(ep->dst.sin_port),
+              unetmm_strerror(error, UNETMM_CALL_CONNECT));
+    /* Refused, as when the answer says so; not an error of fi_connect(). */
+    umfi_cm_refuse(ep, error == -EHOSTUNREACH ? FI_EHOSTUNREACH : FI_ECONNREFUSED, NULL, 0);
+}
+
+/* The channel for a request: the request goes. */
+static void called(struct umfi_call *call, int channel)
+{
+    struct umfi_cm_port *port = call->fabric->active;
+    struct umfi_ep *ep = umfi_cm_called(call);
+    struct umfi_conn *conn;
+    struct umfi_message m;
+    int ret;
+
+    port->calling--;
+    if (channel < 0 || !ep) {
+        if (channel >= 0) {
+            umfi_cm_port_end_channel(port, (unsigned)channel, false);
+        }
+        if (ep) {
+            fail_connect(ep, channel);
+        }
+        return;
+    }
+    m = (struct umfi_message) {
+        .service = htole64(ep->port->service),
+        .address = ep->src.sin_addr.s_addr,
+        .port = ep->src.sin_port,
+    };
+    conn = umfi_conn_open(port, (unsigned)channel, call->mac, ep);
+    ret = conn ? umfi_conn_send(conn, &m, UMFI_REQUEST, call->data, call->len) : -FI_ENOMEM;
+    if (conn && ret) {
+        umfi_conn_free(conn);
+    }
+    if (ret) {
+        fail_connect(ep, ret);
+    }
+}
+
+int umfi_cm_connect(struct umfi_ep *ep, const struct sockaddr_in *to, const void *data,
+                    size_t len)
+{
+    struct umfi_fabric *fabric = ep->domain->fabric;
+    struct umfi_call *call;
+    int ret;
+
+    pthread_mutex_lock(&fabric->lock);
+    ret = umfi_cm_begin(ep, false);
+    if (ret) {
+        pthread_mutex_unlock(&fabric->lock);
+        return ret;
+    }
+    ep->dst = *to;
+    call = umfi_cm_call(ep, data, len, called);
+    ret = call ? get_active(fabric) : -FI_ENOMEM;
+    if (ret) {
+        free(call);
+        fail_connect(ep, ret);
+    } else {
+        call->card = fabric->active->ep;
+        call->to = to->sin_addr;
+        call->service = UMFI_CM_SERVICE | ntohs(to->sin_port);
+        fabric->active->calling++;
+        ep->call = call;
+        umfi_call_begin(call);
+    }
+    pthread_mutex_unlock(&fabric->lock);
+    return 0;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The end of requests for connections: by their peers, in time, with the program's objects.
+ *
+ * Lifetime: all conns of a CM port end before the port, and all CM ports before the fabric.
+ * The event of a request whose peer has gone leaves the event queue: no number of peers fills
+ * that queue.
+ *
+ * All functions are called under the fabric's lock, but umfi_cm_close().
+ */
+#include "cm.h"
+
+#include <stdlib.h>
+
+void umfi_conn_lose(struct umfi_conn *conn)
+{
+    umfi_conn_hang_up(conn);
+    if (!conn->port->listens) {
+        if (conn->ep) {
+            umfi_cm_refuse(conn->ep, FI_ECONNREFUSED, NULL, 0);
+        }
+        umfi_conn_free(conn);
+    } else if (conn->answered || !conn->requested ||
+               (!conn->ep && umfi_eq_withdraw(conn->port->pep->eq, &conn->fid))) {
+        /* Else the program has the handle. */
+        umfi_conn_free(conn);
+    }
+}
+
+void umfi_cm_lose_all(struct umfi_cm_port *port)
+{
+    struct umfi_list *next;
+
+    for (struct umfi_list *i = port->conns.next; i != &port->conns; i = next) {
+        next = i->next;
+        umfi_conn_lose(umfi_of(i, struct umfi_conn, node));
+    }
+}
+
+/*
+ * Ends the conns whose time is over: a connector that neither ends its request nor sends, of
+ * which the acceptor is told, and a request whose address no card has.
+ */
+void umfi_cm_end_late(struct umfi_cm_port *port)
+{
+    int64_t now = port->idle ? umfi_now_ms() : 0;
+    struct umfi_list *next;
+
+    for (struct umfi_list *i = port->conns.next; port->idle && i != &port->conns;
+         i = next) {
+        struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
+
+        next = i->next;
+        if ((conn->answered || conn->aside) && now >= conn->until_ms) {
+            UMFI_INFO(FI_LOG_EP_CTRL, "a request ends: %s\n", conn->answered ?
+                      "its sender has not taken the answer" :
+                      "no card has the address in it");
+            umfi_conn_free(conn);
+        }
+    }
+}
+
+static bool is_accepting(const struct umfi_ep *ep)
+{
+    bool accepting;
+
+    umfi_lock(ep->domain);
+    accepting = ep->state == UMFI_ACCEPTING;
+    umfi_unlock(ep->domain);
+    return accepting;
+}
+
+/*
+ * A port whose PEP was closed: only connectors keep it that have their answer, or are to
+ * have it, and of which the acceptor does not know yet whether they take it.
+ */
+void umfi_cm_end_left(struct umfi_cm_port *port)
+{
+    struct umfi_list *next;
+
+    for (struct umfi_list *i = port->conns.next; i != &port->conns; i = next) {
+        struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
+
+        next = i->next;
+        if (!conn->ep || (!conn->ep->call && !is_accepting(conn->ep))) {
+            umfi_conn_free(conn);
+        }
+    }
+    if (port->conns.next == &port->conns) {
+        umfi_cm_port_free(port);
+    }
+}
+
+void umfi_cm_port_end(struct umfi_cm_port *port)
+{
+    while (port->conns.next != &port->conns) {
+        umfi_conn_free(umfi_of(port->conns.next, struct umfi_conn, node));
+    }
+    umfi_cm_port_free(port);
+}
+
+void umfi_cm_close(struct umfi_fabric *fabric)
+{
+    pthread_mutex_lock(&fabric->lock);
+    while (fabric->cm_ports.next != &fabric->cm_ports) {
+        umfi_cm_port_end(umfi_of(fabric->cm_ports.next, struct umfi_cm_port, node));
+    }
+    pthread_mutex_unlock(&fabric->lock);
+}
+
+void umfi_cm_abandon(struct umfi_ep *ep)
+{
+    struct umfi_conn *conn = ep->conn;
+    struct umfi_message m = { 0 };
+
+    if (ep->call) {
+        ep->call->ep = NULL;
+        ep->call = NULL;
+    }
+    if (!conn) {
+        return;
+    }
+    if (!conn->port->listens) {
+        umfi_conn_free(conn);
+    } else if (conn->answered) {
+        conn->ep = NULL;
+        ep->conn = NULL;
+    } else {
+        umfi_conn_answer(conn, &m, UMFI_REJECT, NULL, 0);
+    }
+}

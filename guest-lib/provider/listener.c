@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The listener: fi_listen(), and the end of listening.
+ *
+ * Lifetime: a PEP has a CM port from fi_listen() until it is closed.  Connectors that have
+ * their answer keep the port after that, until they have taken the connection, in time.  When
+ * the card has stopped the port, the next fi_listen() gives the PEP another port, and the new
+ * port takes the requests that the program knows.
+ */
+#include "cm.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#define PORT_FIRST      32768u  /* that a PEP without a port gets */
+#define PORT_COUNT      28232u
+
+void umfi_cm_unlisten(struct umfi_pep *pep)
+{
+    struct umfi_cm_port *port = pep->port;
+    int64_t until = umfi_now_ms() + umfi_config.connect_ms;
+
+    if (!port) {
+        return;
+    }
+    pthread_mutex_lock(&pep->fabric->lock);
+    umfi_cm_port_progress(port);
+    for (struct umfi_list *i = port->conns.next; i != &port->conns; i = i->next) {
+        struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
+
+        conn->until_ms = conn->until_ms < until ? conn->until_ms : until;
+    }
+    unetmm_listen(port->ep, 0, 1);
+    pep->port = NULL;
+    port->pep = NULL;
+    umfi_cm_end_left(port);
+    pthread_mutex_unlock(&pep->fabric->lock);
+}
+
+/*
+ * Moves the requests that the program knows from a port that the card has stopped to the next
+ * port.  These requests have ended, and stay until the program answers them, because no other
+ * request may get their handles.
+ */
+static void adopt(struct umfi_cm_port *port, struct umfi_cm_port *old)
+{
+    struct umfi_list *next;
+
+    for (struct umfi_list *i = old->conns.next; i != &old->conns; i = next) {
+        struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
+
+        next = i->next;
+        umfi_list_del(&conn->node);
+        umfi_list_add(&port->conns, &conn->node);
+        conn->port = port;
+    }
+    umfi_cm_port_free(old);
+}
+
+static int enter_port(struct umfi_pep *pep, struct umfi_cm_port **port)
+{
+    int ret = -FI_EOPBADSTATE;
+
+    pthread_mutex_lock(&pep->fabric->lock);
+    if (!pep->port || pep->port->told) {
+        ret = umfi_cm_port_open(pep->fabric, pep, port);
+    }
+    if (!ret) {
+        if (pep->port) {
+            adopt(*port, pep->port);
+        }
+        umfi_list_add(&pep->fabric->cm_ports, &(*port)->node);
+        pep->port = *port;
+    }
+    pthread_mutex_unlock(&pep->fabric->lock);
+    return ret;
+}
+
+/* Takes the port from its PEP, which may listen again. */
+static void leave_port(struct umfi_cm_port *port)
+{
+    struct umfi_fabric *fabric = port->fabric;
+
+    pthread_mutex_lock(&fabric->lock);
+    port->failed = port->told = true;
+    if (port->conns.next == &port->conns) {
+        port->pep->port = NULL;
+        umfi_cm_port_free(port);
+    }
+    pthread_mutex_unlock(&fabric->lock);
+}
+
+static int listen_at(struct umfi_cm_port *port, in_port_t *at)
+{
+    const struct unetmm_channel_attr attr = umfi_channel_attr();
+    unsigned number = ntohs(*at), tries = PORT_COUNT;
+    bool any = !number;
+    int ret;
+
+    do {
+        if (any) {
+            number = PORT_FIRST + ((unsigned)getpid() * 61 + tries) % PORT_COUNT;
+        }
+        ret = unetmm_listen_ex(port->ep, UMFI_CM_SERVICE | number, UMFI_CM_BACKLOG, &attr);
+    } while (any && ret == -EADDRINUSE && --tries);
+    if (ret) {
+        UMFI_WARN(FI_LOG_EP_CTRL, "port %u: %s\n", number,
+                  unetmm_strerror(ret, UNETMM_CALL_LISTEN));
+    }
+    *at = htons((uint16_t)number);
+    return ret;
+}
+
+int umfi_cm_listen(struct umfi_pep *pep)
+{
+    in_port_t at = pep->address.sin_port;
+    struct umfi_cm_port *port;
+    int ret = enter_port(pep, &port);
+
+    if (!ret) {
+        ret = listen_at(port, &at);
+        if (ret) {
+            leave_port(port);
+        } else {
+            pep->address.sin_port = at;
+        }
+    }
+    return ret;
+}

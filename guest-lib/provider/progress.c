@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Progress of connections: completions of CM ports, calls of peers, times that are over.
+ *
+ * Lifetime: each function that takes a message or an end may end the conn, and the end of the
+ * last conn its port: loops over conns and ports read the next one first.
+ *
+ * All functions are called under the fabric's lock, and none waits for a peer.
+ */
+#include "cm.h"
+
+#include <endian.h>
+#include <poll.h>
+#include <string.h>
+
+static void take_message(struct umfi_conn *conn, const struct umfi_message *m, size_t len)
+{
+    bool good = umfi_message_is_sound(m, len);
+
+    if (good) {
+        switch (le16toh(m->type)) {
+        case UMFI_REQUEST:
+            good = umfi_cm_take_request(conn, m);
+            break;
+        case UMFI_ACCEPT:
+            good = umfi_cm_take_accept(conn, m);
+            break;
+        case UMFI_REJECT:
+            good = umfi_cm_take_reject(conn, m);
+            break;
+        default:
+            good = umfi_message_not_expected(m);
+        }
+    }
+    if (!good) {
+        umfi_conn_lose(conn);
+    }
+}
+
+/* fi_connect() takes another endpoint, a listener does not. */
+static void tell_failed(struct umfi_cm_port *port)
+{
+    struct umfi_pep *pep = port->pep;
+
+    if (pep && !port->told) {
+        UMFI_WARN(FI_LOG_EP_CTRL, "port %u gets no more requests: call fi_listen() again, "
+                  "or close the passive endpoint\n", ntohs(pep->address.sin_port));
+        umfi_eq_push(pep->eq, 0, &pep->fid.fid, FI_EIO, NULL, NULL, 0);
+    }
+    port->told = true;
+}
+
+static void take_end(struct umfi_conn *conn, const struct unetmm_completion *c)
+{
+    conn->closed = conn->closed || c->type == UNETMM_CQE_CLOSED;
+    conn->hung_up = conn->closed && c->status == UNETMM_ST_BAD_CHANNEL &&
+        conn->answered;
+}
+
+/*
+ * Takes at most as many completions and calls as the queue and the backlog have room for, so
+ * that peers which go on sending and calling do not keep the lock from other threads.
+ */
+void umfi_cm_port_progress(struct umfi_cm_port *port)
+{
+    unsigned taken = 0, calls = 0;
+    struct unetmm_completion c;
+
+    umfi_cm_port_post_refused(port);
+    while (taken++ < UMFI_CM_COMPLETIONS && calls < UMFI_CM_BACKLOG &&
+           umfi_cm_port_take(port, &c)) {
+        struct umfi_conn *conn;
+        struct umfi_message m;
+
+        /* Only of a send that has failed can a completion be behind the channel's end. */
+        if (!umfi_cm_port_owner(port, &c, &conn) && c.type != UNETMM_CQE_SENT) {
+            calls += umfi_cm_take_callers(port);
+            umfi_cm_port_owner(port, &c, &conn);
+        }
+        /* The buffer is the card's again before the message is believed. */
+        umfi_cm_port_copy(port, &c, &m);
+        if (conn && c.type == UNETMM_CQE_RECEIVED && !c.is_inline) {
+            take_message(conn, &m, c.len);
+        } else if (conn && c.type != UNETMM_CQE_BUFFER) {
+            /* A send that failed, the end, a write, or a message of no type of ours */
+            UMFI_INFO(FI_LOG_EP_CTRL, "the channel of a request has ended: %s\n",
+                      unetmm_status_str(c.status));
+            take_end(conn, &c);
+            umfi_conn_lose(conn);
+        }
+    }
+    if (port->failed) {
+        umfi_cm_lose_all(port);
+        tell_failed(port);
+    }
+}
+
+static unsigned requests_of(const struct umfi_port *port, const uint8_t mac[6])
+{
+    const struct umfi_cm_port *active = port->domain->fabric->active;
+    unsigned n = 0;
+
+    for (struct umfi_list *i = active ? active->conns.next : NULL;
+         active && i != &active->conns; i = i->next) {
+        const struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
+
+        n += conn->ep && conn->ep->port == port && !memcmp(conn->mac, mac, 6);
+    }
+    return n;
+}
+
+void umfi_cm_progress(struct umfi_fabric *fabric)
+{
+    struct pollfd waiting[] = {
+        { .fd = unetmm_ctx_fd(fabric->ctx), .events = POLLPRI },
+        { .fd = fabric->neighbours, .events = POLLIN },
+    };
+    bool ready = poll(waiting, 2, 0) > 0, arrived = ready && waiting[0].revents;
+    bool changed = ready && waiting[1].revents &&
+        umfi_neighbours_changed(fabric->neighbours);
+    struct umfi_list *i, *next;
+
+    for (i = fabric->cm_ports.next; i != &fabric->cm_ports; i = next) {
+        struct umfi_cm_port *port = umfi_of(i, struct umfi_cm_port, node);
+
+        next = i->next;
+        if (arrived) {
+            umfi_cm_take_callers(port);
+        }
+        if (changed) {
+            umfi_cm_check_again(port);
+        }
+        umfi_cm_port_progress(port);
+        umfi_cm_end_late(port);
+        if (port->listens && !port->pep) {
+            umfi_cm_end_left(port);
+        }
+    }
+    for (i = fabric->ports.next; i != &fabric->ports; i = i->next) {
+        struct umfi_port *port = umfi_of(i, struct umfi_port, node);
+
+        if (arrived) {
+            umfi_arrivals_take(port);
+        }
+        umfi_lock(port->domain);
+        umfi_port_progress(port);
+        umfi_unlock(port->domain);
+        /* Behind the answers that name some. */
+        umfi_arrivals_sweep(port, requests_of);
+    }
+}
+
+int umfi_cm_arm(struct umfi_fabric *fabric)
+{
+    for (struct umfi_list *i = fabric->cm_ports.next; i != &fabric->cm_ports;
+         i = i->next) {
+        struct umfi_cm_port *port = umfi_of(i, struct umfi_cm_port, node);
+
+        /* Arming empties the descriptor, also of a port that will have nothing more. */
+        if (unetmm_arm(port->ep) && !port->failed) {
+            return 1;
+        }
+    }
+    return 0;
+}
