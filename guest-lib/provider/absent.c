@@ -2,24 +2,9 @@
 /* Operations of libfabric's tables that no object of the provider has. */
 #include "provider.h"
 
-int umfi_no_bind(fid_t fid, fid_t to, uint64_t flags)
-{
-    return -FI_ENOSYS;
-}
-
-int umfi_no_control(fid_t fid, int command, void *arg)
-{
-    return -FI_ENOSYS;
-}
-
-int umfi_no_ops_open(fid_t fid, const char *name, uint64_t flags, void **ops,
-                     void *context)
-{
-    return -FI_ENOSYS;
-}
-
-int umfi_no_join(struct fid_ep *ep, const void *addr, uint64_t flags,
-                 struct fid_mc **mc, void *context)
-{
-    return -FI_ENOSYS;
-}
+#define DEFINE(type, name, ...) \
+    type umfi_no_##name(__VA_ARGS__) \
+    { \
+        return -FI_ENOSYS; \
+    }
+UMFI_ABSENT(DEFINE)

@@ -19,42 +19,6 @@ static int domain_close(fid_t fid)
     return 0;
 }
 
-static int no_av(struct fid_domain *domain, struct fi_av_attr *attr,
-                 struct fid_av **av, void *context)
-{
-    return -FI_ENOSYS;
-}
-
-static int no_scalable(struct fid_domain *domain, struct fi_info *info,
-                       struct fid_ep **ep, void *context)
-{
-    return -FI_ENOSYS;
-}
-
-static int no_counter(struct fid_domain *domain, struct fi_cntr_attr *attr,
-                      struct fid_cntr **counter, void *context)
-{
-    return -FI_ENOSYS;
-}
-
-static int no_poll(struct fid_domain *domain, struct fi_poll_attr *attr,
-                   struct fid_poll **set)
-{
-    return -FI_ENOSYS;
-}
-
-static int no_stx(struct fid_domain *domain, struct fi_tx_attr *attr,
-                  struct fid_stx **stx, void *context)
-{
-    return -FI_ENOSYS;
-}
-
-static int no_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_op op,
-                     struct fi_atomic_attr *attr, uint64_t flags)
-{
-    return -FI_ENOSYS;
-}
-
 static struct fi_ops domain_fi_ops = {
     .size = sizeof(domain_fi_ops),
     .close = domain_close,
@@ -65,15 +29,15 @@ static struct fi_ops domain_fi_ops = {
 
 static struct fi_ops_domain domain_ops = {
     .size = sizeof(domain_ops),
-    .av_open = no_av,
+    .av_open = umfi_no_av_open,
     .cq_open = umfi_cq_open,
     .endpoint = umfi_ep_open,
-    .scalable_ep = no_scalable,
-    .cntr_open = no_counter,
-    .poll_open = no_poll,
-    .stx_ctx = no_stx,
+    .scalable_ep = umfi_no_scalable_ep,
+    .cntr_open = umfi_no_cntr_open,
+    .poll_open = umfi_no_poll_open,
+    .stx_ctx = umfi_no_stx_ctx,
     .srx_ctx = umfi_srx_open,
-    .query_atomic = no_atomic,
+    .query_atomic = umfi_no_query_atomic,
 };
 
 int umfi_domain_open(struct fid_fabric *fid, struct fi_info *info,

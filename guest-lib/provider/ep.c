@@ -238,38 +238,15 @@ int umfi_setopt(fid_t fid, int level, int name, const void *value, size_t len)
     return -FI_ENOPROTOOPT;
 }
 
-/* A buffer in the card's free queue cannot be taken back while the channel lives. */
-static ssize_t ep_cancel(fid_t fid, void *context)
-{
-    return -FI_ENOSYS;
-}
-
-static int no_tx(struct fid_ep *ep, int index, struct fi_tx_attr *attr,
-                 struct fid_ep **tx, void *context)
-{
-    return -FI_ENOSYS;
-}
-
-static int no_rx(struct fid_ep *ep, int index, struct fi_rx_attr *attr,
-                 struct fid_ep **rx, void *context)
-{
-    return -FI_ENOSYS;
-}
-
-static ssize_t no_size_left(struct fid_ep *ep)
-{
-    return -FI_ENOSYS;
-}
-
 struct fi_ops_ep umfi_ep_ops = {
     .size = sizeof(umfi_ep_ops),
-    .cancel = ep_cancel,
+    .cancel = umfi_no_cancel,
     .getopt = umfi_getopt,
     .setopt = umfi_setopt,
-    .tx_ctx = no_tx,
-    .rx_ctx = no_rx,
-    .rx_size_left = no_size_left,
-    .tx_size_left = no_size_left,
+    .tx_ctx = umfi_no_tx_ctx,
+    .rx_ctx = umfi_no_rx_ctx,
+    .rx_size_left = umfi_no_size_left,
+    .tx_size_left = umfi_no_size_left,
 };
 
 static struct fi_ops ep_fi_ops = {
@@ -281,11 +258,6 @@ static struct fi_ops ep_fi_ops = {
 };
 
 /* ---- Connections ----------------------------------------------------------- */
-
-static int ep_setname(fid_t fid, void *addr, size_t len)
-{
-    return -FI_ENOSYS;
-}
 
 static int ep_getname(fid_t fid, void *addr, size_t *len)
 {
@@ -324,25 +296,15 @@ static int ep_accept(struct fid_ep *fid, const void *data, size_t len)
     return ret ? ret : umfi_cm_accept(ep, data, len);
 }
 
-static int no_listen(struct fid_pep *pep)
-{
-    return -FI_ENOSYS;
-}
-
-static int no_reject(struct fid_pep *pep, fid_t handle, const void *data, size_t len)
-{
-    return -FI_ENOSYS;
-}
-
 static struct fi_ops_cm ep_cm_ops = {
     .size = sizeof(ep_cm_ops),
-    .setname = ep_setname,
+    .setname = umfi_no_setname,
     .getname = ep_getname,
     .getpeer = ep_getpeer,
     .connect = ep_connect,
-    .listen = no_listen,
+    .listen = umfi_no_listen,
     .accept = ep_accept,
-    .reject = no_reject,
+    .reject = umfi_no_reject,
     .shutdown = ep_shutdown,
     .join = umfi_no_join,
 };

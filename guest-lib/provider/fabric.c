@@ -29,12 +29,6 @@ static int fabric_close(fid_t fid)
     return 0;
 }
 
-static int wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr,
-                     struct fid_wait **wait)
-{
-    return -FI_ENOSYS;
-}
-
 int umfi_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -70,7 +64,7 @@ static struct fi_ops_fabric fabric_ops = {
     .domain = umfi_domain_open,
     .passive_ep = umfi_pep_open,
     .eq_open = umfi_eq_open,
-    .wait_open = wait_open,
+    .wait_open = umfi_no_wait_open,
     .trywait = umfi_trywait,
 };
 

@@ -301,49 +301,15 @@ static ssize_t srx_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_
                    flags | FI_COMPLETION);
 }
 
-static ssize_t no_send(struct fid_ep *ep, const void *buf, size_t len, void *desc,
-                       fi_addr_t to, void *context)
-{
-    return -FI_ENOSYS;
-}
-
-static ssize_t no_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc,
-                        size_t n, fi_addr_t to, void *context)
-{
-    return -FI_ENOSYS;
-}
-
-static ssize_t no_sendmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags)
-{
-    return -FI_ENOSYS;
-}
-
-static ssize_t no_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to)
-{
-    return -FI_ENOSYS;
-}
-
-static ssize_t no_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc,
-                           uint64_t data, fi_addr_t to, void *context)
-{
-    return -FI_ENOSYS;
-}
-
-static ssize_t no_injectdata(struct fid_ep *ep, const void *buf, size_t len,
-                             uint64_t data, fi_addr_t to)
-{
-    return -FI_ENOSYS;
-}
-
 struct fi_ops_msg umfi_srx_msg_ops = {
     .size = sizeof(umfi_srx_msg_ops),
     .recv = srx_recv,
     .recvv = srx_recvv,
     .recvmsg = srx_recvmsg,
-    .send = no_send,
-    .sendv = no_sendv,
-    .sendmsg = no_sendmsg,
-    .inject = no_inject,
-    .senddata = no_senddata,
-    .injectdata = no_injectdata,
+    .send = umfi_no_send,
+    .sendv = umfi_no_sendv,
+    .sendmsg = umfi_no_sendmsg,
+    .inject = umfi_no_inject,
+    .senddata = umfi_no_senddata,
+    .injectdata = umfi_no_injectdata,
 };

@@ -75,36 +75,16 @@ static int pep_reject(struct fid_pep *fid, fid_t handle, const void *data, size_
     return umfi_cm_reject(umfi_of(fid, struct umfi_pep, fid), handle, data, len);
 }
 
-static int no_getpeer(struct fid_ep *ep, void *addr, size_t *len)
-{
-    return -FI_ENOSYS;
-}
-
-static int no_connect(struct fid_ep *ep, const void *addr, const void *data, size_t len)
-{
-    return -FI_ENOSYS;
-}
-
-static int no_accept(struct fid_ep *ep, const void *data, size_t len)
-{
-    return -FI_ENOSYS;
-}
-
-static int no_shutdown(struct fid_ep *ep, uint64_t flags)
-{
-    return -FI_ENOSYS;
-}
-
 static struct fi_ops_cm pep_cm_ops = {
     .size = sizeof(pep_cm_ops),
     .setname = pep_setname,
     .getname = pep_getname,
-    .getpeer = no_getpeer,
-    .connect = no_connect,
+    .getpeer = umfi_no_getpeer,
+    .connect = umfi_no_connect,
     .listen = pep_listen,
-    .accept = no_accept,
+    .accept = umfi_no_accept,
     .reject = pep_reject,
-    .shutdown = no_shutdown,
+    .shutdown = umfi_no_shutdown,
     .join = umfi_no_join,
 };
 

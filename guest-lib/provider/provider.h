@@ -94,9 +94,10 @@ struct umfi_domain;
 struct umfi_ep;
 struct umfi_port;
 
+#include "absent.h"
 #include "config.h"
 
-/* ---- Lists, and operations that are not supported (absent.c) ------------- */
+/* ---- Lists ---------------------------------------------------------------- */
 
 struct umfi_list {
     struct umfi_list *next, *prev;
@@ -121,13 +122,6 @@ static inline void umfi_list_del(struct umfi_list *node)
     node->next->prev = node->prev;
     umfi_list_init(node);
 }
-
-int umfi_no_bind(fid_t fid, fid_t to, uint64_t flags);
-int umfi_no_control(fid_t fid, int command, void *arg);
-int umfi_no_ops_open(fid_t fid, const char *name, uint64_t flags, void **ops,
-                     void *context);
-int umfi_no_join(struct fid_ep *ep, const void *addr, uint64_t flags,
-                 struct fid_mc **mc, void *context);
 
 /* ---- Fabric (fabric.c) --------------------------------------------------- */
 
