@@ -59,10 +59,11 @@ static bool give_request(struct umfi_conn *conn, const struct umfi_message *m)
     }
     info->ep_attr->max_msg_size = pep->max_msg_size;
     info->handle = &conn->fid;
+    if (umfi_eq_push(pep->eq, FI_CONNREQ, &pep->fid.fid, 0, info, m->data, le16toh(m->len))) {
+        return false;
+    }
     conn->requested = true;
     conn->port->idle--;
-    umfi_eq_push(pep->eq, FI_CONNREQ, &pep->fid.fid, 0, info, m->data,
-                 le16toh(m->len));
     return true;
 }
 

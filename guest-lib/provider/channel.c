@@ -31,7 +31,7 @@ void umfi_ep_connected(struct umfi_ep *ep, const void *data, size_t len)
     umfi_list_del(&ep->node);
     ep->state = UMFI_CONNECTED;
     umfi_port_claim(ep->port, ep);
-    umfi_eq_push(ep->eq, FI_CONNECTED, &ep->fid.fid, 0, NULL, data, len);
+    umfi_eq_tell(ep, FI_CONNECTED, 0, data, len);
 }
 
 /* Nothing more is awaited. */
@@ -52,7 +52,7 @@ static void ended(struct umfi_ep *ep, int status)
               unetmm_status_str((unsigned)status));
     umfi_list_del(&ep->node);
     set_ended(ep);
-    umfi_eq_push(ep->eq, FI_SHUTDOWN, &ep->fid.fid, 0, NULL, NULL, 0);
+    umfi_eq_tell(ep, FI_SHUTDOWN, 0, NULL, 0);
     if (!ep->srx) {
         /* The sends come back by themselves, the buffers do not. */
         umfi_port_cancel(ep->port, ep, true);
@@ -198,7 +198,7 @@ void umfi_ep_abort(struct umfi_ep *ep)
 void umfi_ep_unreached(struct umfi_ep *ep)
 {
     ep->state = UMFI_CONNECTED;
-    umfi_eq_push(ep->eq, FI_CONNECTED, &ep->fid.fid, 0, NULL, NULL, 0);
+    umfi_eq_tell(ep, FI_CONNECTED, 0, NULL, 0);
     ended(ep, UNETMM_ST_TIMEOUT);
 }
 

@@ -175,7 +175,7 @@ void umfi_cm_refuse(struct umfi_ep *ep, int error, const void *data, size_t len)
     ep->state = UMFI_IDLE;
     umfi_unlock(ep->domain);
     __atomic_sub_fetch(&ep->eq->channels, 1, __ATOMIC_RELEASE);
-    umfi_eq_push(ep->eq, 0, &ep->fid.fid, error, NULL, data, len);
+    umfi_eq_tell(ep, 0, error, data, len);
 }
 
 struct umfi_call *umfi_cm_call(struct umfi_ep *ep, const void *data, size_t len,

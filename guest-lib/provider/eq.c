@@ -65,6 +65,8 @@ static ssize_t take(struct umfi_eq *eq, uint32_t *type, void *buf, size_t len,
                 free(umfi_event_unlink(eq, &eq->head));
             }
         }
+    } else if (eq->overrun) {
+        ret = -FI_EOVERRUN;
     }
     pthread_mutex_unlock(&eq->lock);
     return ret;
@@ -125,12 +127,13 @@ static ssize_t eq_write(struct fid_eq *fid, uint32_t type, const void *buf,
 {
     struct umfi_eq *eq = umfi_of(fid, struct umfi_eq, fid);
     const struct fi_eq_entry *entry = buf;
+    int ret;
 
     if (type != FI_NOTIFY || len < sizeof(*entry)) {
         return -FI_EINVAL;
     }
-    umfi_eq_push(eq, type, entry->fid, 0, NULL, buf, len);
-    return (ssize_t)len;
+    ret = umfi_eq_push(eq, type, entry->fid, 0, NULL, buf, len);
+    return ret ? ret : (ssize_t)len;
 }
 
 /* The next look at the ports; or none. */
@@ -149,7 +152,7 @@ int umfi_eq_trywait(struct umfi_eq *eq)
     int ret;
 
     pthread_mutex_lock(&eq->lock);
-    ret = eq->head ? -FI_EAGAIN : 0;
+    ret = eq->head || eq->overrun ? -FI_EAGAIN : 0;
     pthread_mutex_unlock(&eq->lock);
     if (ret) {
         return ret;

@@ -17,21 +17,21 @@ struct umfi_event *umfi_event_unlink(struct umfi_eq *eq, struct umfi_event **at)
     if (!event->next) {
         eq->tail = at;
     }
-    if (!eq->head) {
+    if (!eq->head && !eq->overrun) {
         eventfd_read(eq->event_fd, &count);
     }
     return event;
 }
 
-void umfi_eq_push(struct umfi_eq *eq, uint32_t type, fid_t fid, int err,
-                  struct fi_info *info, const void *data, size_t len)
+int umfi_eq_push(struct umfi_eq *eq, uint32_t type, fid_t fid, int err,
+                 struct fi_info *info, const void *data, size_t len)
 {
     struct umfi_event *event = malloc(sizeof(*event) + len);
 
     if (!event) {
         UMFI_WARN(FI_LOG_EQ, "no memory for event %u\n", type);
         fi_freeinfo(info);
-        return;
+        return -FI_ENOMEM;
     }
     *event = (struct umfi_event) {
         .event = type, .err = err, .fid = fid, .info = info, .len = len,
@@ -40,10 +40,29 @@ void umfi_eq_push(struct umfi_eq *eq, uint32_t type, fid_t fid, int err,
         memcpy(event->data, data, len);
     }
     pthread_mutex_lock(&eq->lock);
+    if (eq->overrun) {
+        pthread_mutex_unlock(&eq->lock);
+        fi_freeinfo(info);
+        free(event);
+        return -FI_EOVERRUN;
+    }
     *eq->tail = event;
     eq->tail = &event->next;
     eventfd_write(eq->event_fd, 1);
     pthread_mutex_unlock(&eq->lock);
+    return 0;
+}
+
+void umfi_eq_tell(struct umfi_ep *ep, uint32_t type, int err, const void *data, size_t len)
+{
+    struct umfi_eq *eq = ep->eq;
+
+    if (umfi_eq_push(eq, type, &ep->fid.fid, err, NULL, data, len)) {
+        pthread_mutex_lock(&eq->lock);
+        eq->overrun = true;
+        eventfd_write(eq->event_fd, 1);
+        pthread_mutex_unlock(&eq->lock);
+    }
 }
 
 void umfi_eq_forget(struct umfi_eq *eq, fid_t fid)

@@ -45,9 +45,9 @@ static void tell_failed(struct umfi_cm_port *port)
     if (pep && !port->told) {
         UMFI_WARN(FI_LOG_EP_CTRL, "port %u gets no more requests: call fi_listen() again, "
                   "or close the passive endpoint\n", ntohs(pep->address.sin_port));
-        umfi_eq_push(pep->eq, 0, &pep->fid.fid, FI_EIO, NULL, NULL, 0);
+        port->told = umfi_eq_push(pep->eq, 0, &pep->fid.fid, FI_EIO, NULL, NULL, 0) !=
+            -FI_ENOMEM;
     }
-    port->told = true;
 }
 
 static void take_end(struct umfi_conn *conn, const struct unetmm_completion *c)

@@ -170,6 +170,7 @@ struct umfi_eq {
     struct umfi_fabric *fabric;
     struct umfi_event *head, **tail;
     void *err_data;             /* of the last error read */
+    bool overrun;               /* an event was lost: after the others reads fail */
     int epoll;                  /* the fabric's, and: */
     int event_fd;               /* readable while there are events */
     int timer;                  /* readable when the ports are to be looked at */
@@ -179,9 +180,14 @@ struct umfi_eq {
 
 int umfi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr,
                  struct fid_eq **eq, void *context);
-/* Takes `info`.  `err` not 0: an event of failure. */
-void umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
-                  struct fi_info *info, const void *data, size_t len);
+/*
+ * Takes `info`.  `err` not 0: an event of failure.  -FI_ENOMEM or -FI_EOVERRUN: there is no event,
+ * and the caller undoes its cause, or tries again.
+ */
+int umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
+                 struct fi_info *info, const void *data, size_t len);
+/* Of an EP, whose step is not undone: without memory the queue is overrun. */
+void umfi_eq_tell(struct umfi_ep *ep, uint32_t event, int err, const void *data, size_t len);
 /* Takes an event out of the list, under eq.lock; the descriptor is readable while there is one. */
 struct umfi_event *umfi_event_unlink(struct umfi_eq *eq, struct umfi_event **at);
 /* Removes the events of a closed object. */

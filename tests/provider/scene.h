@@ -348,8 +348,8 @@ bool umfi_eq_withdraw(struct umfi_eq *eq, fid_t request)
     return false;
 }
 
-void umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
-                  struct fi_info *info, const void *data, size_t len)
+int umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
+                 struct fi_info *info, const void *data, size_t len)
 {
     assert_true(data || !len);
     events[nevents++ % PENDING] = err ? (uint32_t)-err : event;
@@ -357,6 +357,12 @@ void umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
         handle = info->handle;
         fi_freeinfo(info);
     }
+    return 0;
+}
+
+void umfi_eq_tell(struct umfi_ep *ep, uint32_t event, int err, const void *data, size_t len)
+{
+    umfi_eq_push(ep->eq, event, &ep->fid.fid, err, NULL, data, len);
 }
 
 void umfi_eq_forget(struct umfi_eq *eq, fid_t fid)

@@ -59,6 +59,7 @@ static fid_t event_handle;          /* of a request */
 static size_t event_limit, event_len;
 static uint8_t event_data[CM_DATA];
 static int event_error;
+static int push_error;              /* the event queue takes no event */
 
 static int card_queue(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
                       size_t len, int is_inline)
@@ -293,9 +294,13 @@ bool umfi_eq_withdraw(struct umfi_eq *eq, fid_t handle)
     return found;
 }
 
-void umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
-                  struct fi_info *info, const void *data, size_t len)
+int umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
+                 struct fi_info *info, const void *data, size_t len)
 {
+    if (push_error) {
+        fi_freeinfo(info);
+        return push_error;
+    }
     events++;
     event_fid = fid;
     event_error = err;
@@ -308,6 +313,12 @@ void umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
         event_handle = unread = info->handle;
         fi_freeinfo(info);
     }
+    return 0;
+}
+
+void umfi_eq_tell(struct umfi_ep *ep, uint32_t event, int err, const void *data, size_t len)
+{
+    umfi_eq_push(ep->eq, event, &ep->fid.fid, err, NULL, data, len);
 }
 
 struct fi_info *umfi_info_alloc(const struct umfi_netdev *dev,
@@ -618,6 +629,32 @@ TEST(silent_callers, cmocka_unit_test)
     umfi_cm_unlisten(&pep);
     require_open(0);
     close_scene(&s);
+}
+
+/* A request of which the program cannot be told ends, and takes no caller's place. */
+TEST(untold_request, cmocka_unit_test)
+{
+    struct umfi_pep pep = { 0 };
+    struct scene s;
+
+    open_listener(&s, &pep);
+    for (unsigned i = 0; i < CHANNELS; i++) {
+        call_in(&s, 1);
+        require_open(1 << 0);
+        push_error = -FI_ENOMEM;
+        arrive(0, CM_REQUEST);
+        progress(&s);
+        push_error = 0;
+        require_open(0);
+        progress(&s);
+    }
+    call_in(&s, 2);
+    require_open(1 << 0 | 1 << 1);
+    arrive(1, CM_REQUEST);
+    progress(&s);
+    assert_int_equal(events, 1);
+    assert_int_equal(umfi_cm_reject(&pep, event_handle, NULL, 0), 0);
+    close_listener(&s, &pep);
 }
 
 /* Half of an odd number: the larger half */

@@ -141,8 +141,7 @@ int unetmm_listen_ex(struct unetmm_ep *ep, uint64_t service, unsigned backlog,
 
 /* ---- The rest of the provider ------------------------------------------------ */
 
-void umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
-                  struct fi_info *info, const void *data, size_t len)
+void umfi_eq_tell(struct umfi_ep *ep, uint32_t event, int err, const void *data, size_t len)
 {
 }
 

@@ -30,6 +30,16 @@ int umfi_cm_arm(struct umfi_fabric *fabric)
     return 0;
 }
 
+static bool no_memory;
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+    return no_memory ? NULL : __real_malloc(size);
+}
+
 /* ---- Tests ------------------------------------------------------------------- */
 
 /* The program gets the entry that it has written, and a waiter learns of it. */
@@ -251,6 +261,36 @@ TEST(forgotten, cmocka_unit_test)
     }
     umfi_eq_push(eq, FI_SHUTDOWN, &stays, 0, NULL, NULL, 0);
     umfi_eq_push(eq, FI_CONNREQ, &stays, 0, fi_allocinfo(), NULL, 0);
+    close_alone(eq);
+}
+
+/*
+ * A lost event that has no other effect is its caller's.  After one of an EP the program gets
+ * the events before it, then learns of the loss, and a waiter does not sleep.
+ */
+TEST(lost_event, cmocka_unit_test)
+{
+    struct umfi_eq *eq = open_alone();
+    struct umfi_ep ep = { .eq = eq };
+    struct pollfd readable = { .fd = eq->event_fd, .events = POLLIN };
+    struct fi_eq_entry entry = { .fid = &eq->fid.fid };
+    uint32_t type;
+
+    no_memory = true;
+    assert_int_equal(fi_eq_write(&eq->fid, FI_NOTIFY, &entry, sizeof(entry), 0), -FI_ENOMEM);
+    no_memory = false;
+    assert_int_equal(fi_eq_read(&eq->fid, &type, &entry, sizeof(entry), 0), -FI_EAGAIN);
+    assert_int_equal(fi_eq_write(&eq->fid, FI_NOTIFY, &entry, sizeof(entry), 0), sizeof(entry));
+    no_memory = true;
+    umfi_eq_tell(&ep, FI_SHUTDOWN, 0, NULL, 0);
+    no_memory = false;
+    assert_int_equal(umfi_eq_push(eq, FI_CONNREQ, &eq->fid.fid, 0, fi_allocinfo(), NULL, 0),
+                     -FI_EOVERRUN);
+    assert_int_equal(fi_eq_read(&eq->fid, &type, &entry, sizeof(entry), 0), sizeof(entry));
+    assert_int_equal(umfi_eq_trywait(eq), -FI_EAGAIN);
+    assert_int_equal(poll(&readable, 1, 0), 1);
+    assert_int_equal(fi_eq_sread(&eq->fid, &type, &entry, sizeof(entry), -1, 0), -FI_EOVERRUN);
+    assert_int_equal(fi_eq_write(&eq->fid, FI_NOTIFY, &entry, sizeof(entry), 0), -FI_EOVERRUN);
     close_alone(eq);
 }
 
