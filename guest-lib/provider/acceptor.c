@@ -115,7 +115,7 @@ bool umfi_cm_take(struct umfi_fabric *fabric, fid_t handle, struct umfi_ep *ep)
 {
     struct umfi_conn *conn;
 
-    pthread_mutex_lock(&fabric->lock);
+    umfi_lock_take(&fabric->lock);
     conn = umfi_conn_find(fabric, handle);
     if (conn && conn->ep) {
         conn = NULL;
@@ -125,7 +125,7 @@ bool umfi_cm_take(struct umfi_fabric *fabric, fid_t handle, struct umfi_ep *ep)
         ep->conn = conn;
         ep->dst = conn->peer;
     }
-    pthread_mutex_unlock(&fabric->lock);
+    umfi_lock_drop(&fabric->lock);
     return conn;
 }
 
@@ -201,12 +201,12 @@ int umfi_cm_accept(struct umfi_ep *ep, const void *data, size_t len)
     if (!call) {
         return -FI_ENOMEM;
     }
-    pthread_mutex_lock(&fabric->lock);
+    umfi_lock_take(&fabric->lock);
     if (ep->conn && ep->conn->requested && ep->conn->open && !umfi_cm_begin(ep, true)) {
         call_back(call, ep->conn);
         ret = 0;
     }
-    pthread_mutex_unlock(&fabric->lock);
+    umfi_lock_drop(&fabric->lock);
     if (ret) {
         free(call);
     }
@@ -219,12 +219,12 @@ int umfi_cm_reject(struct umfi_pep *pep, fid_t handle, const void *data, size_t 
     struct umfi_conn *conn;
     int ret = -FI_EINVAL;
 
-    pthread_mutex_lock(&pep->fabric->lock);
+    umfi_lock_take(&pep->fabric->lock);
     conn = umfi_conn_find(pep->fabric, handle);
     if (conn && conn->port->pep == pep) {
         ret = 0;
         umfi_conn_answer(conn, &m, UMFI_REJECT, data, len);
     }
-    pthread_mutex_unlock(&pep->fabric->lock);
+    umfi_lock_drop(&pep->fabric->lock);
     return ret;
 }

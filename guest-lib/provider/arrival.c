@@ -32,28 +32,37 @@ static bool add(struct umfi_port *port, const struct unetmm_peer *peer)
     struct unetmm_channel_info info = { .size = sizeof(info) };
     struct umfi_arrival *arrival = calloc(1, sizeof(*arrival));
 
-    if (!arrival || unetmm_channel_info(port->ep, peer->channel, &info)) {
-        free(arrival);
+    bool known;
+
+    if (!arrival) {
         return false;
     }
     arrival->channel = peer->channel;
     memcpy(arrival->mac, peer->mac, 6);
     arrival->endpoint = peer->endpoint;
-    arrival->peer_channel = info.peer_channel;
     arrival->until_ms = umfi_now_ms() +
         (umfi_config.connect_ms > LEAST_MS ? umfi_config.connect_ms : LEAST_MS);
+    /* Other threads use the card's endpoint under this lock. */
     umfi_lock(port->domain);
-    /* It may have ended before it was in the list. */
-    arrival->closed = umfi_port_has_ended(port, arrival->channel);
-    umfi_list_add(&port->arrivals, &arrival->node);
+    known = !unetmm_channel_info(port->ep, peer->channel, &info);
+    if (known) {
+        arrival->peer_channel = info.peer_channel;
+        /* It may have ended before it was in the list. */
+        arrival->closed = umfi_port_has_ended(port, arrival->channel);
+        umfi_list_add(&port->arrivals, &arrival->node);
+    }
     umfi_unlock(port->domain);
-    return true;
+    if (!known) {
+        free(arrival);
+    }
+    return known;
 }
 
 void umfi_arrivals_take(struct umfi_port *port)
 {
     struct unetmm_peer peer;
 
+    umfi_assert_held(&port->domain->fabric->lock);
     for (unsigned i = 0; i < BATCH && unetmm_accept(port->ep, &peer, 0) >= 0; i++) {
         if (!add(port, &peer)) {
             end(port, peer.channel);
@@ -64,6 +73,7 @@ void umfi_arrivals_take(struct umfi_port *port)
 struct umfi_arrival *umfi_arrival_find(struct umfi_port *port, const uint8_t mac[6],
                                        uint32_t endpoint, uint32_t channel)
 {
+    umfi_assert_held(&port->domain->fabric->lock);
     for (struct umfi_list *i = port->arrivals.next; i != &port->arrivals; i = i->next) {
         struct umfi_arrival *arrival = umfi_of(i, struct umfi_arrival, node);
 
@@ -105,6 +115,7 @@ void umfi_arrivals_sweep(struct umfi_port *port,
 {
     struct umfi_list *next;
 
+    umfi_assert_held(&port->domain->fabric->lock);
     for (struct umfi_list *i = port->arrivals.next; i != &port->arrivals; i = next) {
         struct umfi_arrival *arrival = umfi_of(i, struct umfi_arrival, node);
 

@@ -69,14 +69,14 @@ static void *run(void *arg)
     int ret = make_call(call);
 
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-    pthread_mutex_lock(&fabric->lock);
+    umfi_lock_take(&fabric->lock);
     if (!call->cancelled) {
         umfi_list_del(&call->node);
         umfi_list_add(&fabric->called, &call->node);
         call->called(call, ret);
         start_some(fabric);
     }
-    pthread_mutex_unlock(&fabric->lock);
+    umfi_lock_drop(&fabric->lock);
     return NULL;
 }
 
@@ -148,6 +148,7 @@ static void join_ended(struct umfi_fabric *fabric)
 
 void umfi_call_begin(struct umfi_call *call)
 {
+    umfi_assert_held(&call->fabric->lock);
     join_ended(call->fabric);
     umfi_list_add(&call->fabric->to_call, &call->node);
     start_some(call->fabric);
@@ -164,7 +165,7 @@ static struct umfi_call *take_call(struct umfi_fabric *fabric, const struct unet
     struct umfi_call *found = NULL;
     struct umfi_list *next;
 
-    pthread_mutex_lock(&fabric->lock);
+    umfi_lock_take(&fabric->lock);
     join_ended(fabric);
     for (struct umfi_list *i = fabric->to_call.next; i != &fabric->to_call; i = next) {
         struct umfi_call *call = umfi_of(i, struct umfi_call, node);
@@ -186,7 +187,7 @@ static struct umfi_call *take_call(struct umfi_fabric *fabric, const struct unet
         umfi_list_del(&found->node);
         start_some(fabric);
     }
-    pthread_mutex_unlock(&fabric->lock);
+    umfi_lock_drop(&fabric->lock);
     return found;
 }
 

@@ -13,6 +13,7 @@
 
 bool umfi_ep_expect(struct umfi_ep *ep, unsigned channel)
 {
+    umfi_assert_held(&ep->domain->lock);
     /* The end of the channel may have come. */
     umfi_port_progress(ep->port);
     ep->channel = channel;
@@ -28,6 +29,7 @@ bool umfi_ep_expect(struct umfi_ep *ep, unsigned channel)
 
 void umfi_ep_connected(struct umfi_ep *ep, const void *data, size_t len)
 {
+    umfi_assert_held(&ep->domain->lock);
     umfi_list_del(&ep->node);
     ep->state = UMFI_CONNECTED;
     umfi_port_claim(ep->port, ep);
@@ -197,6 +199,7 @@ void umfi_ep_abort(struct umfi_ep *ep)
 
 void umfi_ep_unreached(struct umfi_ep *ep)
 {
+    umfi_assert_held(&ep->domain->lock);
     ep->state = UMFI_CONNECTED;
     umfi_eq_tell(ep, FI_CONNECTED, 0, NULL, 0);
     ended(ep, UNETMM_ST_TIMEOUT);
@@ -222,6 +225,7 @@ static void end_drained(struct umfi_port *port)
 
 int umfi_ep_begin_shutdown(struct umfi_ep *ep)
 {
+    umfi_assert_held(&ep->domain->lock);
     if (ep->state != UMFI_CONNECTED || !ep->open) {
         return -FI_ENOTCONN;
     }
@@ -233,6 +237,7 @@ int umfi_ep_begin_shutdown(struct umfi_ep *ep)
 
 void umfi_ep_leave_channel(struct umfi_ep *ep)
 {
+    umfi_assert_held(&ep->domain->lock);
     umfi_list_del(&ep->node);
     if (has_unsent(ep)) {
         begin_ending(ep);

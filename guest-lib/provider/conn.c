@@ -25,6 +25,7 @@ struct umfi_conn *umfi_conn_open(struct umfi_cm_port *port, unsigned channel,
 {
     struct umfi_conn *conn = calloc(1, sizeof(*conn));
 
+    umfi_assert_held(&port->fabric->lock);
     if (!conn) {
         umfi_cm_port_end_channel(port, channel, false);
         return NULL;
@@ -79,6 +80,7 @@ static void settle(const struct umfi_conn *conn)
 
 void umfi_conn_free(struct umfi_conn *conn)
 {
+    umfi_assert_held(&conn->port->fabric->lock);
     umfi_conn_hang_up(conn);
     settle(conn);
     if (is_idle(conn)) {
@@ -139,6 +141,7 @@ void umfi_conn_answer(struct umfi_conn *conn, struct umfi_message *m, enum umfi_
 
 struct umfi_conn *umfi_conn_find(struct umfi_fabric *fabric, fid_t handle)
 {
+    umfi_assert_held(&fabric->lock);
     for (struct umfi_list *p = fabric->cm_ports.next; p != &fabric->cm_ports;
          p = p->next) {
         struct umfi_cm_port *port = umfi_of(p, struct umfi_cm_port, node);
@@ -199,6 +202,7 @@ struct umfi_call *umfi_cm_call(struct umfi_ep *ep, const void *data, size_t len,
 
 struct umfi_ep *umfi_cm_called(struct umfi_call *call)
 {
+    umfi_assert_held(&call->fabric->lock);
     if (call->ep) {
         call->ep->call = NULL;
     }

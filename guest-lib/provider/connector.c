@@ -132,10 +132,10 @@ int umfi_cm_connect(struct umfi_ep *ep, const struct sockaddr_in *to, const void
     struct umfi_call *call;
     int ret;
 
-    pthread_mutex_lock(&fabric->lock);
+    umfi_lock_take(&fabric->lock);
     ret = umfi_cm_begin(ep, false);
     if (ret) {
-        pthread_mutex_unlock(&fabric->lock);
+        umfi_lock_drop(&fabric->lock);
         return ret;
     }
     ep->dst = *to;
@@ -152,6 +152,6 @@ int umfi_cm_connect(struct umfi_ep *ep, const struct sockaddr_in *to, const void
         ep->call = call;
         umfi_call_begin(call);
     }
-    pthread_mutex_unlock(&fabric->lock);
+    umfi_lock_drop(&fabric->lock);
     return 0;
 }

@@ -358,6 +358,7 @@ int umfi_cq_attach(struct umfi_cq *cq, struct umfi_port *port)
     struct umfi_port **ports;
     unsigned *users;
 
+    umfi_assert_held(&cq->domain->lock);
     for (unsigned i = 0; i < cq->nports; i++) {
         if (cq->ports[i] == port) {
             cq->port_users[i]++;
@@ -386,6 +387,7 @@ int umfi_cq_attach(struct umfi_cq *cq, struct umfi_port *port)
 
 void umfi_cq_detach(struct umfi_cq *cq, struct umfi_port *port)
 {
+    umfi_assert_held(&cq->domain->lock);
     for (unsigned i = 0; i < cq->nports; i++) {
         if (cq->ports[i] != port || --cq->port_users[i]) {
             continue;

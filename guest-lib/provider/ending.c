@@ -101,11 +101,11 @@ void umfi_cm_port_end(struct umfi_cm_port *port)
 
 void umfi_cm_close(struct umfi_fabric *fabric)
 {
-    pthread_mutex_lock(&fabric->lock);
+    umfi_lock_take(&fabric->lock);
     while (fabric->cm_ports.next != &fabric->cm_ports) {
         umfi_cm_port_end(umfi_of(fabric->cm_ports.next, struct umfi_cm_port, node));
     }
-    pthread_mutex_unlock(&fabric->lock);
+    umfi_lock_drop(&fabric->lock);
 }
 
 void umfi_cm_abandon(struct umfi_ep *ep)
@@ -113,6 +113,7 @@ void umfi_cm_abandon(struct umfi_ep *ep)
     struct umfi_conn *conn = ep->conn;
     struct umfi_message m = { 0 };
 
+    umfi_assert_held(&ep->domain->fabric->lock);
     if (ep->call) {
         ep->call->ep = NULL;
         ep->call = NULL;

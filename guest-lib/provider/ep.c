@@ -142,9 +142,9 @@ static int ep_close(fid_t fid)
     struct umfi_fabric *fabric = ep->domain->fabric;
 
     /* From here on nobody connects it. */
-    pthread_mutex_lock(&fabric->lock);
+    umfi_lock_take(&fabric->lock);
     umfi_cm_abandon(ep);
-    pthread_mutex_unlock(&fabric->lock);
+    umfi_lock_drop(&fabric->lock);
     if (ep->port) {
         struct umfi_port *port = leave_port(ep);
 

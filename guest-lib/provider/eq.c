@@ -51,7 +51,7 @@ static ssize_t take(struct umfi_eq *eq, uint32_t *type, void *buf, size_t len,
     struct umfi_event *event;
     ssize_t ret = -FI_EAGAIN;
 
-    pthread_mutex_lock(&eq->lock);
+    umfi_lock_take(&eq->lock);
     event = eq->head;
     if (event && event->err) {
         ret = -FI_EAVAIL;
@@ -68,7 +68,7 @@ static ssize_t take(struct umfi_eq *eq, uint32_t *type, void *buf, size_t len,
     } else if (eq->overrun) {
         ret = -FI_EOVERRUN;
     }
-    pthread_mutex_unlock(&eq->lock);
+    umfi_lock_drop(&eq->lock);
     return ret;
 }
 
@@ -81,9 +81,9 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *type, void *buf, size_t len
     if (ret != -FI_EAGAIN) {
         return ret;
     }
-    pthread_mutex_lock(&eq->fabric->lock);
+    umfi_lock_take(&eq->fabric->lock);
     umfi_cm_progress(eq->fabric);
-    pthread_mutex_unlock(&eq->fabric->lock);
+    umfi_lock_drop(&eq->fabric->lock);
     return take(eq, type, buf, len, flags);
 }
 
@@ -96,7 +96,7 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *entry,
     struct umfi_event *event;
     ssize_t ret = -FI_EAGAIN;
 
-    pthread_mutex_lock(&eq->lock);
+    umfi_lock_take(&eq->lock);
     event = eq->head;
     if (event && event->err) {
         memset(entry, 0, sizeof(*entry));
@@ -118,7 +118,7 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *entry,
         }
         ret = sizeof(*entry);
     }
-    pthread_mutex_unlock(&eq->lock);
+    umfi_lock_drop(&eq->lock);
     return ret;
 }
 
@@ -151,15 +151,15 @@ int umfi_eq_trywait(struct umfi_eq *eq)
 {
     int ret;
 
-    pthread_mutex_lock(&eq->lock);
+    umfi_lock_take(&eq->lock);
     ret = eq->head || eq->overrun ? -FI_EAGAIN : 0;
-    pthread_mutex_unlock(&eq->lock);
+    umfi_lock_drop(&eq->lock);
     if (ret) {
         return ret;
     }
-    pthread_mutex_lock(&eq->fabric->lock);
+    umfi_lock_take(&eq->fabric->lock);
     ret = umfi_cm_arm(eq->fabric) ? -FI_EAGAIN : 0;
-    pthread_mutex_unlock(&eq->fabric->lock);
+    umfi_lock_drop(&eq->fabric->lock);
     if (!ret) {
         set_timer(eq);
     }
@@ -219,15 +219,16 @@ static int eq_close(fid_t fid)
     if (__atomic_load_n(&eq->users, __ATOMIC_ACQUIRE)) {
         return -FI_EBUSY;
     }
+    umfi_lock_take(&eq->lock);
     while (eq->head) {
         struct umfi_event *event = umfi_event_unlink(eq, &eq->head);
 
         fi_freeinfo(event->info);
         free(event);
     }
+    umfi_lock_drop(&eq->lock);
     free(eq->err_data);
     close_descriptors(eq);
-    pthread_mutex_destroy(&eq->lock);
     __atomic_sub_fetch(&eq->fabric->users, 1, __ATOMIC_RELEASE);
     free(eq);
     return 0;
@@ -306,7 +307,6 @@ int umfi_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struct fid_eq 
         free(eq);
         return ret;
     }
-    pthread_mutex_init(&eq->lock, NULL);
     eq->tail = &eq->head;
     eq->fid.fid.fclass = FI_CLASS_EQ;
     eq->fid.fid.context = context;

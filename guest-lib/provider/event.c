@@ -13,6 +13,7 @@ struct umfi_event *umfi_event_unlink(struct umfi_eq *eq, struct umfi_event **at)
     struct umfi_event *event = *at;
     eventfd_t count;
 
+    umfi_assert_held(&eq->lock);
     *at = event->next;
     if (!event->next) {
         eq->tail = at;
@@ -39,9 +40,9 @@ int umfi_eq_push(struct umfi_eq *eq, uint32_t type, fid_t fid, int err,
     if (len) {
         memcpy(event->data, data, len);
     }
-    pthread_mutex_lock(&eq->lock);
+    umfi_lock_take(&eq->lock);
     if (eq->overrun) {
-        pthread_mutex_unlock(&eq->lock);
+        umfi_lock_drop(&eq->lock);
         fi_freeinfo(info);
         free(event);
         return -FI_EOVERRUN;
@@ -49,7 +50,7 @@ int umfi_eq_push(struct umfi_eq *eq, uint32_t type, fid_t fid, int err,
     *eq->tail = event;
     eq->tail = &event->next;
     eventfd_write(eq->event_fd, 1);
-    pthread_mutex_unlock(&eq->lock);
+    umfi_lock_drop(&eq->lock);
     return 0;
 }
 
@@ -58,10 +59,10 @@ void umfi_eq_tell(struct umfi_ep *ep, uint32_t type, int err, const void *data, 
     struct umfi_eq *eq = ep->eq;
 
     if (umfi_eq_push(eq, type, &ep->fid.fid, err, NULL, data, len)) {
-        pthread_mutex_lock(&eq->lock);
+        umfi_lock_take(&eq->lock);
         eq->overrun = true;
         eventfd_write(eq->event_fd, 1);
-        pthread_mutex_unlock(&eq->lock);
+        umfi_lock_drop(&eq->lock);
     }
 }
 
@@ -69,7 +70,7 @@ void umfi_eq_forget(struct umfi_eq *eq, fid_t fid)
 {
     struct umfi_event **at;
 
-    pthread_mutex_lock(&eq->lock);
+    umfi_lock_take(&eq->lock);
     for (at = &eq->head; *at;) {
         if ((*at)->fid == fid) {
             struct umfi_event *event = umfi_event_unlink(eq, at);
@@ -80,21 +81,21 @@ void umfi_eq_forget(struct umfi_eq *eq, fid_t fid)
             at = &(*at)->next;
         }
     }
-    pthread_mutex_unlock(&eq->lock);
+    umfi_lock_drop(&eq->lock);
 }
 
 bool umfi_eq_withdraw(struct umfi_eq *eq, fid_t handle)
 {
     struct umfi_event *found = NULL;
 
-    pthread_mutex_lock(&eq->lock);
+    umfi_lock_take(&eq->lock);
     for (struct umfi_event **at = &eq->head; *at; at = &(*at)->next) {
         if ((*at)->info && (*at)->info->handle == handle) {
             found = (*at)->peeked ? NULL : umfi_event_unlink(eq, at);
             break;
         }
     }
-    pthread_mutex_unlock(&eq->lock);
+    umfi_lock_drop(&eq->lock);
     if (!found) {
         return false;
     }

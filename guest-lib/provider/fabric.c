@@ -24,7 +24,6 @@ static int fabric_close(fid_t fid)
     }
     close(fabric->neighbours);
     close(fabric->epoll);
-    pthread_mutex_destroy(&fabric->lock);
     free(fabric);
     return 0;
 }
@@ -121,7 +120,6 @@ int umfi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **out,
         free(fabric);
         return ret;
     }
-    pthread_mutex_init(&fabric->lock, NULL);
     fabric->next_export = 1;
     umfi_list_init(&fabric->cm_ports);
     umfi_list_init(&fabric->ports);

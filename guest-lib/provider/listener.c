@@ -17,24 +17,24 @@
 
 void umfi_cm_unlisten(struct umfi_pep *pep)
 {
-    struct umfi_cm_port *port = pep->port;
     int64_t until = umfi_now_ms() + umfi_config.connect_ms;
+    struct umfi_cm_port *port;
 
-    if (!port) {
-        return;
-    }
-    pthread_mutex_lock(&pep->fabric->lock);
-    umfi_cm_port_progress(port);
-    for (struct umfi_list *i = port->conns.next; i != &port->conns; i = i->next) {
-        struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
+    umfi_lock_take(&pep->fabric->lock);
+    port = pep->port;
+    if (port) {
+        umfi_cm_port_progress(port);
+        for (struct umfi_list *i = port->conns.next; i != &port->conns; i = i->next) {
+            struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
 
-        conn->until_ms = conn->until_ms < until ? conn->until_ms : until;
+            conn->until_ms = conn->until_ms < until ? conn->until_ms : until;
+        }
+        unetmm_listen(port->ep, 0, 1);
+        pep->port = NULL;
+        port->pep = NULL;
+        umfi_cm_end_left(port);
     }
-    unetmm_listen(port->ep, 0, 1);
-    pep->port = NULL;
-    port->pep = NULL;
-    umfi_cm_end_left(port);
-    pthread_mutex_unlock(&pep->fabric->lock);
+    umfi_lock_drop(&pep->fabric->lock);
 }
 
 /*
@@ -61,7 +61,6 @@ static int enter_port(struct umfi_pep *pep, struct umfi_cm_port **port)
 {
     int ret = -FI_EOPBADSTATE;
 
-    pthread_mutex_lock(&pep->fabric->lock);
     if (!pep->port || pep->port->told) {
         ret = umfi_cm_port_open(pep->fabric, pep, port);
     }
@@ -72,22 +71,17 @@ static int enter_port(struct umfi_pep *pep, struct umfi_cm_port **port)
         umfi_list_add(&pep->fabric->cm_ports, &(*port)->node);
         pep->port = *port;
     }
-    pthread_mutex_unlock(&pep->fabric->lock);
     return ret;
 }
 
 /* Takes the port from its PEP, which may listen again. */
 static void leave_port(struct umfi_cm_port *port)
 {
-    struct umfi_fabric *fabric = port->fabric;
-
-    pthread_mutex_lock(&fabric->lock);
     port->failed = port->told = true;
     if (port->conns.next == &port->conns) {
         port->pep->port = NULL;
         umfi_cm_port_free(port);
     }
-    pthread_mutex_unlock(&fabric->lock);
 }
 
 static int listen_at(struct umfi_cm_port *port, in_port_t *at)
@@ -106,24 +100,26 @@ static int listen_at(struct umfi_cm_port *port, in_port_t *at)
     if (ret) {
         UMFI_WARN(FI_LOG_EP_CTRL, "port %u: %s\n", number,
                   unetmm_strerror(ret, UNETMM_CALL_LISTEN));
+    } else {
+        *at = htons((uint16_t)number);
     }
-    *at = htons((uint16_t)number);
     return ret;
 }
 
+/* With the lock to the end: a request that comes at once has the address as it is then. */
 int umfi_cm_listen(struct umfi_pep *pep)
 {
-    in_port_t at = pep->address.sin_port;
     struct umfi_cm_port *port;
-    int ret = enter_port(pep, &port);
+    int ret;
 
+    umfi_lock_take(&pep->fabric->lock);
+    ret = enter_port(pep, &port);
     if (!ret) {
-        ret = listen_at(port, &at);
+        ret = listen_at(port, &pep->address.sin_port);
         if (ret) {
             leave_port(port);
-        } else {
-            pep->address.sin_port = at;
         }
     }
+    umfi_lock_drop(&pep->fabric->lock);
     return ret;
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The lock of the data path.  Each call takes it, and with a pthread mutex that would be half
- * of the instructions of a short message.  Without contention it is one atomic instruction each
- * way; a thread that has to wait sleeps in the kernel.
+ * The locks of the provider; provider.h says which members each lock guards.  Each call of the
+ * data path takes one, and with a pthread mutex that would be half of the instructions of a
+ * short message.  Without contention a lock is one atomic instruction each way; a thread that has
+ * to wait sleeps in the kernel.
  */
 #ifndef UMFI_LOCK_H
 #define UMFI_LOCK_H
 
+#include <assert.h>
 #include <linux/futex.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,6 +46,12 @@ __attribute__((__cold__, __noinline__, __unused__))
 static void umfi_lock_wake(struct umfi_lock *lock)
 {
     syscall(SYS_futex, &lock->state, FUTEX_WAKE_PRIVATE, 1);
+}
+
+/* For functions that are called under the lock: some thread has it, if not this one. */
+static inline void umfi_assert_held(const struct umfi_lock *lock)
+{
+    assert(__atomic_load_n(&lock->state, __ATOMIC_RELAXED) != UMFI_FREE);
 }
 
 static inline void umfi_lock_take(struct umfi_lock *lock)

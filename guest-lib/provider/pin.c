@@ -36,6 +36,7 @@ static int add_span(struct umfi_fabric *fabric, struct umfi_span **at, uintptr_t
     struct umfi_span *span = malloc(sizeof(*span));
     int ret;
 
+    umfi_assert_held(&fabric->lock);
     if (!span) {
         return -FI_ENOMEM;
     }
@@ -57,6 +58,7 @@ static void release(struct umfi_fabric *fabric, uintptr_t first, uintptr_t end)
 {
     struct umfi_span **at = &fabric->spans;
 
+    umfi_assert_held(&fabric->lock);
     while (*at && (*at)->first < end) {
         struct umfi_span *span = *at;
 
@@ -80,7 +82,7 @@ int umfi_pin(struct umfi_fabric *fabric, const void *addr, size_t len)
     if (umfi_config.source != UNETMM_SOURCE_PINNED) {
         return 0;
     }
-    pthread_mutex_lock(&fabric->lock);
+    umfi_lock_take(&fabric->lock);
     while (*at && (*at)->end <= first) {
         at = &(*at)->next;
     }
@@ -98,7 +100,7 @@ int umfi_pin(struct umfi_fabric *fabric, const void *addr, size_t len)
         next = (*at)->end;
         at = &(*at)->next;
     }
-    pthread_mutex_unlock(&fabric->lock);
+    umfi_lock_drop(&fabric->lock);
     return ret;
 }
 
@@ -107,7 +109,7 @@ void umfi_unpin(struct umfi_fabric *fabric, const void *addr, size_t len)
     if (umfi_config.source != UNETMM_SOURCE_PINNED) {
         return;
     }
-    pthread_mutex_lock(&fabric->lock);
+    umfi_lock_take(&fabric->lock);
     release(fabric, page_of(addr), end_of(addr, len));
-    pthread_mutex_unlock(&fabric->lock);
+    umfi_lock_drop(&fabric->lock);
 }

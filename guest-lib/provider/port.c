@@ -265,11 +265,13 @@ void umfi_port_progress(struct umfi_port *port)
 
 void umfi_port_claim(struct umfi_port *port, struct umfi_ep *ep)
 {
+    umfi_assert_held(&port->domain->lock);
     port->by_channel[ep->channel] = ep;
 }
 
 void umfi_port_cancel(struct umfi_port *port, struct umfi_ep *ep, bool receives)
 {
+    umfi_assert_held(&port->domain->lock);
     for (uint32_t i = 0; i < port->nops; i++) {
         struct umfi_op *op = &port->ops[i];
 
@@ -295,6 +297,7 @@ void umfi_port_leave(struct umfi_port *port, unsigned channel)
 {
     bool taken = port->channel_ends[channel] == UMFI_END_TAKEN;
 
+    umfi_assert_held(&port->domain->lock);
     unetmm_disconnect(port->ep, (int)channel);
     port->channel_ends[channel] = taken ? UMFI_END_NONE : UMFI_END_AWAITED;
 }
@@ -406,9 +409,9 @@ int umfi_port_open(struct umfi_domain *domain, size_t tx_size, size_t rx_size,
         free(port);
         return ret;
     }
-    pthread_mutex_lock(&domain->fabric->lock);
+    umfi_lock_take(&domain->fabric->lock);
     umfi_list_add(&domain->fabric->ports, &port->node);
-    pthread_mutex_unlock(&domain->fabric->lock);
+    umfi_lock_drop(&domain->fabric->lock);
     *out = port;
     return 0;
 }
@@ -429,10 +432,12 @@ void umfi_port_close(struct umfi_port *port)
     int ret;
 
     umfi_calls_cancel(port->domain->fabric, port->ep);
-    pthread_mutex_lock(&port->domain->fabric->lock);
+    umfi_lock_take(&port->domain->fabric->lock);
     umfi_list_del(&port->node);
+    umfi_lock(port->domain);
     drop_arrivals(port);
-    pthread_mutex_unlock(&port->domain->fabric->lock);
+    umfi_unlock(port->domain);
+    umfi_lock_drop(&port->domain->fabric->lock);
     ret = unetmm_ep_destroy(port->ep);
     if (ret) {
         UMFI_WARN(FI_LOG_EP_CTRL, "destroying an endpoint: error %d\n", ret);

@@ -120,6 +120,7 @@ void umfi_cm_progress(struct umfi_fabric *fabric)
         umfi_neighbours_changed(fabric->neighbours);
     struct umfi_list *i, *next;
 
+    umfi_assert_held(&fabric->lock);
     for (i = fabric->cm_ports.next; i != &fabric->cm_ports; i = next) {
         struct umfi_cm_port *port = umfi_of(i, struct umfi_cm_port, node);
 
@@ -152,6 +153,7 @@ void umfi_cm_progress(struct umfi_fabric *fabric)
 
 int umfi_cm_arm(struct umfi_fabric *fabric)
 {
+    umfi_assert_held(&fabric->lock);
     for (struct umfi_list *i = fabric->cm_ports.next; i != &fabric->cm_ports;
          i = i->next) {
         struct umfi_cm_port *port = umfi_of(i, struct umfi_cm_port, node);

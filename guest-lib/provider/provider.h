@@ -21,13 +21,22 @@
  *   call      a thread that opens a channel for an EP, since the peer's driver has to
  *             answer; of the fabric, at whose end it is cancelled
  *
- * Locks, outermost first:
+ * Locks, outermost first, and the members that each lock guards.  A function that is called
+ * under a lock asserts that the lock is held, unless the function belongs to the data path.
  *
- *   fabric.lock   CM ports, conns, calls, the lists of ports, registered pages.  Not
- *                 held in calls that wait for a peer.
- *   domain.lock   ports and their queues, CQs, the channel and the state of each
- *                 EP.  The only lock of the data path.
- *   eq.lock       an EQ's list of events; nothing else is locked under it.
+ *   fabric.lock   fabric: cm_ports, ports, active, the lists of calls, spans.  All members of
+ *                 CM ports and conns.  port.arrivals.  pep.port.  ep.conn, ep.call, ep.dst.
+ *                 A call: node, ep, cancelled; its thread alone has the others.  Not held
+ *                 in calls that wait for a peer.
+ *   domain.lock   domain: whole, whole_key, eps, closed, nclosed.  All members of ports,
+ *                 operations and CQs.  An EP: port, channel, open, state, node, in_domain,
+ *                 sends and the members about fences.  arrival.closed.  The only lock of the
+ *                 data path.
+ *   eq.lock       an EQ's events, err_data, overrun; nothing else is locked under it.
+ *
+ * No lock: `users`, `channels` and next_export are atomic.  All other members are set when the
+ * object is opened or bound, before another thread has it.  Both port.arrivals and port.node
+ * change under fabric.lock; the first also under domain.lock, so each of the two suffices to read.
  *
  * libunetmm allows unetmm_connect_ex(), _accept() and _listen_ex() beside calls on
  * the queues of the same endpoint, so these need no lock of a port.
@@ -127,7 +136,7 @@ static inline void umfi_list_del(struct umfi_list *node)
 
 struct umfi_fabric {
     struct fid_fabric fid;
-    pthread_mutex_t lock;
+    struct umfi_lock lock;
     struct unetmm_ctx *ctx;
     struct umfi_netdev dev;
     int epoll;                  /* ctx, for channels to accept; neighbours; the CM ports */
@@ -166,7 +175,7 @@ struct umfi_event {
 
 struct umfi_eq {
     struct fid_eq fid;
-    pthread_mutex_t lock;
+    struct umfi_lock lock;
     struct umfi_fabric *fabric;
     struct umfi_event *head, **tail;
     void *err_data;             /* of the last error read */

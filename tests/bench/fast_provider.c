@@ -100,7 +100,9 @@ static void open_endpoint(void)
     }
     require(umfi_cq_open(&domain.fid, &attr, &cq, NULL), "fi_cq_open");
     ep.tx_cq = ep.rx_cq = umfi_of(cq, struct umfi_cq, fid);
+    umfi_lock(&domain);
     require(umfi_cq_attach(ep.tx_cq, &port), "attaching the queue");
+    umfi_unlock(&domain);
 }
 
 /* In the child whose steps are counted: an endpoint belongs to one process. */

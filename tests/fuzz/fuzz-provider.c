@@ -762,9 +762,9 @@ static void time_passes(uint8_t how)
     now_ns += fuzz_u16(input) * 100000ll;
     neighbours_changed = true;
     fake_calls_wait ^= how & 0x40;
-    pthread_mutex_lock(&fabric->lock);
+    umfi_lock_take(&fabric->lock);
     fake_calls_end(fabric, 1 + (how >> 4 & 3));
-    pthread_mutex_unlock(&fabric->lock);
+    umfi_lock_drop(&fabric->lock);
 }
 
 static void program_op(uint8_t what)
@@ -820,7 +820,7 @@ static void check_buffers(void)
 {
     struct umfi_fabric *fabric = umfi_of(p.fabric, struct umfi_fabric, fid);
 
-    pthread_mutex_lock(&fabric->lock);
+    umfi_lock_take(&fabric->lock);
     do {
         umfi_cm_progress(fabric);
     } while (umfi_cm_arm(fabric));
@@ -828,7 +828,7 @@ static void check_buffers(void)
         assert(!cards[i].live || !cards[i].cm || cards[i].stopped ||
                cards[i].nposted == cards[i].depth);
     }
-    pthread_mutex_unlock(&fabric->lock);
+    umfi_lock_drop(&fabric->lock);
 }
 
 static void close_program(void)

@@ -8,8 +8,6 @@
 
 #include "../../guest-lib/provider/lock.h"
 
-#include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 static inline void held_lock_drop(struct umfi_lock *lock)
@@ -20,15 +18,6 @@ static inline void held_lock_drop(struct umfi_lock *lock)
     umfi_lock_drop(lock);
 }
 
-static inline int held_mutex_unlock(pthread_mutex_t *mutex)
-{
-    if (pthread_mutex_trylock(mutex) != EBUSY) {
-        abort();
-    }
-    return pthread_mutex_unlock(mutex);
-}
-
-#define umfi_lock_drop          held_lock_drop
-#define pthread_mutex_unlock    held_mutex_unlock
+#define umfi_lock_drop  held_lock_drop
 
 #endif

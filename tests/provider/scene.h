@@ -62,6 +62,7 @@ static int (*silent)(int64_t ns);       /* a peer's driver: the error */
 static int untaken;                     /* slots with descriptors that no channel has taken */
 static unsigned flood;                  /* messages of a stranger to the data port */
 static int context_fd;
+static struct umfi_lock *domain_lock;   /* of the scene */
 static struct unetmm_ep_attr created;   /* the last endpoint of the card */
 static int held;                        /* objects of the library that are open */
 static int fail_in = -1;                /* calls until one fails; -1: none does */
@@ -261,14 +262,17 @@ int unetmm_accept(struct unetmm_ep *ep, struct unetmm_peer *peer, int64_t timeou
     memset(peer->mac, 2, sizeof(peer->mac));
     peer->endpoint = PEER_EP;
     peer->channel = (uint16_t)open_channel(card);
+    close_hastily(card, peer->channel);
     return peer->channel;
 }
 
 int unetmm_channel_info(struct unetmm_ep *ep, int channel,
                         struct unetmm_channel_info *info)
 {
+    if (domain_lock) {
+        umfi_assert_held(domain_lock);
+    }
     info->peer_channel = PEER_CHANNEL + card_of(ep)->arrived++;
-    close_hastily(card_of(ep), channel);
     return 0;
 }
 
@@ -472,7 +476,6 @@ static void open_scene(struct scene *s)
     s->fabric.epoll = epoll_create1(0);
     s->fabric.neighbours = -1;
     assert_true(context_fd >= 0 && s->fabric.epoll >= 0);
-    pthread_mutex_init(&s->fabric.lock, NULL);
     umfi_list_init(&s->fabric.cm_ports);
     umfi_list_init(&s->fabric.ports);
     umfi_list_init(&s->fabric.to_call);
@@ -481,6 +484,8 @@ static void open_scene(struct scene *s)
     s->fabric.dev.card.channels = CHANNELS;
     s->fabric.dev.card.max_ring_log2 = 12;
     s->domain.fabric = &s->fabric;
+    domain_lock = &s->domain.lock;
+    s->pep.fabric = &s->fabric;
     umfi_list_init(&s->domain.eps);
     s->eq.fid.fid.fclass = FI_CLASS_EQ;
     assert_int_equal(umfi_cq_open(&s->domain.fid, &attr, &s->cq, NULL), 0);
@@ -502,9 +507,9 @@ static void close_scene(struct scene *s)
 
 static void progress(struct scene *s)
 {
-    pthread_mutex_lock(&s->fabric.lock);
+    umfi_lock_take(&s->fabric.lock);
     umfi_cm_progress(&s->fabric);
-    pthread_mutex_unlock(&s->fabric.lock);
+    umfi_lock_drop(&s->fabric.lock);
 }
 
 /* A listener's endpoint, for a request that has come. */
@@ -516,7 +521,6 @@ static void open_requested(struct scene *s)
     };
 
     open_scene(s);
-    s->pep.fabric = &s->fabric;
     s->pep.eq = &s->eq;
     s->cm = &cards[ncards];
     assert_int_equal(umfi_cm_listen(&s->pep), 0);

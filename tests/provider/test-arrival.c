@@ -65,9 +65,9 @@ static void arrive(struct scene *s, unsigned channel)
 static void call_in(struct scene *s, unsigned n)
 {
     s->data->callers = n;
-    pthread_mutex_lock(&s->fabric.lock);
+    umfi_lock_take(&s->fabric.lock);
     umfi_arrivals_take(umfi_of(s->ep, struct umfi_ep, fid)->port);
-    pthread_mutex_unlock(&s->fabric.lock);
+    umfi_lock_drop(&s->fabric.lock);
 }
 
 /* The peer's answer names the channel that the nth arrival is for it. */
@@ -184,9 +184,9 @@ TEST(request_was_given_up, connector_test)
     call_in(&scene, 1);
     progress(&scene);
     require_open(&scene, 1 << 0);
-    pthread_mutex_lock(&scene.fabric.lock);
+    umfi_lock_take(&scene.fabric.lock);
     umfi_cm_abandon(umfi_of(scene.ep, struct umfi_ep, fid));
-    pthread_mutex_unlock(&scene.fabric.lock);
+    umfi_lock_drop(&scene.fabric.lock);
     progress(&scene);
     require_open(&scene, 0);
 }
@@ -461,9 +461,9 @@ static int no_driver(int64_t ns)
 
 static void end_calls(struct scene *s)
 {
-    pthread_mutex_lock(&s->fabric.lock);
+    umfi_lock_take(&s->fabric.lock);
     assert_int_equal(fake_calls_end(&s->fabric, 1), 0);
-    pthread_mutex_unlock(&s->fabric.lock);
+    umfi_lock_drop(&s->fabric.lock);
     fake_calls_wait = false;
 }
 
@@ -542,9 +542,9 @@ TEST(acceptor_gives_up, cmocka_unit_test)
     struct scene s;
 
     open_calling(&s);
-    pthread_mutex_lock(&s.fabric.lock);
+    umfi_lock_take(&s.fabric.lock);
     umfi_cm_abandon(umfi_of(s.ep, struct umfi_ep, fid));
-    pthread_mutex_unlock(&s.fabric.lock);
+    umfi_lock_drop(&s.fabric.lock);
     assert_int_equal(sent, 1);
     end_calls(&s);
     assert_int_equal(sent, 1);

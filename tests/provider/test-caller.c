@@ -38,12 +38,12 @@ int unetmm_connect_ex(struct unetmm_ep *ep, const uint8_t mac[6], uint64_t servi
     bool wait = waits;
     sigset_t mask;
 
-    pthread_mutex_lock(&fabric.lock);
+    umfi_lock_take(&fabric.lock);
     asked++;
     asked_ns += timeout_ns;
     pthread_sigmask(SIG_SETMASK, NULL, &mask);
     masked = sigismember(&mask, SIGUSR1) == 1 && sigismember(&mask, SIGALRM) == 1;
-    pthread_mutex_unlock(&fabric.lock);
+    umfi_lock_drop(&fabric.lock);
     sem_post(&inside);
     while (wait && sem_wait(&released)) {
         assert_int_equal(errno, EINTR);
@@ -93,7 +93,6 @@ static void open_scene(void)
     asked = resolved = nresults = 0;
     asked_ns = driver_answer = resolve_answer = thread_error = 0;
     waits = masked = false;
-    pthread_mutex_init(&fabric.lock, NULL);
     umfi_list_init(&fabric.to_call);
     umfi_list_init(&fabric.calling);
     umfi_list_init(&fabric.called);
@@ -108,7 +107,6 @@ static void close_scene(void)
     assert_ptr_equal(fabric.to_call.next, &fabric.to_call);
     assert_ptr_equal(fabric.calling.next, &fabric.calling);
     assert_ptr_equal(fabric.called.next, &fabric.called);
-    pthread_mutex_destroy(&fabric.lock);
     sem_destroy(&inside);
     sem_destroy(&released);
     sem_destroy(&ended);
@@ -126,9 +124,9 @@ static void begin(uintptr_t card, uint32_t to, bool has_mac)
     call->called = called;
     call->first_ms = REFUSED_MS;
     call->most_ms = MOST_MS;
-    pthread_mutex_lock(&fabric.lock);
+    umfi_lock_take(&fabric.lock);
     umfi_call_begin(call);
-    pthread_mutex_unlock(&fabric.lock);
+    umfi_lock_drop(&fabric.lock);
 }
 
 static void await(sem_t *semaphore, unsigned n)

@@ -59,6 +59,7 @@ static fid_t event_handle;          /* of a request */
 static size_t event_limit, event_len;
 static uint8_t event_data[CM_DATA];
 static int event_error;
+static struct umfi_lock *fabric_lock;   /* a request that comes at once has to wait */
 static int push_error;              /* the event queue takes no event */
 
 static int card_queue(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
@@ -210,6 +211,7 @@ const char *unetmm_status_str(unsigned status)
 int unetmm_listen_ex(struct unetmm_ep *ep, uint64_t service, unsigned backlog,
                      const struct unetmm_channel_attr *attr)
 {
+    umfi_assert_held(fabric_lock);
     last_port = (uint16_t)service;
     return listens++ < taken_ports ? -EADDRINUSE : listen_error;
 }
@@ -382,10 +384,10 @@ static void open_scene(struct scene *s)
     unread = NULL;
     stopped = flooded = endless = false;
     memset(mtu, 0, sizeof(mtu));
-    pthread_mutex_init(&s->fabric.lock, NULL);
     umfi_list_init(&s->fabric.cm_ports);
     umfi_list_init(&s->fabric.ports);
     umfi_list_init(&s->fabric.calling);
+    fabric_lock = &s->fabric.lock;
     s->fabric.dev.card.channels = CHANNELS;
     s->fabric.epoll = epoll_create1(0);
     card_fds[0] = eventfd(0, 0);
@@ -434,16 +436,26 @@ static void open_listener(struct scene *s, struct umfi_pep *pep)
 static void progress(struct scene *s)
 {
     polled = 0;
-    pthread_mutex_lock(&s->fabric.lock);
+    umfi_lock_take(&s->fabric.lock);
     umfi_cm_progress(&s->fabric);
-    pthread_mutex_unlock(&s->fabric.lock);
+    umfi_lock_drop(&s->fabric.lock);
+}
+
+static int arms(struct scene *s)
+{
+    int ret;
+
+    umfi_lock_take(&s->fabric.lock);
+    ret = umfi_cm_arm(&s->fabric);
+    umfi_lock_drop(&s->fabric.lock);
+    return ret;
 }
 
 static void abandon(struct scene *s, struct umfi_ep *ep)
 {
-    pthread_mutex_lock(&s->fabric.lock);
+    umfi_lock_take(&s->fabric.lock);
     umfi_cm_abandon(ep);
-    pthread_mutex_unlock(&s->fabric.lock);
+    umfi_lock_drop(&s->fabric.lock);
 }
 
 static const struct sockaddr_in anywhere = { .sin_family = AF_INET };
@@ -490,9 +502,9 @@ TEST(refused, cmocka_unit_test)
 
 static void end_calls(struct scene *s, unsigned n, unsigned left)
 {
-    pthread_mutex_lock(&s->fabric.lock);
+    umfi_lock_take(&s->fabric.lock);
     assert_int_equal(fake_calls_end(&s->fabric, n), left);
-    pthread_mutex_unlock(&s->fabric.lock);
+    umfi_lock_drop(&s->fabric.lock);
 }
 
 /* fi_connect() returns before the peer's driver answers; the request goes then. */
@@ -791,7 +803,7 @@ TEST(others_wait, cmocka_unit_test)
     arrive(1, CM_REQUEST);
     mtu[0] = 0;     /* its answer cannot be sent */
     assert_int_equal(umfi_cm_reject(&pep, event_handle, NULL, 0), 0);
-    assert_int_equal(umfi_cm_arm(&s.fabric), 1);
+    assert_int_equal(arms(&s), 1);
     progress(&s);
     assert_int_equal(events, 2);
     close_listener(&s, &pep);
@@ -976,12 +988,12 @@ TEST(stopped_endpoint, cmocka_unit_test)
     open_scene(&s);
     require_connecting(&s.one, 0);
     stopped = true;
-    assert_int_equal(umfi_cm_arm(&s.fabric), 1);
+    assert_int_equal(arms(&s), 1);
     progress(&s);
     assert_int_equal(events, 1);
     assert_ptr_equal(event_fid, &s.one.fid.fid);
     assert_int_equal(event_error, FI_ECONNREFUSED);
-    assert_int_equal(umfi_cm_arm(&s.fabric), 0);
+    assert_int_equal(arms(&s), 0);
     assert_int_equal(endpoints, 1);
     stopped = false;
     require_connecting(&s.two, 0);

@@ -32,7 +32,9 @@ static void open_queue(struct state *s, enum fi_cq_format format, struct fid_cq 
     struct fi_cq_attr attr = { .format = format, .wait_obj = FI_WAIT_NONE };
 
     assert_int_equal(umfi_cq_open(&s->domain.fid, &attr, cq, NULL), 0);
+    umfi_lock(&s->domain);
     assert_int_equal(umfi_cq_attach(umfi_of(*cq, struct umfi_cq, fid), &s->port), 0);
+    umfi_unlock(&s->domain);
 }
 
 /* With a queue for sends, and another for the rest. */
@@ -224,7 +226,9 @@ TEST(strangers_use_up_no_buffer, scene_test)
     post_recv(s, sizeof(s->memory), s);
     deliver(s, 8);
     assert_int_equal(fi_cq_read(s->rx, &entry, 1), -FI_EAGAIN);
+    umfi_lock(&s->domain);
     umfi_port_claim(&s->port, &s->ep);
+    umfi_unlock(&s->domain);
     assert_int_equal(fi_cq_read(s->rx, &entry, 1), -FI_EAGAIN);
     deliver(s, 8);
     assert_int_equal(fi_cq_read(s->rx, &entry, 1), 1);
@@ -238,7 +242,9 @@ TEST(cancelled_ones_come_once, scene_test)
     struct fi_cq_tagged_entry entry;
 
     post_send(s, s);
+    umfi_lock(&s->domain);
     umfi_port_cancel(&s->port, &s->ep, false);
+    umfi_unlock(&s->domain);
     assert_int_equal(fi_cq_readerr(s->tx, &error, 0), 1);
     assert_int_equal(error.err, FI_ECANCELED);
     do_sends(s, UNETMM_ST_OK);
@@ -276,6 +282,13 @@ static struct umfi_cq *queue_of(struct fid_cq *cq)
     return umfi_of(cq, struct umfi_cq, fid);
 }
 
+static void push(struct fid_cq *cq, const struct umfi_entry *entry)
+{
+    umfi_lock(queue_of(cq)->domain);
+    umfi_cq_push(queue_of(cq), entry);
+    umfi_unlock(queue_of(cq)->domain);
+}
+
 /* Each format has the first members of the longest, and no byte more is written. */
 TEST(formats, scene_test)
 {
@@ -297,14 +310,14 @@ TEST(formats, scene_test)
 
         open_queue(s, rows[i].format, &cq);
         memset(got, past, sizeof(got));
-        umfi_cq_push(queue_of(cq), &full);
-        umfi_cq_push(queue_of(cq), &full);
+        push(cq, &full);
+        push(cq, &full);
         assert_int_equal(fi_cq_readfrom(cq, got, 3, from), 2);
         assert_memory_equal(at, &full.e, rows[i].bytes);
         assert_memory_equal(at + rows[i].bytes, &full.e, rows[i].bytes);
         assert_int_equal(at[2 * rows[i].bytes], past);
         assert_true(from[0] == FI_ADDR_NOTAVAIL && from[1] == FI_ADDR_NOTAVAIL && !from[2]);
-        umfi_cq_push(queue_of(cq), &full);
+        push(cq, &full);
         assert_int_equal(fi_cq_readfrom(cq, got, 3, NULL), 1);
         assert_int_equal(fi_close(&cq->fid), 0);
     }
@@ -320,7 +333,7 @@ TEST(queue_grows, scene_test)
 
     for (uintptr_t i = 0; i < 1000; i++) {
         entry.e.op_context = (void *)i;
-        umfi_cq_push(queue_of(s->tx), &entry);
+        push(s->tx, &entry);
         if (i < 100) {
             assert_int_equal(fi_cq_read(s->tx, &got, 1), 1);
             assert_ptr_equal(got.op_context, read++);
@@ -343,9 +356,9 @@ TEST(error_behind_others, scene_test)
     struct state *s = *state;
     char text[4];
 
-    umfi_cq_push(queue_of(s->tx), &good);
-    umfi_cq_push(queue_of(s->tx), &bad);
-    umfi_cq_push(queue_of(s->tx), &good);
+    push(s->tx, &good);
+    push(s->tx, &bad);
+    push(s->tx, &good);
     assert_int_equal(fi_cq_readerr(s->tx, &error, 0), -FI_EAGAIN);
     assert_int_equal(fi_cq_read(s->tx, got, 3), 1);
     assert_int_equal(fi_cq_read(s->tx, got, 3), -FI_EAVAIL);
@@ -412,7 +425,7 @@ TEST(wait_objects, scene_test)
             assert_int_equal(umfi_cq_trywait(queue_of(cq)), 0);
             /* A sleeper is woken once. */
             for (unsigned n = 0; n < 2; n++) {
-                umfi_cq_push(queue_of(cq), &(struct umfi_entry) { .err = 0 });
+                push(cq, &(struct umfi_entry) { .err = 0 });
             }
             assert_int_equal(eventfd_read(queue_of(cq)->event_fd, &count), 0);
             assert_int_equal(count, 1);
@@ -428,6 +441,7 @@ TEST(ports_of_a_queue, scene_test)
     struct state *s = *state;
     struct umfi_cq *cq = queue_of(s->tx);
 
+    umfi_lock(&s->domain);
     umfi_cq_detach(cq, &s->port);
     assert_int_equal(cq->nports, 0);
     assert_null(cq->only);
@@ -445,6 +459,7 @@ TEST(ports_of_a_queue, scene_test)
     assert_ptr_equal(cq->only, &ports[1]);
     umfi_cq_detach(cq, &ports[1]);
     assert_int_equal(cq->nports, 0);
+    umfi_unlock(&s->domain);
 }
 
 /* ---- Calls, and the descriptor of each ------------------------------------------- */
@@ -675,7 +690,7 @@ TEST(data_of_a_write, scene_test)
 /* As ofi_rxm does with the buffers of completions that it reads afterwards */
 TEST(closed_endpoint_takes_no_buffers, cmocka_unit_test)
 {
-    struct umfi_fabric fabric = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    struct umfi_fabric fabric = { 0 };
     struct umfi_domain *domain = calloc(1, sizeof(*domain));
     struct fi_info info = { .caps = FI_MSG };
     struct fid_ep *ep;

@@ -217,7 +217,6 @@ static void open_scene(struct scene *s)
     card_fd = eventfd(0, EFD_NONBLOCK);
     assert_true(card_fd >= 0);
     assert_int_equal(sem_init(&was_queued, 0, 0), 0);
-    pthread_mutex_init(&s->fabric.lock, NULL);
     s->domain.fabric = &s->fabric;
     s->port = (struct umfi_port) {
         .domain = &s->domain, .events = &umfi_channel_events,
@@ -263,7 +262,6 @@ static void close_scene(struct scene *s)
     assert_int_equal(s->eq.channels, 0);
     assert_int_equal(fi_close(&s->cq->fid), 0);
     umfi_ep_free_closed(&s->domain);
-    pthread_mutex_destroy(&s->fabric.lock);
     sem_destroy(&was_queued);
     close(card_fd);
 }
