@@ -136,6 +136,7 @@
 "ep.rel.tx.armed 4",
 "ep.rel.tx.aside 4",
 "ep.rel.tx.asked 4",
+"ep.rel.tx.ending 4",
 "ep.rel.tx.flying 4",
 "ep.rel.tx.limit 4",
 "ep.rel.tx.limited 4",

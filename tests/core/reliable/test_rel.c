@@ -1832,9 +1832,6 @@ TEST(test_told, fix_test)
     struct unetmm_cmd_channel how = usual;
     Fix *f = *state;
 
-    how.flags = UNETMM_CHANNEL_F_ALL + 1;
-    assert_int_equal(fake_channel_rel(&f->a, CH, fake_peer_mac, PEER, CH,
-                                      &how), UNETMM_CS_BAD_ARG);
     open_channel(f, &usual);
     clear_as(f, UNETMM_CHANNEL_F_TELL);
     fake_expect_none(&f->a);

@@ -286,7 +286,11 @@ struct unetmm_cmd_channel {
 #define UNETMM_CHANNEL_F_ACK    0x20
 #define UNETMM_CHANNEL_F_ACK_WRITE 0x40
 #define UNETMM_CHANNEL_F_PEER   0x78
-#define UNETMM_CHANNEL_F_ALL    0x7f
+/*
+ * SET, reliable, at both ends: the first error of any operation is the end of
+ * the channel at both, and nothing behind that operation is done.
+ */
+#define UNETMM_CHANNEL_F_STRICT 0x80
 
 #define UNETMM_REL_RETRIES      12
 #define UNETMM_REL_TIMEOUT_US   4000

@@ -542,7 +542,8 @@ struct unetmm_cqe {
     X(rel_acks_along,   E, "acknowledgements that went along with a packet") \
     X(rel_acks_late,    E, "acknowledgements that waited in vain") \
     X(drop_rel_pd,      E, "packets rejected: region of another domain") \
-    X(drop_rel_denied,  E, "packets rejected: the channel denies the right")
+    X(drop_rel_denied,  E, "packets rejected: the channel denies the right") \
+    X(rel_strict,       E, "sends whose error ended a strict channel")
 
 #define UNETMM_COUNTER_ENUM_(name, scope, help) UNETMM_C_##name,
 enum unetmm_counter {

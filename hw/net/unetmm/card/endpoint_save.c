@@ -48,7 +48,8 @@ static void channel_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
         .type = channel->live ? unetmm_channel_type(core, channel) : 0,
         .recv_credits = channel->rel ?
                         core->tables->saved->credits(channel->rel) : 0,
-        .flags = channel->peer_takes,
+        .flags = channel->peer_takes |
+                 (channel->strict ? UNETMM_CHANNEL_F_STRICT : 0),
     };
     bool live = channel->live;
 
@@ -59,7 +60,7 @@ static void channel_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
     }
     memcpy(cmd.peer_mac, channel->mac, sizeof(cmd.peer_mac));
     UNETMM_STREAM_FIELDS(st, &cmd, channel_fields);
-    if (cmd.flags & ~UNETMM_CHANNEL_F_PEER) {
+    if (cmd.flags & ~(UNETMM_CHANNEL_F_PEER | UNETMM_CHANNEL_F_STRICT)) {
         unetmm_stream_refuse(st, "a peer takes packets that are unknown");
     }
     if (unetmm_stream_takes(st) &&

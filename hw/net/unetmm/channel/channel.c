@@ -134,6 +134,7 @@ uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,
         .longest = cmd->mtu,
         .tell = cmd->flags & UNETMM_CHANNEL_F_TELL,
         .peer_takes = cmd->flags & UNETMM_CHANNEL_F_PEER,
+        .strict = cmd->flags & UNETMM_CHANNEL_F_STRICT,
     };
     uint8_t status;
 
@@ -141,8 +142,7 @@ uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,
         return UNETMM_CS_BAD_ID;
     }
     if (cmd->mtu < UNETMM_MIN_MTU || cmd->mtu > UNETMM_MAX_PAYLOAD ||
-        (cmd->peer_mac[0] & 1) || cmd->type >= UNETMM_NUM_CHANNEL_TYPES ||
-        cmd->flags & ~UNETMM_CHANNEL_F_ALL) {
+        (cmd->peer_mac[0] & 1) || cmd->type >= UNETMM_NUM_CHANNEL_TYPES) {
         return UNETMM_CS_BAD_ARG;
     }
     wanted.ops = core->tables->channels[cmd->type];

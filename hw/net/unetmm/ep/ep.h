@@ -49,7 +49,7 @@ struct UnetmmDescriptor {
     uint8_t opcode;
     uint8_t flags;
     uint8_t nsegs;
-    uint8_t operands;           /* of an atomic, bytes */
+    uint8_t operands, refused;  /* of an atomic, bytes; UNETMM_ST_* */
     uint16_t channel, region;
     uint32_t handle, imm;
     uint32_t len;               /* of the message */

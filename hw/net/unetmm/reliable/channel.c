@@ -37,6 +37,7 @@ static uint8_t rel_set(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
     rel = unetmm_rel_new(core, ep, slot);
     rel->share.credits = cmd->recv_credits;
     rel->rewinds = cmd->flags & UNETMM_CHANNEL_F_REWIND;
+    rel->strict = cmd->flags & UNETMM_CHANNEL_F_STRICT;
     rel->denied = cmd->denied;
     rel->plain_rnr = cmd->flags & UNETMM_CHANNEL_F_PLAIN_RNR;
     unetmm_sendwin_begin(&rel->tx, cmd->send_psn, cmd->send_credits);

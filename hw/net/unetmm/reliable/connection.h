@@ -134,6 +134,17 @@ typedef struct UnetmmRelMissed {
     uint32_t psn;               /* which packet */
 } UnetmmRelMissed;
 
+/*
+ * A strict channel in which a send has failed: it ends as soon as the sends
+ * before that one have completed.
+ */
+typedef struct UnetmmRelEnding {
+    bool due;
+    uint8_t status;             /* of the send */
+    uint32_t msg;               /* which */
+    uint32_t psn;               /* none is sent from this one on */
+} UnetmmRelEnding;
+
 struct UnetmmRel {
     UnetmmRel *next, *prev;     /* in the list of awake.c */
     bool awake;                 /* it may have something to do */
@@ -146,6 +157,8 @@ struct UnetmmRel {
     uint8_t retries, not_ready_retries;     /* the latter 0: without limit */
     bool rewinds;               /* UNETMM_CHANNEL_F_REWIND */
     bool plain_rnr;             /* UNETMM_CHANNEL_F_PLAIN_RNR */
+    bool strict;                /* UNETMM_CHANNEL_F_STRICT */
+    UnetmmRelEnding ending;
     uint8_t denied;             /* UNETMM_RIGHT_* that the peer has nowhere */
     uint8_t why;                /* FAILED: UNETMM_WHY_* */
     uint32_t timeout_us;
@@ -197,6 +210,12 @@ static inline uint32_t unetmm_rel_packets(uint32_t len, uint32_t mtu)
 static inline bool unetmm_rel_can_answer(const UnetmmRel *rel)
 {
     return rel->answers.owed && rel->state == UNETMM_REL_OPEN;
+}
+
+/* May packet psn go, whatever send of a strict channel has failed? */
+static inline bool unetmm_rel_goes(const UnetmmRel *rel, uint32_t psn)
+{
+    return !rel->ending.due || (int32_t)(psn - rel->ending.psn) < 0;
 }
 
 static inline bool unetmm_rel_asks(const UnetmmRel *rel, UnetmmRelFault kind)

@@ -9,6 +9,8 @@
 #include "../abi/unetmm_host.h"
 #include "packet.h"
 
+const UnetmmRelMsg unetmm_rel_nobody;
+
 void unetmm_rel_drop_kept(UnetmmCore *core, UnetmmRel *rel)
 {
     for (unsigned i = 0; i < UNETMM_REL_WINDOW; i++) {
@@ -54,8 +56,10 @@ static void rel_end_sends(UnetmmRel *rel, const UnetmmRelMsg *blame,
         }
         blame = blame ?: m;
         m->ended = true;
-        m->status = m == blame ? status : others;
+        m->status = rel->ending.due && i == rel->ending.msg ?
+                    rel->ending.status : m == blame ? status : others;
     }
+    rel->ending.due = false;
     rel->msgs.next = rel->msgs.end;
     unetmm_sendwin_end(&rel->tx);
 }
@@ -92,6 +96,31 @@ void unetmm_rel_fail(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     if (status != UNETMM_ST_PEER_FAILED && status != UNETMM_ST_PEER_BUFFER) {
         unetmm_rel_owe_ack(core, rel);
     }
+}
+
+void unetmm_rel_end_at(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                       const UnetmmRelMsg *m, uint8_t status)
+{
+    uint32_t at = (uint32_t)(m - rel->msgs.msg) - rel->msgs.first;
+    UnetmmRelEnding ending = {
+        .due = true, .status = status,
+        .msg = rel->msgs.first + at % UNETMM_REL_MSGS,
+        .psn = m->started ? m->first_psn : rel->tx.nxt,
+    };
+
+    /* A send before it may fail later. */
+    if (!rel->ending.due ||
+        (int32_t)(rel->ending.msg - ending.msg) > 0) {
+        rel->ending = ending;
+    }
+    unetmm_rel_wake(ep, rel);
+    unetmm_engine_queue(core, ep);
+}
+
+bool unetmm_rel_ends(const UnetmmRel *rel)
+{
+    return rel->ending.due && rel->state == UNETMM_REL_OPEN &&
+           rel->msgs.first == rel->ending.msg;
 }
 
 void unetmm_rel_close(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)

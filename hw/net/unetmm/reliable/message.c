@@ -57,6 +57,10 @@ UnetmmPosted unetmm_rel_post(UnetmmCore *core, UnetmmEp *ep,
     } else {
         memcpy(m->segs, d->segs, d->nsegs * sizeof(m->segs[0]));
     }
+    if (d->refused != UNETMM_ST_OK) {
+        unetmm_count(core, ep, UNETMM_C_err_descriptor, 1);
+        unetmm_rel_end_at(core, ep, rel, m, d->refused);
+    }
     unetmm_rel_wake(ep, rel);
     unetmm_rel_starve(core, ep, rel);
     return UNETMM_POSTED;
@@ -105,6 +109,9 @@ bool unetmm_rel_can_send(const UnetmmRel *rel)
     if (rel->state != UNETMM_REL_OPEN || tx->paused) {
         return false;
     }
+    if (rel->ending.due && !unetmm_rel_goes(rel, unetmm_sendwin_pick(tx))) {
+        return false;
+    }
     if (tx->refusals) {
         return tx->una != tx->nxt && (tx->lost & unetmm_rel_bit(tx->una));
     }
@@ -151,7 +158,7 @@ uint32_t unetmm_rel_packet_len(UnetmmRel *rel, uint32_t psn)
 /* Does the peer still need the packet? */
 bool unetmm_rel_wanted(const UnetmmRel *rel, uint32_t psn)
 {
-    return rel->state == UNETMM_REL_OPEN &&
+    return rel->state == UNETMM_REL_OPEN && unetmm_rel_goes(rel, psn) &&
            unetmm_sendwin_needs(&rel->tx, psn);
 }
 

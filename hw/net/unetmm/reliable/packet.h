@@ -145,8 +145,14 @@ void unetmm_rel_detach(UnetmmCore *core, UnetmmRel *rel);
  * Ends the channel: `status` for the send that is to blame (NULL: the oldest),
  * FLUSHED for all others.
  */
+extern const UnetmmRelMsg unetmm_rel_nobody;
 void unetmm_rel_fail(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                      const UnetmmRelMsg *blame, uint8_t status, uint8_t why);
+/* Strict: the send has failed; the channel ends when those before are over. */
+void unetmm_rel_end_at(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                       const UnetmmRelMsg *m, uint8_t status);
+/* Is that now? */
+bool unetmm_rel_ends(const UnetmmRel *rel);
 /* The buffer of the message that is arriving goes back. */
 void unetmm_rel_give_back(UnetmmRel *rel, uint8_t status);
 void unetmm_rel_drop_kept(UnetmmCore *core, UnetmmRel *rel);
@@ -180,6 +186,10 @@ void unetmm_rel_fill_target(const UnetmmRelMsg *m, struct unetmm_frame *f,
                             uint32_t at);
 /* UnetmmWireOp.ok: `handle` is an acknowledgement that goes along, or 0. */
 bool unetmm_rel_handle_ok(const struct unetmm_frame *f);
+
+/* op/ack.c */
+/* Of an operation that is rejected for UNETMM_WHY_*; OK: none is. */
+uint8_t unetmm_rel_reject_status(uint32_t why);
 
 /* op/answer.c */
 /* A page for an answer is there, or (status) never will be.  True: HEARD. */

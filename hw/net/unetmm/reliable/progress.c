@@ -74,6 +74,10 @@ void unetmm_rel_end_message(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     const UnetmmSendWindow *tx = &rel->tx;
 
     rel_abort_message(core, ep, rel, m);
+    if (rel->strict) {
+        unetmm_rel_end_at(core, ep, rel, m, status);
+        return;
+    }
     for (uint32_t psn = tx->una; psn != tx->nxt; psn++) {
         if (!unetmm_sendwin_is_void(tx, psn) &&
             unetmm_rel_msg_of(rel, psn) == m) {

@@ -41,6 +41,12 @@ static UnetmmRelTake rel_turn(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 {
     UnetmmRelTake take = UNETMM_REL_REJECTED;
 
+    if (rel->strict && rel->rx.why && f->opcode == UNETMM_WIRE_VOID) {
+        /* The peer would go on behind what was rejected. */
+        unetmm_rel_fail(core, ep, rel, &unetmm_rel_nobody,
+                        unetmm_rel_reject_status(rel->rx.why), rel->rx.why);
+        return UNETMM_REL_ENDED;
+    }
     if (!rel->rx.why || f->opcode == UNETMM_WIRE_VOID) {
         take = rel_op(core, f)->take(core, ep, rel, f, payload);
     }
@@ -128,6 +134,11 @@ static void rel_early(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     unetmm_rel_owe_ack(core, rel);
     if (unetmm_recvwin_has(&rel->rx, f->psn)) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_again);
+        return;
+    }
+    if (rel->strict && rel_op(core, f)->right == UNETMM_RIGHT_WRITE) {
+        /* A packet before it may end the channel: nothing is to be written. */
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_early);
         return;
     }
     rel_op(core, f)->early(core, ep, rel, f, payload);

@@ -232,6 +232,30 @@ static void msgs_save(UnetmmStream *st, const UnetmmCore *core, UnetmmRel *rel)
     }
 }
 
+/* The send that ends a strict channel; which packets go follows from it. */
+static void ending_save(UnetmmStream *st, UnetmmRel *rel)
+{
+    UnetmmRelEnding *ending = &rel->ending;
+    uint32_t used = rel->msgs.end - rel->msgs.first;
+    uint32_t at = ending->msg - rel->msgs.first;
+    const UnetmmRelMsg *m;
+
+    unetmm_stream_bool(st, &ending->due, "ending");
+    if (!ending->due) {
+        return;
+    }
+    at = unetmm_stream_choice(st, at, MAX(used, 1), "ending_msg");
+    ending->status = unetmm_stream_choice(st, ending->status, UNETMM_NUM_ST,
+                                          "ending_status");
+    ending->msg = rel->msgs.first + at;
+    m = unetmm_rel_msg(rel, ending->msg);
+    ending->psn = m->started ? m->first_psn : rel->tx.nxt;
+    if (!used || !rel->strict || !ending->status || m->ended ||
+        rel->state != UNETMM_REL_OPEN) {
+        unetmm_stream_refuse(st, "a channel ends for no send of it");
+    }
+}
+
 /* ---- Sending ------------------------------------------------------------ */
 
 static void deadline_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
@@ -544,6 +568,7 @@ static void rel_numbers_save(UnetmmStream *st, UnetmmCore *core,
     unetmm_stream_enter(st, "tx", UNETMM_STREAM_ONE);
     unetmm_sendwin_save(st, &rel->tx, rel->state == UNETMM_REL_OPEN);
     msgs_save(st, core, rel);
+    ending_save(st, rel);
     deadline_save(st, core, rel);
     unetmm_stream_leave(st);
     unetmm_stream_enter(st, "rx", UNETMM_STREAM_ONE);

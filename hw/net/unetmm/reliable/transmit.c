@@ -162,14 +162,14 @@ static void rel_complete(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t)
         return;
     }
     m = unetmm_rel_msg_of(rel, psn);
-    if (!m->started) {
+    if (rel->strict) {
+        unetmm_rel_end_at(core, ep, rel, m, status);
+    } else if (!m->started) {
         /* The peer has seen nothing of it: only this send fails. */
         m->ended = true;
         m->status = status;
         rel->msgs.next++;
-        return;
-    }
-    if (m->kind->sqe.one_sided) {
+    } else if (m->kind->sqe.one_sided) {
         unetmm_rel_end_message(core, ep, rel, m, status);
     } else {
         unetmm_rel_fail(core, ep, rel, m, status, UNETMM_WHY_CHANNEL);

@@ -191,6 +191,12 @@ void unetmm_rel_complete(UnetmmCore *core, UnetmmEp *ep)
         if (rel_complete_one(core, ep, rel)) {
             continue;
         }
+        if (unetmm_rel_ends(rel)) {
+            unetmm_count(core, ep, UNETMM_C_rel_strict, 1);
+            unetmm_rel_fail(core, ep, rel, NULL, rel->ending.status,
+                            UNETMM_WHY_CHANNEL);
+            continue;
+        }
         if (rel_over(core, ep, rel)) {
             unetmm_rel_part(ep, rel);
             unetmm_rel_delete(core, rel);
@@ -217,7 +223,7 @@ bool unetmm_rel_completes(UnetmmCore *core, UnetmmEp *ep)
 
     for (UnetmmRel *rel = ep->rels; rel && rel->awake; rel = next) {
         next = rel->next;
-        if (rel_over(core, ep, rel) ||
+        if (rel_over(core, ep, rel) || unetmm_rel_ends(rel) ||
             (room && (rel_send_due(core, ep, rel) ||
                       rel_buffer_due(core, rel)))) {
             return true;

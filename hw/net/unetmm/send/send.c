@@ -187,7 +187,7 @@ static UnetmmChannel *tx_poster(const UnetmmEp *ep, const UnetmmDescriptor *d)
 {
     UnetmmChannel *channel = &ep->channels[d->channel];
 
-    return d->opcode != UNETMM_OP_CONTROL && !ep->raw &&
+    return d->opcode != UNETMM_OP_CONTROL && !ep->raw && channel->live &&
            channel->ops->post ? channel : NULL;
 }
 
@@ -288,6 +288,26 @@ static bool tx_post(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
     return !ep->sq_waits;
 }
 
+/*
+ * A refused descriptor of a strict channel ends that in its turn: the channel
+ * takes it over as one that fails.  NULL: there is no such channel.
+ */
+static UnetmmChannel *tx_strict(const UnetmmCore *core, const UnetmmEp *ep,
+                                UnetmmDescriptor *d, uint8_t status)
+{
+    UnetmmChannel *channel = d->channel < core->params.channels ?
+                             tx_poster(ep, d) : NULL;
+
+    if (!channel || !channel->strict) {
+        return NULL;
+    }
+    *d = (UnetmmDescriptor) {
+        .opcode = UNETMM_OP_FENCE, .channel = d->channel,
+        .cookie = d->cookie, .refused = status,
+    };
+    return channel;
+}
+
 /* The descriptor is refused: it completes with this status. */
 static void tx_refuse(UnetmmCore *core, UnetmmEp *ep, uint8_t status)
 {
@@ -341,11 +361,12 @@ static bool tx_fetch(UnetmmCore *core, UnetmmEp *ep)
     }
     trace_unetmm_send(ep->id, d->channel, d->cookie, d->len, status);
     unetmm_spend(core, UNETMM_STEP_FETCH, tx->slots);
-    if (status != UNETMM_ST_OK) {
+    channel = status == UNETMM_ST_OK ? tx_poster(ep, d) :
+              tx_strict(core, ep, d, status);
+    if (status != UNETMM_ST_OK && !channel) {
         tx_refuse(core, ep, status);
         return true;
     }
-    channel = tx_poster(ep, d);
     if (channel) {
         return tx_post(core, ep, channel, data);
     }

@@ -56,14 +56,20 @@ static void ack_ready(UnetmmCore *core, UnetmmRel *rel)
 #define STATUS(number, upper, status, meaning) [number] = UNETMM_ST_##status,
 static const uint8_t reject_status[] = { UNETMM_WHYS(STATUS) };
 
+uint8_t unetmm_rel_reject_status(uint32_t why)
+{
+    return why < G_N_ELEMENTS(reject_status) ? reject_status[why] :
+           UNETMM_ST_OK;
+}
+
 /* Only a one-sided message on its way can be rejected. */
 static bool ack_may_reject(UnetmmRel *rel, const struct unetmm_frame *f)
 {
     const UnetmmSendWindow *tx = &rel->tx;
     uint64_t bit = unetmm_rel_bit(f->psn);
 
-    return f->offset < G_N_ELEMENTS(reject_status) &&
-           reject_status[f->offset] && unetmm_sendwin_flies(tx, f->psn) &&
+    return unetmm_rel_reject_status(f->offset) &&
+           unetmm_sendwin_flies(tx, f->psn) &&
            ((tx->voids & bit) ||
             unetmm_rel_msg_of(rel, f->psn)->kind->sqe.one_sided);
 }
@@ -76,7 +82,8 @@ static void ack_rejected(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     uint64_t bit = unetmm_rel_bit(f->psn);
 
     /* A request may be rejected after it was taken; nothing else may. */
-    if (f->psn - tx->una < tx->cum - tx->una && !(tx->pending & bit)) {
+    if ((f->psn - tx->una < tx->cum - tx->una && !(tx->pending & bit)) ||
+        !unetmm_rel_goes(rel, f->psn)) {
         return;
     }
     if (!(tx->voids & bit)) {
@@ -87,6 +94,29 @@ static void ack_rejected(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         unetmm_rel_end_message(core, ep, rel, m, reject_status[f->offset]);
     }
     unetmm_sendwin_rejected(&rel->tx, f->psn);
+}
+
+/*
+ * The peer's half has ended.  A strict one says by its number which send it is
+ * about; or the end is that of a packet of the peer's, which was rejected here.
+ */
+static void ack_failed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                       const struct unetmm_frame *f)
+{
+    uint8_t status = f->offset == UNETMM_WHY_BUFFER ? UNETMM_ST_PEER_BUFFER :
+                     UNETMM_ST_PEER_FAILED;
+    const UnetmmRelMsg *blame = NULL;
+
+    if (rel->strict && rel->rx.why) {
+        status = unetmm_rel_reject_status(rel->rx.why);
+        blame = &unetmm_rel_nobody;
+    } else if (rel->strict && unetmm_sendwin_flies(&rel->tx, f->psn) &&
+               !unetmm_sendwin_is_void(&rel->tx, f->psn)) {
+        status = unetmm_rel_reject_status(f->offset) ?: status;
+        blame = unetmm_rel_msg_of(rel, f->psn);
+    }
+    unetmm_rel_fail(core, ep, rel, blame, status, UNETMM_WHY_CHANNEL);
+    unetmm_rel_no_ack(core, rel);
 }
 
 /* Is the ACK older than the last news? */
@@ -149,10 +179,7 @@ static bool ack_received(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         unetmm_sendwin_set_aside(&rel->tx);
         unetmm_rel_arm(core, rel);
     } else if (f->imm == UNETMM_ACK_FAILED) {
-        unetmm_rel_fail(core, ep, rel, NULL,
-                        f->offset == UNETMM_WHY_BUFFER ?
-                        UNETMM_ST_PEER_BUFFER : UNETMM_ST_PEER_FAILED,
-                        UNETMM_WHY_CHANNEL);
+        ack_failed(core, ep, rel, f);
     } else {
         ack_ready(core, rel);
     }

@@ -1,0 +1,275 @@
+/*
+ * unetmm: strict channels: the first error is the end, and in order
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "peer.h"
+
+#define NOWHERE PEER_PAGE(5000)
+#define LAST    UNETMM_WIRE_F_LAST
+
+static void open_strict(Fix *f, uint8_t flags)
+{
+    const struct unetmm_cmd_channel how = {
+        .mtu = PEER_MTU, .send_psn = PEER_MY, .recv_psn = PEER_YOURS,
+        .retries = 3, .timeout_us = 1000,
+        .flags = UNETMM_CHANNEL_F_STRICT | UNETMM_CHANNEL_F_TELL | flags,
+    };
+
+    peer_open(f);
+    assert_int_equal(fake_channel_rel(&f->a, PEER_CH, fake_peer_mac, PEER_EP,
+                                      PEER_CH, &how), UNETMM_CS_OK);
+    assert_int_equal(fake_import(&f->a, PEER_IMPORT, PEER_CH, PEER_FAR,
+                                 PEER_FAR_KEY, PEER_FAR_LENGTH,
+                                 UNETMM_RIGHT_ALL), UNETMM_CS_OK);
+}
+
+static void post(Fix *f, uint8_t op, uint64_t cookie)
+{
+    struct unetmm_sqe s = peer_sqe(op, cookie, 100, 0, cookie);
+
+    if (op == UNETMM_OP_SEND) {
+        s.handle = s.remote = 0;
+    }
+    peer_post(f, s);
+}
+
+static void sent(Fix *f, uint8_t status, uint64_t cookie)
+{
+    fake_expect(&f->a, UNETMM_CQE_SENT, status, cookie);
+}
+
+/* The channel has failed with this, and told both sides so. */
+static void over(Fix *f, uint8_t status)
+{
+    fake_expect(&f->a, UNETMM_CQE_CLOSED, status, 0);
+    fake_expect_none(&f->a);
+    peer_expect_ack(f, PEER_YOURS, 0, UNETMM_ACK_FAILED, UNETMM_WHY_CHANNEL);
+    peer_silence(f);
+    post(f, UNETMM_OP_WRITE, 99);
+    sent(f, UNETMM_ST_FLUSHED, 99);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_strict), 1);
+}
+
+/* Its memory is nowhere, or its descriptor bad: in its turn, all the same. */
+static void fails_here(Fix *f, struct unetmm_sqe bad, uint8_t status)
+{
+    open_strict(f, 0);
+    post(f, UNETMM_OP_WRITE, 1);
+    peer_expect(f, UNETMM_WIRE_WRITE, PEER_MY);
+    bad.cookie = 2;
+    peer_post(f, bad);
+    post(f, UNETMM_OP_SEND, 3);
+    post(f, UNETMM_OP_READ, 4);
+    fake_expect_none(&f->a);
+    peer_silence(f);
+    /* The one before it is lost, and sent again. */
+    fake_advance(&f->h, PEER_US * 1000);
+    peer_expect(f, UNETMM_WIRE_WRITE, PEER_MY);
+    peer_silence(f);
+    peer_ack(f, PEER_MY + 1, 0);
+    sent(f, UNETMM_ST_OK, 1);
+    sent(f, status, 2);
+    sent(f, UNETMM_ST_FLUSHED, 3);
+    sent(f, UNETMM_ST_FLUSHED, 4);
+    over(f, status);
+}
+
+TEST(test_memory, fix_test)
+{
+    fails_here(*state, (struct unetmm_sqe) {
+        .opcode = UNETMM_OP_SEND, .nsegs = 1, .channel = PEER_CH,
+        .seg[0] = { .addr = NOWHERE, .len = 1 } }, UNETMM_ST_PROTECTION);
+}
+
+TEST(test_memory_of_write, fix_test)
+{
+    struct unetmm_sqe s = peer_sqe(UNETMM_OP_WRITE, 5000, 1, 0, 0);
+
+    fails_here(*state, s, UNETMM_ST_PROTECTION);
+}
+
+TEST(test_descriptor, fix_test)
+{
+    struct unetmm_sqe s = peer_sqe(UNETMM_OP_WRITE, 0, 1, 0, 0);
+
+    s.imm = 1;
+    fails_here(*state, s, UNETMM_ST_BAD_DESC);
+}
+
+TEST(test_import, fix_test)
+{
+    fails_here(*state, peer_sqe(UNETMM_OP_READ, 0, 1, PEER_FAR_LENGTH, 0),
+               UNETMM_ST_BAD_IMPORT);
+}
+
+/* A descriptor of no channel is no channel's end. */
+TEST(test_no_channel, fix_test)
+{
+    Fix *f = *state;
+    struct unetmm_sqe s = peer_sqe(UNETMM_OP_WRITE, 0, 1, 0, 7);
+
+    open_strict(f, 0);
+    s.channel = 9;
+    peer_post(f, s);
+    sent(f, UNETMM_ST_BAD_CHANNEL, 7);
+    s.channel = 0xffff;
+    peer_post(f, s);
+    sent(f, UNETMM_ST_BAD_CHANNEL, 7);
+    post(f, UNETMM_OP_WRITE, 1);
+    peer_expect(f, UNETMM_WIRE_WRITE, PEER_MY);
+}
+
+/* Of two that fail the first one ends it, also if it fails later. */
+TEST(test_earlier, fix_test)
+{
+    Fix *f = *state;
+    struct unetmm_sqe s = peer_sqe(UNETMM_OP_WRITE, 0, 1, 0, 2);
+
+    open_strict(f, 0);
+    post(f, UNETMM_OP_WRITE, 1);
+    s.imm = 1;
+    peer_post(f, s);
+    peer_expect(f, UNETMM_WIRE_WRITE, PEER_MY);
+    peer_ack_as(f, PEER_MY, 0, UNETMM_ACK_REJECTED, UNETMM_WHY_RIGHT);
+    sent(f, UNETMM_ST_REMOTE_RIGHT, 1);
+    sent(f, UNETMM_ST_FLUSHED, 2);
+    over(f, UNETMM_ST_REMOTE_RIGHT);
+}
+
+/* Rejected by the peer: a READ before it gets its answer, no VOID goes. */
+TEST(test_rejected, fix_test)
+{
+    Fix *f = *state;
+    uint8_t data[100] = { 7 };
+
+    open_strict(f, 0);
+    post(f, UNETMM_OP_READ, 1);
+    post(f, UNETMM_OP_WRITE, 2);
+    post(f, UNETMM_OP_SEND, 3);
+    peer_expect(f, UNETMM_WIRE_READ, PEER_MY);
+    peer_expect(f, UNETMM_WIRE_WRITE, PEER_MY + 1);
+    peer_expect(f, UNETMM_WIRE_SEND, PEER_MY + 2);
+    for (unsigned i = 0; i < 2; i++) {
+        peer_ack_as(f, PEER_MY + 1, 0, UNETMM_ACK_REJECTED, UNETMM_WHY_RANGE);
+        fake_expect_none(&f->a);
+        peer_silence(f);
+    }
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_rejects), 1);
+    fake_insert(f->s1, PEER_PAGE(1), 1, NULL);
+    peer_give(f, (struct unetmm_frame) { .opcode = UNETMM_WIRE_ANSWER,
+                                         .psn = PEER_MY }, data, 100);
+    sent(f, UNETMM_ST_OK, 1);
+    sent(f, UNETMM_ST_REMOTE_RANGE, 2);
+    sent(f, UNETMM_ST_FLUSHED, 3);
+    over(f, UNETMM_ST_REMOTE_RANGE);
+}
+
+/* The answer has no place: a READ that ends here. */
+TEST(test_answer, fix_test)
+{
+    Fix *f = *state;
+    uint8_t data[1] = { 7 };
+
+    open_strict(f, 0);
+    peer_post(f, peer_sqe(UNETMM_OP_READ, 5000, 1, 0, 1));
+    post(f, UNETMM_OP_SEND, 2);
+    peer_expect(f, UNETMM_WIRE_READ, PEER_MY);
+    peer_expect(f, UNETMM_WIRE_SEND, PEER_MY + 1);
+    peer_give(f, (struct unetmm_frame) { .opcode = UNETMM_WIRE_ANSWER,
+                                         .psn = PEER_MY }, data, 1);
+    fake_serve(&f->d);
+    sent(f, UNETMM_ST_PROTECTION, 1);
+    sent(f, UNETMM_ST_FLUSHED, 2);
+    over(f, UNETMM_ST_PROTECTION);
+}
+
+/* The peer's half has ended first: by its number, for its reason. */
+TEST(test_told, fix_test)
+{
+    Fix *f = *state;
+
+    open_strict(f, 0);
+    post(f, UNETMM_OP_SEND, 1);
+    post(f, UNETMM_OP_WRITE, 2);
+    post(f, UNETMM_OP_WRITE, 3);
+    fake_wire_clear(&f->h);
+    peer_ack_as(f, PEER_MY + 1, 0, UNETMM_ACK_FAILED, UNETMM_WHY_MEMORY);
+    sent(f, UNETMM_ST_OK, 1);
+    sent(f, UNETMM_ST_REMOTE_MEMORY, 2);
+    sent(f, UNETMM_ST_FLUSHED, 3);
+    fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_REMOTE_MEMORY, 0);
+    peer_silence(f);
+}
+
+/* ---- The other half ------------------------------------------------------ */
+
+static void give_write(Fix *f, uint32_t psn, uint32_t key, const char *text)
+{
+    peer_give(f, (struct unetmm_frame) {
+        .opcode = UNETMM_WIRE_WRITE, .flags = LAST, .psn = PEER_YOURS + psn,
+        .handle = PEER_REGION, .offset = key }, text, 8);
+}
+
+static void rejects(Fix *f)
+{
+    open_strict(f, 0);
+    post(f, UNETMM_OP_SEND, 1);
+    fake_wire_clear(&f->h);
+    give_write(f, 0, PEER_KEY + 1, "rejected");
+    peer_expect_ack(f, PEER_YOURS, 0, UNETMM_ACK_REJECTED, UNETMM_WHY_REGION);
+    give_write(f, 1, PEER_KEY, "behindit");
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_drop_rel_early), 1);
+    fake_wire_clear(&f->h);
+    fake_expect_none(&f->a);
+}
+
+static void rejected_both(Fix *f)
+{
+    char got[8];
+
+    sent(f, UNETMM_ST_FLUSHED, 1);
+    fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_REVOKED, 0);
+    fake_load(f->s1, PEER_AT, got, 8);
+    assert_memory_equal(got, "\0\0\0\0\0\0\0\0", 8);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_writes), 0);
+    fake_wire_clear(&f->h);
+    give_write(f, 1, PEER_KEY, "behindit");
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_writes), 0);
+}
+
+TEST(test_rejects, fix_test)
+{
+    Fix *f = *state;
+
+    rejects(f);
+    peer_ack_as(f, PEER_MY, 0, UNETMM_ACK_FAILED, UNETMM_WHY_CHANNEL);
+    peer_silence(f);
+    rejected_both(f);
+}
+
+/* A peer that is not strict would go on. */
+TEST(test_rejects_void, fix_test)
+{
+    Fix *f = *state;
+
+    rejects(f);
+    peer_void(f, PEER_YOURS, 0);
+    peer_expect_ack(f, PEER_YOURS, 0, UNETMM_ACK_FAILED, UNETMM_WHY_REGION);
+    rejected_both(f);
+}
+
+/* Without an error it is a channel like others, but WRITEs come in order. */
+TEST(test_in_order, fix_test)
+{
+    Fix *f = *state;
+
+    open_strict(f, 0);
+    give_write(f, 1, PEER_KEY, "second..");
+    peer_expect_ack(f, PEER_YOURS, 0, 0, 0);
+    give_write(f, 0, PEER_KEY, "first...");
+    give_write(f, 1, PEER_KEY, "second..");
+    peer_void(f, PEER_YOURS + 2, UNETMM_WIRE_F_ASK);
+    peer_expect_ack(f, PEER_YOURS + 3, 0, 0, 0);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_writes), 2);
+}
