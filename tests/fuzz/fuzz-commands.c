@@ -146,9 +146,23 @@ static void shaped_command(FuzzCard *c, FuzzIn *in)
         cmd.channel.mtu = fuzz_len(in);
         cmd.channel.type = cmd.channel.channel & 1;
         cmd.channel.denied = fuzz_below(in, UNETMM_RIGHT_ALL + 2);
+        cmd.channel.state = fuzz_below(in, 16);
+        cmd.channel.state = cmd.channel.state > 3 ? 0 : cmd.channel.state;
+        cmd.channel.flags = fuzz_u8(in) & UNETMM_CHANNEL_F_STRICT;
         cmd.channel.recv_credits = cmd.channel.channel & 6;
         memcpy(cmd.channel.peer_mac, fuzz_u8(in) & 1 ? fake_peer_mac :
                c->h.core.params.mac, 6);
+        break;
+    case UNETMM_CMD_CHANNEL_MODIFY:
+        cmd.modify.channel = fuzz_below(in, 18);
+        cmd.modify.what = fuzz_below(in, UNETMM_MODIFY_ALL + 2);
+        cmd.modify.state = fuzz_below(in, 4);
+        cmd.modify.retries = fuzz_below(in, 9);
+        cmd.modify.not_ready_retries = fuzz_below(in, 9);
+        cmd.modify.denied = fuzz_below(in, UNETMM_RIGHT_ALL + 2);
+        cmd.modify.timeout_us = fuzz_u8(in);
+        cmd.modify.not_ready_us = fuzz_u8(in);
+        cmd.modify.send_psn = cmd.modify.recv_psn = fuzz_u8(in);
         break;
     case UNETMM_CMD_FAULT_REPLY:
         shape_reply(c, in, &cmd);

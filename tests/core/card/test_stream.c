@@ -588,6 +588,7 @@ LIE(pause_too_long, rel->not_ready_us = UNETMM_REL_MAX_TIMEOUT_US + 1)
 LIE(longest, rel->timeout_us = rel->not_ready_us = UNETMM_REL_MAX_TIMEOUT_US)
 LIE(shortest, rel->timeout_us = rel->not_ready_us = 1)
 LIE(no_retries, rel->retries = 0)
+LIE(of_no_stage, rel->stage = UNETMM_CHANNEL_INIT)
 LIE(ended_for_nothing, rel->why = UNETMM_WHY_COUNTER + 1)
 
 TEST(test_times, cmocka_unit_test)
@@ -598,7 +599,8 @@ TEST(test_times, cmocka_unit_test)
     TELL(NULL, open_only, no_pause, NO_TIME);
     TELL(NULL, open_only, too_long, NO_TIME);
     TELL(NULL, open_only, pause_too_long, NO_TIME);
-    TELL(NULL, open_only, no_retries, "has no retries");
+    TELL(NULL, open_only, no_retries, NULL);
+    TELL(NULL, open_only, of_no_stage, NULL);
     TELL(NULL, open_only, ended_for_nothing, "ended for no reason");
 }
 

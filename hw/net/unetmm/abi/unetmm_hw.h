@@ -196,7 +196,8 @@
 #define UNETMM_CMD_BACKUP_DONE  23
 #define UNETMM_CMD_TAIL_ARM     24
 #define UNETMM_CMD_INVALIDATE   25      /* as INV_CTRL */
-#define UNETMM_NUM_CMD          26
+#define UNETMM_CMD_CHANNEL_MODIFY 26
+#define UNETMM_NUM_CMD          27
 
 /*
  * Each set of arguments has all bytes of its place, so that an initializer of
@@ -256,9 +257,46 @@ struct unetmm_cmd_channel {
     unetmm_le32 recv_credits;   /* with policy redirect 1..64; else 0 */
     unetmm_le32 not_ready_us;   /* delay in its RNR NACKs; 0 = 100 */
     unetmm_u8 denied;           /* UNETMM_RIGHT_* that the peer has nowhere */
-    unetmm_u8 rsvd[3];
+    unetmm_u8 state;            /* UNETMM_CHANNEL_RTS, _RTR, _INIT */
+    unetmm_u8 rsvd[2];
     unetmm_u8 spare[UNETMM_CMD_BYTES - 48];
 };
+
+/*
+ * Of a reliable channel.  MODIFY goes from a later one of these to an earlier
+ * one; descriptors are taken in each, and wait.
+ */
+#define UNETMM_CHANNEL_RTS      0       /* receives and sends */
+#define UNETMM_CHANNEL_RTR      1       /* receives, acknowledges and answers */
+#define UNETMM_CHANNEL_INIT     2       /* drops what comes */
+
+/* Changes a reliable channel and keeps what it has received and taken. */
+struct unetmm_cmd_modify {
+    unetmm_le16 channel;
+    unetmm_le16 what;           /* UNETMM_MODIFY_*: the members that count */
+    unetmm_u8 state;
+    unetmm_u8 retries;          /* timeouts in a row, 0..7; 0 = none */
+    unetmm_u8 not_ready_retries; /* 0..7; 0 = none, 7 = without limit */
+    unetmm_u8 denied;
+    unetmm_le32 timeout_us;     /* not 0, as the next one */
+    unetmm_le32 not_ready_us;
+    unetmm_le32 send_psn;       /* 24 bits; not in RTS */
+    unetmm_le32 recv_psn;       /* 24 bits; in INIT alone */
+    unetmm_u8 spare[UNETMM_CMD_BYTES - 24];
+};
+
+#define UNETMM_MODIFY_STATE     0x01
+#define UNETMM_MODIFY_RETRIES   0x02
+#define UNETMM_MODIFY_NOT_READY_RETRIES 0x04
+#define UNETMM_MODIFY_DENIED    0x08
+#define UNETMM_MODIFY_TIMEOUT   0x10
+#define UNETMM_MODIFY_NOT_READY 0x20
+#define UNETMM_MODIFY_SEND_PSN  0x40
+#define UNETMM_MODIFY_RECV_PSN  0x80
+#define UNETMM_MODIFY_ALL       0xff
+
+#define UNETMM_MODIFY_MAX_RETRIES 7
+#define UNETMM_MODIFY_MAX_PSN   0xffffffu
 
 #define UNETMM_CHANNEL_DATAGRAM 0       /* all but channel, peer, mtu: unused */
 #define UNETMM_CHANNEL_RELIABLE 1
@@ -595,6 +633,7 @@ struct unetmm_cmd {
         struct unetmm_cmd_space space_create;
         struct unetmm_cmd_ep ep_create;
         struct unetmm_cmd_channel channel;
+        struct unetmm_cmd_modify modify;
         struct unetmm_cmd_reply reply;
         struct unetmm_cmd_region region;
         struct unetmm_cmd_import import;

@@ -208,6 +208,14 @@ static inline void unetmm_le_cmd_one_sided(struct unetmm_cmd *c)
         c->proxy.at = le64_to_cpu(c->proxy.at);
         c->proxy.import = le16_to_cpu(c->proxy.import);
         break;
+    case UNETMM_CMD_CHANNEL_MODIFY:
+        c->modify.channel = le16_to_cpu(c->modify.channel);
+        c->modify.what = le16_to_cpu(c->modify.what);
+        c->modify.timeout_us = le32_to_cpu(c->modify.timeout_us);
+        c->modify.not_ready_us = le32_to_cpu(c->modify.not_ready_us);
+        c->modify.send_psn = le32_to_cpu(c->modify.send_psn);
+        c->modify.recv_psn = le32_to_cpu(c->modify.recv_psn);
+        break;
     case UNETMM_CMD_COUNTERS_SET:
         c->counters.page = le64_to_cpu(c->counters.page);
         break;

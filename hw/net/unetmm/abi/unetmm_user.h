@@ -543,7 +543,8 @@ struct unetmm_cqe {
     X(rel_acks_late,    E, "acknowledgements that waited in vain") \
     X(drop_rel_pd,      E, "packets rejected: region of another domain") \
     X(drop_rel_denied,  E, "packets rejected: the channel denies the right") \
-    X(rel_strict,       E, "sends whose error ended a strict channel")
+    X(rel_strict,       E, "sends whose error ended a strict channel") \
+    X(drop_rel_init,    E, "packets dropped: the channel takes none yet")
 
 #define UNETMM_COUNTER_ENUM_(name, scope, help) UNETMM_C_##name,
 enum unetmm_counter {

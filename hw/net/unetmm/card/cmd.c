@@ -42,6 +42,8 @@ static uint8_t cmd_execute(UnetmmCore *core, const struct unetmm_cmd *cmd,
         return unetmm_channel_set(core, cmd->ep, &cmd->channel);
     case UNETMM_CMD_CHANNEL_CLEAR:
         return unetmm_channel_clear(core, cmd->ep, &cmd->channel, result);
+    case UNETMM_CMD_CHANNEL_MODIFY:
+        return unetmm_channel_modify(core, cmd->ep, &cmd->modify);
     case UNETMM_CMD_FAULT_REPLY:
         return unetmm_fault_reply(core, cmd->space, &cmd->reply, result);
     case UNETMM_CMD_REGION_SET:

@@ -164,3 +164,16 @@ uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,
     trace_unetmm_channel(id, cmd->channel, true, cmd->peer_ep, cmd->mtu);
     return UNETMM_CS_OK;
 }
+
+uint8_t unetmm_channel_modify(UnetmmCore *core, uint16_t id,
+                              const struct unetmm_cmd_modify *cmd)
+{
+    UnetmmChannel *channel = channel_at(core, id, cmd->channel);
+
+    if (!channel || !channel->live) {
+        return UNETMM_CS_BAD_ID;
+    }
+    return channel->ops->modify ?
+           channel->ops->modify(core, &core->eps[id], channel, cmd) :
+           UNETMM_CS_BAD_ARG;
+}

@@ -62,6 +62,9 @@ struct UnetmmChannelOps {
      */
     uint8_t (*set)(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
                    const struct unetmm_cmd_channel *cmd);
+    /* Checks all of CHANNEL_MODIFY, and does it.  NULL: there is none. */
+    uint8_t (*modify)(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
+                      const struct unetmm_cmd_modify *cmd);
     /*
      * The channel is no more; its number may be used again, so nothing that
      * names it may be left, imports among it.  May be NULL.
@@ -110,6 +113,8 @@ struct UnetmmChannelOps {
 /* channel/channel.c */
 uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,
                            const struct unetmm_cmd_channel *cmd);
+uint8_t unetmm_channel_modify(UnetmmCore *core, uint16_t id,
+                              const struct unetmm_cmd_modify *cmd);
 /* *result: completions of ended channels of the number that wait for room. */
 uint8_t unetmm_channel_clear(UnetmmCore *core, uint16_t id,
                              const struct unetmm_cmd_channel *cmd,

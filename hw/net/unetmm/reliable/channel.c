@@ -21,7 +21,8 @@ static uint8_t rel_set(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
     UnetmmRel *rel;
 
     if (cmd->timeout_us > UNETMM_REL_MAX_TIMEOUT_US ||
-        cmd->not_ready_us > UNETMM_REL_MAX_TIMEOUT_US) {
+        cmd->not_ready_us > UNETMM_REL_MAX_TIMEOUT_US ||
+        cmd->state > UNETMM_CHANNEL_INIT) {
         return UNETMM_CS_BAD_ARG;
     }
     if (!rel_credits_ok(core, ep, cmd) || cmd->denied & ~UNETMM_RIGHT_ALL) {
@@ -47,13 +48,93 @@ static uint8_t rel_set(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
     rel->mtu = cmd->mtu;
     memcpy(rel->mac, cmd->peer_mac, sizeof(rel->mac));
     rel->retries = cmd->retries ?: UNETMM_REL_RETRIES;
-    rel->not_ready_retries = cmd->not_ready_retries;
+    rel->not_ready_retries = cmd->not_ready_retries ?: UNETMM_REL_NO_LIMIT;
+    rel->stage = cmd->state;
     rel->timeout_us = cmd->timeout_us ?: UNETMM_REL_TIMEOUT_US;
     rel->not_ready_us = cmd->not_ready_us ?: UNETMM_REL_NOT_READY_US;
     unetmm_recvwin_begin(&rel->rx, cmd->recv_psn);
     rel->along.likely = UNETMM_REL_ALONG_FIRST;
     channel->rel = rel;
     channel->longest = UNETMM_MAX_MESSAGE;
+    return UNETMM_CS_OK;
+}
+
+/* A time that may be changed to. */
+static bool rel_time_ok(uint32_t us)
+{
+    return us && us <= UNETMM_REL_MAX_TIMEOUT_US;
+}
+
+/* Of the members that count, in the state that the channel has now. */
+static bool rel_modify_ok(const UnetmmRel *rel,
+                          const struct unetmm_cmd_modify *cmd)
+{
+    uint16_t what = cmd->what;
+
+    return rel->state == UNETMM_REL_OPEN && !(what & ~UNETMM_MODIFY_ALL) &&
+           !(what & UNETMM_MODIFY_STATE && cmd->state > rel->stage) &&
+           !(what & UNETMM_MODIFY_RETRIES &&
+             cmd->retries > UNETMM_MODIFY_MAX_RETRIES) &&
+           !(what & UNETMM_MODIFY_NOT_READY_RETRIES &&
+             cmd->not_ready_retries > UNETMM_MODIFY_MAX_RETRIES) &&
+           !(what & UNETMM_MODIFY_DENIED && cmd->denied & ~UNETMM_RIGHT_ALL) &&
+           !(what & UNETMM_MODIFY_TIMEOUT && !rel_time_ok(cmd->timeout_us)) &&
+           !(what & UNETMM_MODIFY_NOT_READY &&
+             !rel_time_ok(cmd->not_ready_us)) &&
+           !(what & UNETMM_MODIFY_SEND_PSN &&
+             (rel->stage == UNETMM_CHANNEL_RTS ||
+              cmd->send_psn > UNETMM_MODIFY_MAX_PSN)) &&
+           !(what & UNETMM_MODIFY_RECV_PSN &&
+             (rel->stage != UNETMM_CHANNEL_INIT ||
+              cmd->recv_psn > UNETMM_MODIFY_MAX_PSN));
+}
+
+static void rel_modify_numbers(UnetmmRel *rel,
+                               const struct unetmm_cmd_modify *cmd)
+{
+    uint32_t credits = rel->tx.limited ? rel->tx.limit - rel->tx.nxt : 0;
+
+    if (cmd->what & UNETMM_MODIFY_SEND_PSN) {
+        unetmm_sendwin_begin(&rel->tx, cmd->send_psn, credits);
+    }
+    if (cmd->what & UNETMM_MODIFY_RECV_PSN) {
+        unetmm_recvwin_begin(&rel->rx, cmd->recv_psn);
+    }
+}
+
+static uint8_t rel_modify(UnetmmCore *core, UnetmmEp *ep,
+                          UnetmmChannel *channel,
+                          const struct unetmm_cmd_modify *cmd)
+{
+    UnetmmRel *rel = channel->rel;
+    uint16_t what = cmd->what;
+
+    if (!rel_modify_ok(rel, cmd)) {
+        return UNETMM_CS_BAD_ARG;
+    }
+    rel_modify_numbers(rel, cmd);
+    if (what & UNETMM_MODIFY_RETRIES) {
+        rel->retries = cmd->retries;
+    }
+    if (what & UNETMM_MODIFY_NOT_READY_RETRIES) {
+        rel->not_ready_retries =
+            cmd->not_ready_retries == UNETMM_MODIFY_MAX_RETRIES ?
+            UNETMM_REL_NO_LIMIT : cmd->not_ready_retries;
+    }
+    if (what & UNETMM_MODIFY_DENIED) {
+        rel->denied = cmd->denied;
+    }
+    if (what & UNETMM_MODIFY_TIMEOUT) {
+        rel->timeout_us = cmd->timeout_us;
+    }
+    if (what & UNETMM_MODIFY_NOT_READY) {
+        rel->not_ready_us = cmd->not_ready_us;
+    }
+    if (what & UNETMM_MODIFY_STATE) {
+        rel->stage = cmd->state;
+        unetmm_rel_wake(ep, rel);
+        unetmm_engine_queue(core, ep);
+    }
     return UNETMM_CS_OK;
 }
 
@@ -87,6 +168,7 @@ const UnetmmChannelOps unetmm_channel_reliable = {
     .name = "reliable",
     .with = UNETMM_WITH_RELIABLE,
     .set = rel_set,
+    .modify = rel_modify,
     .clear = rel_clear,
     .post = unetmm_rel_post,
     .receive = unetmm_rel_receive,

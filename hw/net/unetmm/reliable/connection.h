@@ -13,6 +13,7 @@
 #include "send_window.h"
 
 #define UNETMM_REL_MSGS         64      /* sends not completed, of a channel */
+#define UNETMM_REL_NO_LIMIT     UINT16_MAX
 #define UNETMM_REL_ALONG_NS     50000   /* an acknowledgement waits, at most */
 #define UNETMM_REL_ALONG_LIKELY 16      /* questions that packets followed */
 #define UNETMM_REL_ALONG_FIRST  14      /* ... that a new channel is given */
@@ -154,7 +155,9 @@ struct UnetmmRel {
     uint16_t peer_ep, peer_channel;
     uint8_t mac[6];
     uint32_t mtu;
-    uint8_t retries, not_ready_retries;     /* the latter 0: without limit */
+    uint8_t stage;              /* UNETMM_CHANNEL_RTS, _RTR, _INIT */
+    uint8_t retries;
+    uint16_t not_ready_retries; /* or UNETMM_REL_NO_LIMIT */
     bool rewinds;               /* UNETMM_CHANNEL_F_REWIND */
     bool plain_rnr;             /* UNETMM_CHANNEL_F_PLAIN_RNR */
     bool strict;                /* UNETMM_CHANNEL_F_STRICT */

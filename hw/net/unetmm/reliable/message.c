@@ -106,7 +106,8 @@ bool unetmm_rel_can_send(const UnetmmRel *rel)
 {
     const UnetmmSendWindow *tx = &rel->tx;
 
-    if (rel->state != UNETMM_REL_OPEN || tx->paused) {
+    if (rel->state != UNETMM_REL_OPEN || tx->paused ||
+        rel->stage != UNETMM_CHANNEL_RTS) {
         return false;
     }
     if (rel->ending.due && !unetmm_rel_goes(rel, unetmm_sendwin_pick(tx))) {

@@ -288,6 +288,10 @@ void unetmm_rel_receive(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
         unetmm_recv_drop(core, ep, UNETMM_C_drop_channel);
         return;
     }
+    if (rel->stage == UNETMM_CHANNEL_INIT) {
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_init);
+        return;
+    }
     unetmm_rel_wake(ep, rel);
     rel_came_along(core, ep, rel, f);
     if (ep->error) {

@@ -538,10 +538,26 @@ static void missed_save(UnetmmStream *st, UnetmmRel *rel)
 
 static const UnetmmField rel_numbers_fields[] = {
     UNETMM_FIELDS(UnetmmRel, retries, not_ready_retries),
+    UNETMM_FIELD_RANGE(UnetmmRel, stage, 0, UNETMM_CHANNEL_INIT),
     UNETMM_BOOLS(UnetmmRel, rewinds, plain_rnr),
     UNETMM_FIELD_RANGE(UnetmmRel, denied, 0, UNETMM_RIGHT_ALL),
     UNETMM_FIELDS(UnetmmRel, why, timeout_us, not_ready_us),
 };
+
+/* Before RTS nothing has been sent, before RTR nothing was received. */
+static bool rel_stage_ok(UnetmmRel *rel)
+{
+    bool sent = rel->tx.una != rel->tx.nxt ||
+                rel->msgs.next != rel->msgs.first ||
+                (rel->msgs.end != rel->msgs.first &&
+                 unetmm_rel_msg(rel, rel->msgs.first)->started);
+    bool received = rel->rx.have || rel->rx.why || rel->rx.refused ||
+                    rel->in.in_message || rel->in.run || rel->answers.owed;
+
+    return rel->state != UNETMM_REL_OPEN ||
+           rel->stage == UNETMM_CHANNEL_RTS ||
+           (!sent && !(received && rel->stage == UNETMM_CHANNEL_INIT));
+}
 
 static void rel_numbers_save(UnetmmStream *st, UnetmmCore *core,
                              UnetmmRel *rel)
@@ -554,9 +570,9 @@ static void rel_numbers_save(UnetmmStream *st, UnetmmCore *core,
         rel->not_ready_us - 1 >= UNETMM_REL_MAX_TIMEOUT_US) {
         unetmm_stream_refuse(st, "a channel's time is none, or too long");
     }
-    if (!rel->retries || rel->why >= UNETMM_NUM_WHY) {
-        unetmm_stream_refuse(st, "a channel has no retries, or ended for no "
-                             "reason that there is");
+    if (rel->why >= UNETMM_NUM_WHY) {
+        unetmm_stream_refuse(st, "a channel ended for no reason that there "
+                             "is");
     }
     promise_save(st, core, rel);
     unetmm_stream_bool(st, &owes, "owes_ack");
@@ -574,6 +590,9 @@ static void rel_numbers_save(UnetmmStream *st, UnetmmCore *core,
     unetmm_stream_enter(st, "rx", UNETMM_STREAM_ONE);
     rx_save(st, core, rel);
     unetmm_stream_leave(st);
+    if (!rel_stage_ok(rel)) {
+        unetmm_stream_refuse(st, "a channel has sent or received too soon");
+    }
     missed_save(st, rel);
     unetmm_stores_save(st, core, &rel->stores);
     if (rel->stores.first && rel->state != UNETMM_REL_OPEN) {

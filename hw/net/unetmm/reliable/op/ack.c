@@ -31,7 +31,8 @@ static void ack_not_ready(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     if (!unetmm_sendwin_can_refuse(&rel->tx)) {
         return;
     }
-    if (rel->not_ready_retries && refusals >= rel->not_ready_retries) {
+    if (rel->not_ready_retries != UNETMM_REL_NO_LIMIT &&
+        refusals >= rel->not_ready_retries) {
         unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_NOT_READY,
                         UNETMM_WHY_CHANNEL);
         return;
