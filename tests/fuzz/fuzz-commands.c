@@ -29,7 +29,7 @@ static void shape_ep(FuzzCard *c, FuzzIn *in, struct unetmm_cmd *cmd)
     uint8_t odd = fuzz_u8(in);
 
     cmd->ep_create = fake_ep_cmd(like).ep_create;
-    cmd->ep_create.pd = fuzz_below(in, 3);
+    cmd->ep_create.pd = odd >> 6;
     cmd->ep_create.policy = odd & 1 ? odd >> 3 & 3 : UNETMM_POLICY_DROP;
     cmd->ep_create.pretranslate = odd >> 1 & 7;
     if ((odd & 0x0f) == 0x0e) {
@@ -51,6 +51,18 @@ static void shape_ep(FuzzCard *c, FuzzIn *in, struct unetmm_cmd *cmd)
     if (odd & 0x80) {
         memset(fake_ptr(&c->h, like->index, 128), 0, 128);
     }
+}
+
+static void shape_channel(const FuzzCard *c, uint8_t how,
+                          struct unetmm_cmd *cmd)
+{
+    memcpy(cmd->channel.peer_mac, how & 1 ? fake_peer_mac :
+           c->h.core.params.mac, 6);
+    cmd->channel.denied = how >> 1 & 7;
+    cmd->channel.state = how >> 4 & 3;
+    cmd->channel.flags = (how & 0x40 ? UNETMM_CHANNEL_F_STRICT : 0) |
+                         (how & 0x80 ? UNETMM_CHANNEL_F_TELL |
+                                       UNETMM_CHANNEL_F_FLUSH : 0);
 }
 
 static void shape_reply(FuzzCard *c, FuzzIn *in, struct unetmm_cmd *cmd)
@@ -145,13 +157,8 @@ static void shaped_command(FuzzCard *c, FuzzIn *in)
         cmd.channel.peer_channel = cmd.channel.channel;
         cmd.channel.mtu = fuzz_len(in);
         cmd.channel.type = cmd.channel.channel & 1;
-        cmd.channel.denied = fuzz_below(in, UNETMM_RIGHT_ALL + 2);
-        cmd.channel.state = fuzz_below(in, 16);
-        cmd.channel.state = cmd.channel.state > 3 ? 0 : cmd.channel.state;
-        cmd.channel.flags = fuzz_u8(in) & UNETMM_CHANNEL_F_STRICT;
         cmd.channel.recv_credits = cmd.channel.channel & 6;
-        memcpy(cmd.channel.peer_mac, fuzz_u8(in) & 1 ? fake_peer_mac :
-               c->h.core.params.mac, 6);
+        shape_channel(c, fuzz_u8(in), &cmd);
         break;
     case UNETMM_CMD_CHANNEL_MODIFY:
         cmd.modify.channel = fuzz_below(in, 18);
@@ -184,9 +191,9 @@ static void shaped_command(FuzzCard *c, FuzzIn *in)
         cmd.region.flags = fuzz_below(in, UNETMM_REGION_F_ALL + 2);
         cmd.region.counter = cmd.region.flags * 100;
         cmd.region.ncounters = cmd.region.region;
-        cmd.region.pd = fuzz_below(in, 3);
+        cmd.region.pd = cmd.region.region & 3;
         cmd.region.iova = cmd.region.flags & UNETMM_REGION_F_IOVA ?
-                          fuzz_vaddr(in) : 0;
+                          cmd.region.addr * 3 : 0;
         break;
     default:
         shape_counters_or_slots(c, in, &cmd);

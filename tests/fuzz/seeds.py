@@ -366,6 +366,7 @@ def frames():
 (NOP, SPACE, SPACE_END, EP, EP_END, CHANNEL, CHANNEL_END, REPLY, REGION,
  REGION_END, IMPORT, IMPORT_END, WINDOW, WINDOW_END, PROXY,
  PROXY_END) = range(16)
+MODIFY = 26
 
 
 def command(opcode, space, endpoint, body=b""):
@@ -424,6 +425,14 @@ def commands():
         command(IMPORT, 0, 1, b"\x03") + pages +
         command(CHANNEL_END, 0, 1, b"\x05\x05" + length(900) + b"\x00") +
         pages + command(EP_END, 0, 1) + pages + take)
+    yield "verbs", "roomy", (
+        command(CHANNEL, 0, 1, b"\x05\x05" + length(900) + b"\x50") + pages +
+        command(MODIFY, 0, 1, b"\x05\x41\x00\x00\x00\x00\x00\x00\x00\x07") + pages +
+        command(CHANNEL_END, 0, 1, b"\x05\x05" + length(900) + b"\x80") +
+        pages + command(CHANNEL_END, 0, 1, b"\x05\x05" + length(900) + b"\x00") +
+        command(EP, 1, 7, b"\x00\xc0\x04") +
+        command(REGION, 1, 0, b"\x01" + vaddr(3) + length(5000) + b"\x07\x0c") +
+        pages + take)
     yield "overlap", "roomy", (
         command(EP_END, 0, 1) + command(EP, 1, 1, b"\x00\x30\x80\x81") + sends)
 

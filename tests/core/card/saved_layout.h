@@ -44,6 +44,7 @@
 "ep.failed_cqe 4",
 "ep.first_head 4",
 "ep.flags 1",
+"ep.flushing 4",
 "ep.fq_base 8",
 "ep.fq_cons 4",
 "ep.fq_log2 1",

@@ -304,6 +304,11 @@ struct unetmm_cmd_modify {
 /* SET: CQE_CLOSED when the peer ends it, or it fails.  CLEAR: the peer did. */
 #define UNETMM_CHANNEL_F_TELL   0x01
 /*
+ * CLEAR, reliable: the channel fails, and stays so: its sends end FLUSHED, and
+ * so do all free buffers of the endpoint, those of later too, until a SET.
+ */
+#define UNETMM_CHANNEL_F_FLUSH  0x02
+/*
  * SET, reliable: behind an answer that has no place all others are dropped, and
  * asked for again with it.  Else only those that have none themselves.
  */

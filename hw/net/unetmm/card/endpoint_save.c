@@ -113,9 +113,15 @@ static const UnetmmField ep_queues_fields[] = {
                   cq_cons, arm, arm_done, activity, state_shown),
 };
 
+static const UnetmmField ep_flush_fields[] = {
+    UNETMM_FIELD_IF(UnetmmEp, flushing),
+    UNETMM_FIELDS(UnetmmEp, flush_sq, flush_fq),
+};
+
 static void ep_queues_save(UnetmmStream *st, UnetmmEp *ep)
 {
     UNETMM_STREAM_FIELDS(st, ep, ep_queues_fields);
+    UNETMM_STREAM_FIELDS(st, ep, ep_flush_fields);
     /* A stopped endpoint may have been stopped for its indices. */
     if ((!ep->error && (ep->sq_prod - ep->sq_cons > 1u << ep->sq_log2 ||
                         ep->fq_prod - ep->fq_cons > 1u << ep->fq_log2)) ||

@@ -52,10 +52,23 @@ void unetmm_channel_ended(UnetmmCore *core, UnetmmEp *ep, uint16_t number,
     }
 }
 
-/* All that the channel has received comes before the report of its end. */
+/* Is something to come back that was there when the flush began? */
+static bool channel_flushes(const UnetmmEp *ep, const UnetmmChannel *channel)
+{
+    return ep->flushing && ((int32_t)(ep->sq_cons - ep->flush_sq) < 0 ||
+                            (int32_t)(ep->fq_cons - ep->flush_fq) < 0 ||
+                            (channel->live && channel->ops->busy &&
+                             channel->ops->busy(channel)));
+}
+
+/*
+ * All that the channel has received, and all that a flush gives back, comes
+ * before the report of its end.
+ */
 static bool channel_due(const UnetmmCore *core, const UnetmmEp *ep, uint16_t i)
 {
     return ep->channels[i].ended != UNETMM_ST_OK &&
+           !channel_flushes(ep, &ep->channels[i]) &&
            !unetmm_modules_owed(&core->modules, core, ep, i);
 }
 
@@ -100,6 +113,23 @@ static void channel_end(UnetmmCore *core, UnetmmEp *ep,
     channel->live = false;
 }
 
+/* False: the channel, or its endpoint, has no such end. */
+static bool channel_flush(UnetmmCore *core, UnetmmEp *ep,
+                          UnetmmChannel *channel)
+{
+    if (!channel->live || !channel->ops->flush || unetmm_ep_slotted(ep)) {
+        return false;
+    }
+    if (!ep->error && unetmm_ep_read_user(core, ep)) {
+        ep->flushing = true;
+        ep->flush_sq = ep->sq_prod;
+        ep->flush_fq = ep->fq_prod;
+        channel->ops->flush(core, ep, channel);
+        unetmm_engine_queue(core, ep);
+    }
+    return true;
+}
+
 uint8_t unetmm_channel_clear(UnetmmCore *core, uint16_t id,
                              const struct unetmm_cmd_channel *cmd,
                              uint32_t *result)
@@ -111,10 +141,18 @@ uint8_t unetmm_channel_clear(UnetmmCore *core, uint16_t id,
         return UNETMM_CS_BAD_ID;
     }
     ep = &core->eps[id];
-    channel_end(core, ep, channel);
+    if (cmd->flags & UNETMM_CHANNEL_F_FLUSH) {
+        if (!channel_flush(core, ep, channel)) {
+            return UNETMM_CS_BAD_ARG;
+        }
+        channel->tell = cmd->flags & UNETMM_CHANNEL_F_TELL && !channel->ended;
+        unetmm_channel_ended(core, ep, cmd->channel, UNETMM_ST_FLUSHED);
+    } else {
+        channel_end(core, ep, channel);
+    }
     if (cmd->flags & UNETMM_CHANNEL_F_TELL) {
         unetmm_channel_ended(core, ep, cmd->channel, UNETMM_ST_BAD_CHANNEL);
-    } else {
+    } else if (!(cmd->flags & UNETMM_CHANNEL_F_FLUSH)) {
         channel_forget_end(ep, channel);
     }
     *result = (channel->ended != UNETMM_ST_OK) +
@@ -161,6 +199,7 @@ uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,
     channel_end(core, &core->eps[id], channel);
     channel_forget_end(&core->eps[id], channel);
     *channel = wanted;
+    core->eps[id].flushing = false;
     trace_unetmm_channel(id, cmd->channel, true, cmd->peer_ep, cmd->mtu);
     return UNETMM_CS_OK;
 }

@@ -92,6 +92,12 @@ struct UnetmmChannelOps {
     bool (*has_work)(UnetmmCore *core, UnetmmEp *ep);
     /* Is a completion due, which there is room for, or a channel over? */
     bool (*completes)(UnetmmCore *core, UnetmmEp *ep);
+    /* The channel fails with ST_FLUSHED; NULL: it has no such end. */
+    void (*flush)(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel);
+    /* Is a send of it, or a buffer, still to come back? */
+    bool (*busy)(const UnetmmChannel *channel);
+    /* Is a buffer that some channel has taken to go back first? */
+    bool (*gives_back)(const UnetmmEp *ep);
     /* Sends of cleared channels of the number that have no completion yet. */
     uint32_t (*owed)(const UnetmmEp *ep, uint16_t number);
     /* A part of a region of its space is not where it was, or not held. */

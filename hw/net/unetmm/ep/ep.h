@@ -122,6 +122,8 @@ struct UnetmmEp {
     uint32_t sq_log2, fq_log2, cq_log2;
     uint32_t sq_prod, sq_cons;
     uint32_t fq_prod, fq_cons;
+    bool flushing;              /* CHANNEL_F_FLUSH; of the queues till here: */
+    uint32_t flush_sq, flush_fq;
     uint32_t cq_prod, cq_cons;
     uint32_t arm, arm_done;
     uint32_t activity;          /* doorbells and datagrams */

@@ -25,6 +25,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
+#include "../channel/channel.h"
 #include "recv.h"
 #include "../abi/unetmm_le.h"
 
@@ -100,6 +101,14 @@ bool unetmm_heads_settled(UnetmmEp *ep)
         n++;
     }
     return run && n == run;
+}
+
+/* A buffer that a channel had taken before goes back before them. */
+bool unetmm_heads_flush_due(UnetmmEp *ep)
+{
+    return ep->flushing && ep->nheads && !ep->landing &&
+           unetmm_head_at(ep, 0)->state != UNETMM_HEAD_FAILED &&
+           !(ep->rels && ep->rel_ops->gives_back(ep));
 }
 
 /* The window grows for the rest of a chain at its beginning. */
@@ -255,6 +264,17 @@ void unetmm_head_fail(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
     unetmm_miss_cancel(core, head_miss(ep, head));
     head->state = UNETMM_HEAD_FAILED;
     head->status = status;
+}
+
+static void heads_flush(UnetmmCore *core, UnetmmEp *ep)
+{
+    for (uint32_t i = 0; i < ep->nheads; i++) {
+        UnetmmHead *head = unetmm_head_at(ep, i);
+
+        if (head->state != UNETMM_HEAD_FAILED) {
+            unetmm_head_fail(core, ep, head, UNETMM_ST_FLUSHED);
+        }
+    }
 }
 
 /* Is it a head of the first buffer? */
@@ -554,6 +574,9 @@ void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep)
                 return;
             }
             head_load(core, ep, &fqe);
+        }
+        if (unetmm_heads_flush_due(ep)) {
+            heads_flush(core, ep);
         }
         heads_check(core, ep, &most);
         failed = unetmm_head_failed(ep);

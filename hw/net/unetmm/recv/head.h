@@ -60,6 +60,8 @@ void unetmm_head_fail(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
 uint32_t unetmm_head_chained(UnetmmEp *ep);
 /* Does the first buffer, if any, wait for no reply, and has it not failed? */
 bool unetmm_heads_settled(UnetmmEp *ep);
+/* Are the buffers to go back now (CHANNEL_F_FLUSH)? */
+bool unetmm_heads_flush_due(UnetmmEp *ep);
 /* Is there a descriptor to be fetched? */
 bool unetmm_heads_wanted(UnetmmEp *ep);
 bool unetmm_head_may_zero(const UnetmmSourceOps *source, uint64_t addr,

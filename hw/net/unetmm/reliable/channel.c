@@ -147,6 +147,29 @@ static void rel_clear(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel)
     unetmm_import_drop(core, ep, channel - ep->channels);
 }
 
+static void rel_flush(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel)
+{
+    unetmm_rel_fail(core, ep, channel->rel, &unetmm_rel_nobody,
+                    UNETMM_ST_FLUSHED, UNETMM_WHY_CHANNEL);
+}
+
+static bool rel_busy(const UnetmmChannel *channel)
+{
+    const UnetmmRel *rel = channel->rel;
+
+    return rel->msgs.first != rel->msgs.end || rel->in.giving_back;
+}
+
+static bool rel_gives_back(const UnetmmEp *ep)
+{
+    const UnetmmRel *rel = ep->rels;
+
+    while (rel && !rel->in.giving_back) {
+        rel = rel->next;
+    }
+    return rel;
+}
+
 static uint32_t rel_owed(const UnetmmEp *ep, uint16_t number)
 {
     uint32_t owed = 0;
@@ -176,6 +199,9 @@ const UnetmmChannelOps unetmm_channel_reliable = {
     .next = unetmm_rel_next,
     .has_work = rel_has_work,
     .completes = unetmm_rel_completes,
+    .flush = rel_flush,
+    .busy = rel_busy,
+    .gives_back = rel_gives_back,
     .owed = rel_owed,
     .moved = unetmm_rel_moved,
     .stores = unetmm_rel_stores,
