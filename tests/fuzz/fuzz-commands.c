@@ -65,6 +65,33 @@ static void shape_channel(const FuzzCard *c, uint8_t how,
                                        UNETMM_CHANNEL_F_FLUSH : 0);
 }
 
+static void shape_modify(FuzzIn *in, struct unetmm_cmd *cmd)
+{
+    cmd->modify.channel = fuzz_below(in, 18);
+    cmd->modify.members = fuzz_below(in, UNETMM_MODIFY_ALL + 2);
+    cmd->modify.state = fuzz_below(in, 4);
+    cmd->modify.retries = fuzz_below(in, 9);
+    cmd->modify.not_ready_retries = fuzz_below(in, 9);
+    cmd->modify.denied = fuzz_below(in, UNETMM_RIGHT_ALL + 2);
+    cmd->modify.timeout_us = fuzz_u8(in);
+    cmd->modify.not_ready_us = fuzz_u8(in);
+    cmd->modify.send_psn = cmd->modify.recv_psn = fuzz_u8(in);
+}
+
+static void shape_region(FuzzIn *in, struct unetmm_cmd *cmd)
+{
+    cmd->region.region = fuzz_below(in, 18);
+    cmd->region.addr = fuzz_vaddr(in);
+    cmd->region.length = fuzz_len(in);
+    cmd->region.rights = fuzz_below(in, 9);
+    cmd->region.flags = fuzz_below(in, UNETMM_REGION_F_ALL + 2);
+    cmd->region.counter = cmd->region.flags * 100;
+    cmd->region.ncounters = cmd->region.region;
+    cmd->region.pd = cmd->region.region & 3;
+    cmd->region.iova = cmd->region.flags & UNETMM_REGION_F_IOVA ?
+                       cmd->region.addr * 3 : 0;
+}
+
 static void shape_reply(FuzzCard *c, FuzzIn *in, struct unetmm_cmd *cmd)
 {
     const UnetmmCore *core = &c->h.core;
@@ -161,15 +188,7 @@ static void shaped_command(FuzzCard *c, FuzzIn *in)
         shape_channel(c, fuzz_u8(in), &cmd);
         break;
     case UNETMM_CMD_CHANNEL_MODIFY:
-        cmd.modify.channel = fuzz_below(in, 18);
-        cmd.modify.what = fuzz_below(in, UNETMM_MODIFY_ALL + 2);
-        cmd.modify.state = fuzz_below(in, 4);
-        cmd.modify.retries = fuzz_below(in, 9);
-        cmd.modify.not_ready_retries = fuzz_below(in, 9);
-        cmd.modify.denied = fuzz_below(in, UNETMM_RIGHT_ALL + 2);
-        cmd.modify.timeout_us = fuzz_u8(in);
-        cmd.modify.not_ready_us = fuzz_u8(in);
-        cmd.modify.send_psn = cmd.modify.recv_psn = fuzz_u8(in);
+        shape_modify(in, &cmd);
         break;
     case UNETMM_CMD_FAULT_REPLY:
         shape_reply(c, in, &cmd);
@@ -184,16 +203,7 @@ static void shaped_command(FuzzCard *c, FuzzIn *in)
         break;
     case UNETMM_CMD_REGION_SET:
     case UNETMM_CMD_REGION_CLEAR:
-        cmd.region.region = fuzz_below(in, 18);
-        cmd.region.addr = fuzz_vaddr(in);
-        cmd.region.length = fuzz_len(in);
-        cmd.region.rights = fuzz_below(in, 9);
-        cmd.region.flags = fuzz_below(in, UNETMM_REGION_F_ALL + 2);
-        cmd.region.counter = cmd.region.flags * 100;
-        cmd.region.ncounters = cmd.region.region;
-        cmd.region.pd = cmd.region.region & 3;
-        cmd.region.iova = cmd.region.flags & UNETMM_REGION_F_IOVA ?
-                          cmd.region.addr * 3 : 0;
+        shape_region(in, &cmd);
         break;
     default:
         shape_counters_or_slots(c, in, &cmd);

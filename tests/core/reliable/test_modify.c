@@ -59,19 +59,19 @@ static void give(Fix *f, uint32_t psn)
 TEST(test_bad, fix_test)
 {
     static const struct unetmm_cmd_modify bad[] = {
-        { .what = UNETMM_MODIFY_ALL + 1 },
-        { .what = UNETMM_MODIFY_STATE, .state = UNETMM_CHANNEL_INIT },
-        { .what = UNETMM_MODIFY_RETRIES, .retries = 8 },
-        { .what = UNETMM_MODIFY_NOT_READY_RETRIES, .not_ready_retries = 8 },
-        { .what = UNETMM_MODIFY_DENIED, .denied = UNETMM_RIGHT_ALL + 1 },
-        { .what = UNETMM_MODIFY_TIMEOUT },
-        { .what = UNETMM_MODIFY_TIMEOUT,
+        { .members = UNETMM_MODIFY_ALL + 1 },
+        { .members = UNETMM_MODIFY_STATE, .state = UNETMM_CHANNEL_INIT },
+        { .members = UNETMM_MODIFY_RETRIES, .retries = 8 },
+        { .members = UNETMM_MODIFY_NOT_READY_RETRIES, .not_ready_retries = 8 },
+        { .members = UNETMM_MODIFY_DENIED, .denied = UNETMM_RIGHT_ALL + 1 },
+        { .members = UNETMM_MODIFY_TIMEOUT },
+        { .members = UNETMM_MODIFY_TIMEOUT,
           .timeout_us = UNETMM_REL_MAX_TIMEOUT_US + 1 },
-        { .what = UNETMM_MODIFY_NOT_READY },
-        { .what = UNETMM_MODIFY_NOT_READY,
+        { .members = UNETMM_MODIFY_NOT_READY },
+        { .members = UNETMM_MODIFY_NOT_READY,
           .not_ready_us = UNETMM_REL_MAX_TIMEOUT_US + 1 },
-        { .what = UNETMM_MODIFY_SEND_PSN, .send_psn = 1u << 24 },
-        { .what = UNETMM_MODIFY_RECV_PSN },
+        { .members = UNETMM_MODIFY_SEND_PSN, .send_psn = 1u << 24 },
+        { .members = UNETMM_MODIFY_RECV_PSN },
     };
     Fix *f = *state;
 
@@ -83,16 +83,16 @@ TEST(test_bad, fix_test)
     assert_int_equal(modify_of(f, PEER_CH + 1, bad[0]), UNETMM_CS_BAD_ID);
     assert_int_equal(modify_of(f, 0xffff, bad[0]), UNETMM_CS_BAD_ID);
     assert_int_equal(modify_of(f, FIX_WIRE, MODIFY(0)), UNETMM_CS_BAD_ARG);
-    change(f, MODIFY(.what = UNETMM_MODIFY_STATE));
-    assert_int_equal(modify(f, MODIFY(.what = UNETMM_MODIFY_SEND_PSN)),
+    change(f, MODIFY(.members = UNETMM_MODIFY_STATE));
+    assert_int_equal(modify(f, MODIFY(.members = UNETMM_MODIFY_SEND_PSN)),
                      UNETMM_CS_BAD_ARG);
-    assert_int_equal(modify(f, MODIFY(.what = UNETMM_MODIFY_STATE,
+    assert_int_equal(modify(f, MODIFY(.members = UNETMM_MODIFY_STATE,
                                       .state = UNETMM_CHANNEL_RTR)),
                      UNETMM_CS_BAD_ARG);
     /* Members that do not count are not looked at. */
     change(f, MODIFY(.retries = 99, .state = 99, .denied = 99));
     peer_ack_as(f, PEER_MY, 0, UNETMM_ACK_FAILED, UNETMM_WHY_CHANNEL);
-    assert_int_equal(modify(f, MODIFY(.what = 0)), UNETMM_CS_BAD_ARG);
+    assert_int_equal(modify(f, MODIFY(.members = 0)), UNETMM_CS_BAD_ARG);
 }
 
 /* From the first state to the last, as verbs do; nothing of it is lost. */
@@ -104,7 +104,7 @@ TEST(test_states, fix_test)
     post(f, 1);
     expect_count(&f->h, drop_rel_init, 1, give(f, 100));
     peer_silence(f);
-    change(f, MODIFY(.what = UNETMM_MODIFY_STATE | UNETMM_MODIFY_RECV_PSN,
+    change(f, MODIFY(.members = UNETMM_MODIFY_STATE | UNETMM_MODIFY_RECV_PSN,
                      .state = UNETMM_CHANNEL_RTR, .recv_psn = 0xffffff));
     give(f, 0xffffff);
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
@@ -117,7 +117,7 @@ TEST(test_states, fix_test)
     fix_settle(f);
     peer_expect(f, UNETMM_WIRE_ANSWER, 0x1000000);
     peer_silence(f);
-    change(f, MODIFY(.what = UNETMM_MODIFY_STATE | UNETMM_MODIFY_SEND_PSN,
+    change(f, MODIFY(.members = UNETMM_MODIFY_STATE | UNETMM_MODIFY_SEND_PSN,
                      .send_psn = 0xfffffe));
     fix_settle(f);
     peer_expect(f, UNETMM_WIRE_SEND, 0xfffffe);
@@ -125,7 +125,7 @@ TEST(test_states, fix_test)
     peer_ack(f, 0x1000000, 0);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
-    /* What has come before is not expected again. */
+    /* A packet of before is not expected again. */
     give(f, 0x1000001);
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
 }
@@ -136,7 +136,7 @@ TEST(test_no_retries, fix_test)
     Fix *f = *state;
 
     open_in(f, UNETMM_CHANNEL_RTR);
-    change(f, MODIFY(.what = UNETMM_MODIFY_STATE | UNETMM_MODIFY_RETRIES |
+    change(f, MODIFY(.members = UNETMM_MODIFY_STATE | UNETMM_MODIFY_RETRIES |
                              UNETMM_MODIFY_TIMEOUT, .timeout_us = 3000));
     post(f, 1);
     peer_expect(f, UNETMM_WIRE_SEND, PEER_MY);
@@ -153,7 +153,7 @@ static void refuse(Fix *f, uint8_t retries, uint32_t most)
     uint32_t n;
 
     open_in(f, UNETMM_CHANNEL_RTS);
-    change(f, MODIFY(.what = UNETMM_MODIFY_NOT_READY_RETRIES,
+    change(f, MODIFY(.members = UNETMM_MODIFY_NOT_READY_RETRIES,
                      .not_ready_retries = retries));
     post(f, 1);
     for (n = 0; n < 300; n++) {
@@ -183,7 +183,7 @@ TEST(test_not_ready, fix_test)
     refuse(*state, 7, 300);
 }
 
-/* Denied from now on; what was taken is answered again. */
+/* Denied from now on; a READ of before is answered again. */
 TEST(test_denied, fix_test)
 {
     Fix *f = *state;
@@ -196,7 +196,7 @@ TEST(test_denied, fix_test)
     peer_give(f, h, NULL, 0);
     fix_settle(f);
     peer_expect(f, UNETMM_WIRE_ANSWER, PEER_YOURS);
-    change(f, MODIFY(.what = UNETMM_MODIFY_DENIED,
+    change(f, MODIFY(.members = UNETMM_MODIFY_DENIED,
                      .denied = UNETMM_RIGHT_READ));
     peer_give(f, h, NULL, 0);
     fix_settle(f);

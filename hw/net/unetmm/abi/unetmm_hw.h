@@ -268,12 +268,12 @@ struct unetmm_cmd_channel {
  */
 #define UNETMM_CHANNEL_RTS      0       /* receives and sends */
 #define UNETMM_CHANNEL_RTR      1       /* receives, acknowledges and answers */
-#define UNETMM_CHANNEL_INIT     2       /* drops what comes */
+#define UNETMM_CHANNEL_INIT     2       /* drops all packets */
 
-/* Changes a reliable channel and keeps what it has received and taken. */
+/* Changes a reliable channel, which keeps its packets and descriptors. */
 struct unetmm_cmd_modify {
     unetmm_le16 channel;
-    unetmm_le16 what;           /* UNETMM_MODIFY_*: the members that count */
+    unetmm_le16 members;        /* that count: UNETMM_MODIFY_* */
     unetmm_u8 state;
     unetmm_u8 retries;          /* timeouts in a row, 0..7; 0 = none */
     unetmm_u8 not_ready_retries; /* 0..7; 0 = none, 7 = without limit */
@@ -304,8 +304,8 @@ struct unetmm_cmd_modify {
 /* SET: CQE_CLOSED when the peer ends it, or it fails.  CLEAR: the peer did. */
 #define UNETMM_CHANNEL_F_TELL   0x01
 /*
- * CLEAR, reliable: the channel fails, and stays so: its sends end FLUSHED, and
- * so do all free buffers of the endpoint, those of later too, until a SET.
+ * CLEAR, reliable: the channel stays, as one that has failed.  Its sends end
+ * FLUSHED, and all free buffers of the endpoint, later ones too, until a SET.
  */
 #define UNETMM_CHANNEL_F_FLUSH  0x02
 /*

@@ -208,14 +208,6 @@ static inline void unetmm_le_cmd_one_sided(struct unetmm_cmd *c)
         c->proxy.at = le64_to_cpu(c->proxy.at);
         c->proxy.import = le16_to_cpu(c->proxy.import);
         break;
-    case UNETMM_CMD_CHANNEL_MODIFY:
-        c->modify.channel = le16_to_cpu(c->modify.channel);
-        c->modify.what = le16_to_cpu(c->modify.what);
-        c->modify.timeout_us = le32_to_cpu(c->modify.timeout_us);
-        c->modify.not_ready_us = le32_to_cpu(c->modify.not_ready_us);
-        c->modify.send_psn = le32_to_cpu(c->modify.send_psn);
-        c->modify.recv_psn = le32_to_cpu(c->modify.recv_psn);
-        break;
     case UNETMM_CMD_COUNTERS_SET:
         c->counters.page = le64_to_cpu(c->counters.page);
         break;
@@ -226,6 +218,29 @@ static inline void unetmm_le_cmd_one_sided(struct unetmm_cmd *c)
     default:
         break;
     }
+}
+
+static inline void unetmm_le_cmd_channel(struct unetmm_cmd *c)
+{
+    if (c->opcode == UNETMM_CMD_CHANNEL_MODIFY) {
+        c->modify.channel = le16_to_cpu(c->modify.channel);
+        c->modify.members = le16_to_cpu(c->modify.members);
+        c->modify.timeout_us = le32_to_cpu(c->modify.timeout_us);
+        c->modify.not_ready_us = le32_to_cpu(c->modify.not_ready_us);
+        c->modify.send_psn = le32_to_cpu(c->modify.send_psn);
+        c->modify.recv_psn = le32_to_cpu(c->modify.recv_psn);
+        return;
+    }
+    c->channel.channel = le16_to_cpu(c->channel.channel);
+    c->channel.peer_ep = le16_to_cpu(c->channel.peer_ep);
+    c->channel.peer_channel = le16_to_cpu(c->channel.peer_channel);
+    c->channel.mtu = le32_to_cpu(c->channel.mtu);
+    c->channel.timeout_us = le32_to_cpu(c->channel.timeout_us);
+    c->channel.send_psn = le32_to_cpu(c->channel.send_psn);
+    c->channel.recv_psn = le32_to_cpu(c->channel.recv_psn);
+    c->channel.send_credits = le32_to_cpu(c->channel.send_credits);
+    c->channel.recv_credits = le32_to_cpu(c->channel.recv_credits);
+    c->channel.not_ready_us = le32_to_cpu(c->channel.not_ready_us);
 }
 
 static inline void unetmm_le_cmd_sysbuf(struct unetmm_cmd *c)
@@ -274,16 +289,8 @@ static inline void unetmm_le_cmd(struct unetmm_cmd *c)
         break;
     case UNETMM_CMD_CHANNEL_SET:
     case UNETMM_CMD_CHANNEL_CLEAR:
-        c->channel.channel = le16_to_cpu(c->channel.channel);
-        c->channel.peer_ep = le16_to_cpu(c->channel.peer_ep);
-        c->channel.peer_channel = le16_to_cpu(c->channel.peer_channel);
-        c->channel.mtu = le32_to_cpu(c->channel.mtu);
-        c->channel.timeout_us = le32_to_cpu(c->channel.timeout_us);
-        c->channel.send_psn = le32_to_cpu(c->channel.send_psn);
-        c->channel.recv_psn = le32_to_cpu(c->channel.recv_psn);
-        c->channel.send_credits = le32_to_cpu(c->channel.send_credits);
-        c->channel.recv_credits = le32_to_cpu(c->channel.recv_credits);
-        c->channel.not_ready_us = le32_to_cpu(c->channel.not_ready_us);
+    case UNETMM_CMD_CHANNEL_MODIFY:
+        unetmm_le_cmd_channel(c);
         break;
     case UNETMM_CMD_FAULT_REPLY:
         c->reply.fault_id = le32_to_cpu(c->reply.fault_id);

@@ -24,6 +24,19 @@ static uint8_t cmd_invalidate(UnetmmCore *core, const struct unetmm_cmd *cmd,
     return UNETMM_CS_OK;
 }
 
+static uint8_t cmd_channel(UnetmmCore *core, const struct unetmm_cmd *cmd,
+                           uint32_t *result)
+{
+    switch (cmd->opcode) {
+    case UNETMM_CMD_CHANNEL_SET:
+        return unetmm_channel_set(core, cmd->ep, &cmd->channel);
+    case UNETMM_CMD_CHANNEL_MODIFY:
+        return unetmm_channel_modify(core, cmd->ep, &cmd->modify);
+    default:
+        return unetmm_channel_clear(core, cmd->ep, &cmd->channel, result);
+    }
+}
+
 static uint8_t cmd_execute(UnetmmCore *core, const struct unetmm_cmd *cmd,
                            uint32_t *result, bool *wait)
 {
@@ -39,11 +52,9 @@ static uint8_t cmd_execute(UnetmmCore *core, const struct unetmm_cmd *cmd,
     case UNETMM_CMD_EP_DESTROY:
         return unetmm_ep_destroy(core, cmd->ep, cmd->tag, wait);
     case UNETMM_CMD_CHANNEL_SET:
-        return unetmm_channel_set(core, cmd->ep, &cmd->channel);
     case UNETMM_CMD_CHANNEL_CLEAR:
-        return unetmm_channel_clear(core, cmd->ep, &cmd->channel, result);
     case UNETMM_CMD_CHANNEL_MODIFY:
-        return unetmm_channel_modify(core, cmd->ep, &cmd->modify);
+        return cmd_channel(core, cmd, result);
     case UNETMM_CMD_FAULT_REPLY:
         return unetmm_fault_reply(core, cmd->space, &cmd->reply, result);
     case UNETMM_CMD_REGION_SET:

@@ -120,12 +120,10 @@ struct UnetmmEp {
     uint64_t posts;             /* 0: the producers are in `index` too */
     uint32_t pd;
     uint32_t sq_log2, fq_log2, cq_log2;
-    uint32_t sq_prod, sq_cons;
-    uint32_t fq_prod, fq_cons;
+    uint32_t sq_prod, sq_cons, fq_prod, fq_cons;
     bool flushing;              /* CHANNEL_F_FLUSH; of the queues till here: */
     uint32_t flush_sq, flush_fq;
-    uint32_t cq_prod, cq_cons;
-    uint32_t arm, arm_done;
+    uint32_t cq_prod, cq_cons, arm, arm_done;
     uint32_t activity;          /* doorbells and datagrams */
     uint32_t max_heads;
     uint32_t nheads;            /* fetched; see unetmm_head_at() */

@@ -69,22 +69,24 @@ static bool rel_time_ok(uint32_t us)
 static bool rel_modify_ok(const UnetmmRel *rel,
                           const struct unetmm_cmd_modify *cmd)
 {
-    uint16_t what = cmd->what;
+    uint16_t members = cmd->members;
 
-    return rel->state == UNETMM_REL_OPEN && !(what & ~UNETMM_MODIFY_ALL) &&
-           !(what & UNETMM_MODIFY_STATE && cmd->state > rel->stage) &&
-           !(what & UNETMM_MODIFY_RETRIES &&
+    return rel->state == UNETMM_REL_OPEN && !(members & ~UNETMM_MODIFY_ALL) &&
+           !(members & UNETMM_MODIFY_STATE && cmd->state > rel->stage) &&
+           !(members & UNETMM_MODIFY_RETRIES &&
              cmd->retries > UNETMM_MODIFY_MAX_RETRIES) &&
-           !(what & UNETMM_MODIFY_NOT_READY_RETRIES &&
+           !(members & UNETMM_MODIFY_NOT_READY_RETRIES &&
              cmd->not_ready_retries > UNETMM_MODIFY_MAX_RETRIES) &&
-           !(what & UNETMM_MODIFY_DENIED && cmd->denied & ~UNETMM_RIGHT_ALL) &&
-           !(what & UNETMM_MODIFY_TIMEOUT && !rel_time_ok(cmd->timeout_us)) &&
-           !(what & UNETMM_MODIFY_NOT_READY &&
+           !(members & UNETMM_MODIFY_DENIED &&
+             cmd->denied & ~UNETMM_RIGHT_ALL) &&
+           !(members & UNETMM_MODIFY_TIMEOUT &&
+             !rel_time_ok(cmd->timeout_us)) &&
+           !(members & UNETMM_MODIFY_NOT_READY &&
              !rel_time_ok(cmd->not_ready_us)) &&
-           !(what & UNETMM_MODIFY_SEND_PSN &&
+           !(members & UNETMM_MODIFY_SEND_PSN &&
              (rel->stage == UNETMM_CHANNEL_RTS ||
               cmd->send_psn > UNETMM_MODIFY_MAX_PSN)) &&
-           !(what & UNETMM_MODIFY_RECV_PSN &&
+           !(members & UNETMM_MODIFY_RECV_PSN &&
              (rel->stage != UNETMM_CHANNEL_INIT ||
               cmd->recv_psn > UNETMM_MODIFY_MAX_PSN));
 }
@@ -94,10 +96,10 @@ static void rel_modify_numbers(UnetmmRel *rel,
 {
     uint32_t credits = rel->tx.limited ? rel->tx.limit - rel->tx.nxt : 0;
 
-    if (cmd->what & UNETMM_MODIFY_SEND_PSN) {
+    if (cmd->members & UNETMM_MODIFY_SEND_PSN) {
         unetmm_sendwin_begin(&rel->tx, cmd->send_psn, credits);
     }
-    if (cmd->what & UNETMM_MODIFY_RECV_PSN) {
+    if (cmd->members & UNETMM_MODIFY_RECV_PSN) {
         unetmm_recvwin_begin(&rel->rx, cmd->recv_psn);
     }
 }
@@ -107,30 +109,30 @@ static uint8_t rel_modify(UnetmmCore *core, UnetmmEp *ep,
                           const struct unetmm_cmd_modify *cmd)
 {
     UnetmmRel *rel = channel->rel;
-    uint16_t what = cmd->what;
+    uint16_t members = cmd->members;
 
     if (!rel_modify_ok(rel, cmd)) {
         return UNETMM_CS_BAD_ARG;
     }
     rel_modify_numbers(rel, cmd);
-    if (what & UNETMM_MODIFY_RETRIES) {
+    if (members & UNETMM_MODIFY_RETRIES) {
         rel->retries = cmd->retries;
     }
-    if (what & UNETMM_MODIFY_NOT_READY_RETRIES) {
+    if (members & UNETMM_MODIFY_NOT_READY_RETRIES) {
         rel->not_ready_retries =
             cmd->not_ready_retries == UNETMM_MODIFY_MAX_RETRIES ?
             UNETMM_REL_NO_LIMIT : cmd->not_ready_retries;
     }
-    if (what & UNETMM_MODIFY_DENIED) {
+    if (members & UNETMM_MODIFY_DENIED) {
         rel->denied = cmd->denied;
     }
-    if (what & UNETMM_MODIFY_TIMEOUT) {
+    if (members & UNETMM_MODIFY_TIMEOUT) {
         rel->timeout_us = cmd->timeout_us;
     }
-    if (what & UNETMM_MODIFY_NOT_READY) {
+    if (members & UNETMM_MODIFY_NOT_READY) {
         rel->not_ready_us = cmd->not_ready_us;
     }
-    if (what & UNETMM_MODIFY_STATE) {
+    if (members & UNETMM_MODIFY_STATE) {
         rel->stage = cmd->state;
         unetmm_rel_wake(ep, rel);
         unetmm_engine_queue(core, ep);

@@ -9,10 +9,10 @@
 #include "../aside/aside.h"
 #include "../port/port.h"
 #include "../store/store.h"
+#include "messages.h"
 #include "recv_window.h"
 #include "send_window.h"
 
-#define UNETMM_REL_MSGS         64      /* sends not completed, of a channel */
 #define UNETMM_REL_NO_LIMIT     UINT16_MAX
 #define UNETMM_REL_ALONG_NS     50000   /* an acknowledgement waits, at most */
 #define UNETMM_REL_ALONG_LIKELY 16      /* questions that packets followed */
@@ -23,46 +23,6 @@ typedef enum UnetmmRelState {
     UNETMM_REL_FAILED,          /* completes its messages; answers FAILED */
     UNETMM_REL_CLOSED,          /* not the channel's any more; completes */
 } UnetmmRelState;
-
-typedef enum UnetmmRelUnasked {
-    UNETMM_REL_ASKED,
-    UNETMM_REL_UPDATE,          /* stores in a window */
-    UNETMM_REL_START,           /* by proxy pages */
-} UnetmmRelUnasked;
-
-typedef struct UnetmmRelKind UnetmmRelKind;
-
-/* A send that has been taken from the queue. */
-typedef struct UnetmmRelMsg {
-    uint8_t op;                 /* UNETMM_OP_*, and ... */
-    const UnetmmRelKind *kind;  /* ... its row, unless the message has ended */
-    UnetmmRelUnasked unasked;   /* no descriptor has asked for it */
-    uint16_t import;            /* if so, by which import */
-    uint8_t operands;           /* atomics: bytes of them, in data[] */
-    uint32_t region, key, imm;  /* one-sided: where, as it was when taken */
-    uint64_t remote;
-    uint8_t old[8];             /* atomics: the old value, as in memory */
-    uint64_t cookie;
-    uint32_t len;
-    uint32_t sent;              /* bytes that have been in a packet */
-    uint32_t first_psn;         /* once `started` */
-    bool started;
-    bool ended;                 /* with `status`, sent or not */
-    uint8_t status, nsegs;
-    uint8_t flags;              /* UNETMM_SQE_F_* */
-    union {                     /* atomics: operands, and segment SQE_RESULT */
-        struct unetmm_seg segs[UNETMM_MAX_SEGS];    /* host byte order */
-        uint8_t data[UNETMM_MAX_INLINE];
-    };
-} UnetmmRelMsg;
-
-/* The sends of a channel; their numbers run freely. */
-typedef struct UnetmmRelMsgs {
-    /* Sends between first and next are sent, but not completed. */
-    uint32_t first, next, end;
-    uint8_t of[UNETMM_REL_WINDOW];      /* a packet's: its place in msg[] */
-    UnetmmRelMsg msg[UNETMM_REL_MSGS];
-} UnetmmRelMsgs;
 
 /* The last packet that asked for an acknowledgement; along.c. */
 typedef enum UnetmmRelQuestion {
@@ -134,17 +94,6 @@ typedef struct UnetmmRelMissed {
     bool buffer;                /* ARRIVE: for a message; else a region */
     uint32_t psn;               /* which packet */
 } UnetmmRelMissed;
-
-/*
- * A strict channel in which a send has failed: it ends as soon as the sends
- * before that one have completed.
- */
-typedef struct UnetmmRelEnding {
-    bool due;
-    uint8_t status;             /* of the send */
-    uint32_t msg;               /* which */
-    uint32_t psn;               /* none is sent from this one on */
-} UnetmmRelEnding;
 
 struct UnetmmRel {
     UnetmmRel *next, *prev;     /* in the list of awake.c */

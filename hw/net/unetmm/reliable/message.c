@@ -20,6 +20,14 @@ static void rel_post_target(const UnetmmEp *ep, UnetmmRelMsg *m,
     m->remote = d->remote;
 }
 
+/* A READ of no bytes has no request: its number alone is the fence. */
+const UnetmmRelKind *unetmm_rel_kind_of(const UnetmmCore *core,
+                                        const UnetmmRelMsg *m)
+{
+    return unetmm_rel_kind(core, m->op == UNETMM_OP_READ && !m->len ?
+                           UNETMM_OP_FENCE : m->op);
+}
+
 UnetmmPosted unetmm_rel_post(UnetmmCore *core, UnetmmEp *ep,
                              UnetmmChannel *channel, const UnetmmDescriptor *d,
                              const uint8_t *data)

@@ -86,14 +86,6 @@ static inline const UnetmmRelKind *unetmm_rel_kind(const UnetmmCore *core,
     return container_of(core->tables->sqes[op], UnetmmRelKind, sqe);
 }
 
-/* A READ of no bytes has no request: its number alone is the fence. */
-static inline const UnetmmRelKind *unetmm_rel_kind_of(const UnetmmCore *core,
-                                                      const UnetmmRelMsg *m)
-{
-    return unetmm_rel_kind(core, m->op == UNETMM_OP_READ && !m->len ?
-                           UNETMM_OP_FENCE : m->op);
-}
-
 static inline UnetmmRelTake unetmm_rel_refuse(UnetmmRel *rel,
                                               UnetmmRelWant want)
 {
@@ -145,7 +137,6 @@ void unetmm_rel_detach(UnetmmCore *core, UnetmmRel *rel);
  * Ends the channel: `status` for the send that is to blame (NULL: the oldest),
  * FLUSHED for all others.
  */
-extern const UnetmmRelMsg unetmm_rel_nobody;
 void unetmm_rel_fail(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                      const UnetmmRelMsg *blame, uint8_t status, uint8_t why);
 /* Strict: the send has failed; the channel ends when those before are over. */
@@ -168,6 +159,8 @@ UnetmmRelTake unetmm_rel_keyed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                struct unetmm_frame *f);
 
 /* message.c */
+const UnetmmRelKind *unetmm_rel_kind_of(const UnetmmCore *core,
+                                        const UnetmmRelMsg *m);
 UnetmmPosted unetmm_rel_post(UnetmmCore *core, UnetmmEp *ep,
                              UnetmmChannel *channel, const UnetmmDescriptor *d,
                              const uint8_t *data);

@@ -42,7 +42,7 @@ static UnetmmRelTake rel_turn(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     UnetmmRelTake take = UNETMM_REL_REJECTED;
 
     if (rel->strict && rel->rx.why && f->opcode == UNETMM_WIRE_VOID) {
-        /* The peer would go on behind what was rejected. */
+        /* The peer would go on behind the rejected packet. */
         unetmm_rel_fail(core, ep, rel, &unetmm_rel_nobody,
                         unetmm_rel_reject_status(rel->rx.why), rel->rx.why);
         return UNETMM_REL_ENDED;

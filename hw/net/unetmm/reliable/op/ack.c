@@ -98,8 +98,8 @@ static void ack_rejected(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 }
 
 /*
- * The peer's half has ended.  A strict one says by its number which send it is
- * about; or the end is that of a packet of the peer's, which was rejected here.
+ * The peer's half has ended.  With a strict channel the number says for which
+ * send; unless a packet of the peer was rejected here: then for that packet.
  */
 static void ack_failed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                        const struct unetmm_frame *f)
