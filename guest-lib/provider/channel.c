@@ -57,14 +57,14 @@ static void ended(struct umfi_ep *ep, int status)
     umfi_eq_tell(ep, FI_SHUTDOWN, 0, NULL, 0);
     if (!ep->srx) {
         /* The sends come back by themselves, the buffers do not. */
-        umfi_port_cancel(ep->port, ep, true);
+        umfi_port_cancel(ep->port, ep, FI_RECV);
     }
 }
 
 /* Behind all that was sent until now.  -EAGAIN: no room for it yet. */
 static int post_fence(struct umfi_ep *ep)
 {
-    struct umfi_op *fence = umfi_op_fill(ep->port, ep, NULL, 0, NULL, 0, NULL);
+    struct umfi_op *fence = umfi_op_fill(ep->port, ep, NULL, 0, NULL, FI_SEND, NULL);
     int ret;
 
     if (!fence) {
@@ -73,7 +73,7 @@ static int post_fence(struct umfi_ep *ep)
     fence->done = true;
     ret = unetmm_fence(ep->port->ep, (int)ep->channel, (uintptr_t)fence, 0);
     if (!ret) {
-        umfi_op_begin(ep->port);
+        umfi_send_begin(ep);
         fence->kept = true;
         ep->fence = fence;
         ep->injected = false;
@@ -97,15 +97,8 @@ static void leave_fence(struct umfi_ep *ep)
  */
 static bool has_unsent(const struct umfi_ep *ep)
 {
-    const struct umfi_port *port = ep->port;
-    bool unsent = ep->injected;
-
-    for (uint32_t i = 0; !unsent && i < port->nops; i++) {
-        const struct umfi_op *op = &port->ops[i];
-
-        unsent = op->busy && op->ep == ep && !(op->flags & FI_RECV);
-    }
-    return unsent && ep->state == UMFI_CONNECTED && ep->open && !port->failed;
+    return (ep->injected || ep->sends) && ep->state == UMFI_CONNECTED && ep->open &&
+        !ep->port->failed;
 }
 
 /* EPs that share a port share its slots: half of them are for messages. */

@@ -116,6 +116,7 @@ UMFI_INLINE bool take_usual(const struct umfi_cq *cq, struct umfi_port *port,
     if (c.type == UNETMM_CQE_SENT && op->usual == cq) {
         umfi_fill_done(&entry, op, op->len);
         store(buf, &entry, bytes);
+        op->ep->sends--;
     } else if (c.type == UNETMM_CQE_RECEIVED && op->usual == port && c.len <= op->len) {
         const struct umfi_ep *ep = umfi_port_owner(port, c.channel);
 

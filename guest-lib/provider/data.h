@@ -48,16 +48,17 @@ int umfi_cq_trywait(struct umfi_cq *cq);
 /* An operation in progress; the card has its address as user_data. */
 struct umfi_op {
     void *context;
-    uint64_t flags;             /* of the completion; FI_COMPLETION: there is one */
+    uint64_t flags;             /* of the completion; 0: the operation was never filled */
     size_t len;
     void *buf;
-    struct umfi_ep *ep;         /* NULL: of an SRX.  Closed: `done` is set */
+    struct umfi_ep *ep;         /* NULL: of an SRX, or closed: then `done` is set */
     /*
      * If it has one part, and its success is to be an entry: the queue of a send, the port
      * of a receive, whose queue is that of the EP that it comes to.  Else NULL.
      */
     const void *usual;
     struct umfi_op *next;       /* free */
+    /* From here on umfi_op_fill() writes one word. */
     uint32_t parts;             /* descriptors that the card still has */
     uint8_t status;
     bool busy;
@@ -93,6 +94,13 @@ struct umfi_port {
     char scratch;               /* the buffer of an empty receive */
 };
 
+/* NULL: the channel is nobody's, or not yet. */
+static inline struct umfi_ep *umfi_port_owner(const struct umfi_port *port,
+                                              unsigned channel)
+{
+    return channel < port->channels ? port->by_channel[channel] : NULL;
+}
+
 int umfi_port_open(struct umfi_domain *domain, size_t tx_size, size_t rx_size,
                    const struct umfi_port_events *events, struct umfi_port **port);
 void umfi_port_close(struct umfi_port *port);
@@ -113,11 +121,10 @@ static inline bool umfi_port_has_ended(const struct umfi_port *port, unsigned ch
 void umfi_port_leave(struct umfi_port *port, unsigned channel);
 void umfi_port_claim(struct umfi_port *port, struct umfi_ep *ep);
 void umfi_port_release(struct umfi_port *port, struct umfi_ep *ep);
-/*
- * Completes with FI_ECANCELED the operations of an EP, or of all EPs (NULL): its
- * receives, or all.
- */
-void umfi_port_cancel(struct umfi_port *port, struct umfi_ep *ep, bool receives);
+/* Completes with FI_ECANCELED the operations of an EP, or of all EPs (NULL): those with a flag. */
+void umfi_port_cancel(struct umfi_port *port, struct umfi_ep *ep, uint64_t flag);
+/* The same for a closed EP, whose operations then have none. */
+void umfi_port_forget(struct umfi_port *port, struct umfi_ep *ep);
 
 /*
  * Fills the next free operation, of one descriptor; it stays free until umfi_op_begin(), for
@@ -139,7 +146,7 @@ static inline struct umfi_op *umfi_op_fill(const struct umfi_port *port,
         op->usual = usual;
         op->parts = 1;
         op->status = 0;
-        op->done = false;
+        op->busy = op->done = op->kept = false;
     }
     return op;
 }
@@ -151,6 +158,13 @@ static inline void umfi_op_begin(struct umfi_port *port)
 
     op->busy = true;
     port->free = op->next;
+}
+
+/* The same for all but receives. */
+static inline void umfi_send_begin(struct umfi_ep *ep)
+{
+    umfi_op_begin(ep->port);
+    ep->sends++;
 }
 
 static inline void umfi_op_free(struct umfi_port *port, struct umfi_op *op)

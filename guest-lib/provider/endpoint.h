@@ -31,6 +31,7 @@ struct umfi_ep {
     enum umfi_state state;
     struct umfi_list node;      /* port.accepting, port.ending */
     struct umfi_list in_domain; /* domain.eps */
+    uint32_t sends;             /* operations in progress, but receives */
     bool injected;              /* since the last fence: messages without an operation */
     struct umfi_op *fence;      /* that has not completed; NULL: none */
     bool fenced;                /* behind all that was sent: then none is needed any more */
@@ -41,13 +42,6 @@ struct umfi_ep {
     size_t tx_size, rx_size;
     struct sockaddr_in src, dst;
 };
-
-/* NULL: the channel is nobody's, or not yet. */
-static inline struct umfi_ep *umfi_port_owner(const struct umfi_port *port,
-                                              unsigned channel)
-{
-    return channel < port->channels ? port->by_channel[channel] : NULL;
-}
 
 struct umfi_srx {
     struct fid_ep fid;

@@ -80,7 +80,7 @@ static struct umfi_port *leave_port(struct umfi_ep *ep)
 
     umfi_lock(ep->domain);
     umfi_ep_leave_channel(ep);
-    umfi_port_cancel(port, ep, false);
+    umfi_port_forget(port, ep);
     if (ep->tx_cq) {
         umfi_cq_detach(ep->tx_cq, port);
     }

@@ -42,7 +42,7 @@ UMFI_INLINE ssize_t send_locked(struct umfi_ep *ep, const struct iovec *iov, siz
         ret = op ? post(ep, iov, n, data, flags, (uintptr_t)op, umfi_card_flags(flags)) :
             -FI_EAGAIN;
         if (!ret) {
-            umfi_op_begin(ep->port);
+            umfi_send_begin(ep);
         }
     }
     umfi_unlock(ep->domain);

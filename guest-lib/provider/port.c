@@ -82,6 +82,9 @@ static void sent(struct umfi_port *port, const struct unetmm_completion *c)
         op->kept = false;
         op->ep->fence = NULL;
     }
+    if (op->ep) {
+        op->ep->sends--;
+    }
     umfi_op_free(port, op);
 }
 
@@ -230,7 +233,7 @@ static void fail(struct umfi_port *port, int error)
         port->events->connected(ep, NULL, 0);
         port->events->ended(ep, UNETMM_ST_BAD_INDEX);
     }
-    umfi_port_cancel(port, NULL, false);
+    umfi_port_cancel(port, NULL, 0);
 }
 
 /* All that the queue has now: a peer that sends on does not keep the lock from others. */
@@ -269,19 +272,55 @@ void umfi_port_claim(struct umfi_port *port, struct umfi_ep *ep)
     port->by_channel[ep->channel] = ep;
 }
 
-void umfi_port_cancel(struct umfi_port *port, struct umfi_ep *ep, bool receives)
+/* The next operation in progress of an EP, or of all EPs; NULL: there is none. */
+static struct umfi_op *next_of(const struct umfi_port *port, const struct umfi_ep *ep,
+                               uint32_t *at)
 {
-    umfi_assert_held(&port->domain->lock);
-    for (uint32_t i = 0; i < port->nops; i++) {
-        struct umfi_op *op = &port->ops[i];
+    /* The pool gives its lowest: behind one that was never filled all are free. */
+    while (*at < port->nops && port->ops[*at].flags) {
+        struct umfi_op *op = &port->ops[(*at)++];
 
-        if (op->busy && !op->done && op->ep && (!ep || op->ep == ep) &&
-            (!receives || op->flags & FI_RECV)) {
-            op->done = true;
-            op->usual = NULL;
-            complete(op->flags & FI_RECV ? op->ep->rx_cq : op->ep->tx_cq, op, 0,
-                     FI_ECANCELED, 0);
+        if (op->busy && op->ep && (!ep || op->ep == ep)) {
+            return op;
         }
+    }
+    return NULL;
+}
+
+static void cancel(struct umfi_op *op)
+{
+    if (!op->done) {
+        op->done = true;
+        op->usual = NULL;
+        complete(op->flags & FI_RECV ? op->ep->rx_cq : op->ep->tx_cq, op, 0,
+                 FI_ECANCELED, 0);
+    }
+}
+
+void umfi_port_cancel(struct umfi_port *port, struct umfi_ep *ep, uint64_t flag)
+{
+    struct umfi_op *op;
+    uint32_t at = 0;
+
+    umfi_assert_held(&port->domain->lock);
+    while ((op = next_of(port, ep, &at)) != NULL) {
+        if (!flag || op->flags & flag) {
+            cancel(op);
+        }
+    }
+}
+
+void umfi_port_forget(struct umfi_port *port, struct umfi_ep *ep)
+{
+    struct umfi_op *op;
+    uint32_t at = 0;
+
+    umfi_assert_held(&port->domain->lock);
+    /* Receives of an SRX are no EP's. */
+    while ((ep->sends || !ep->srx) && (op = next_of(port, ep, &at)) != NULL) {
+        cancel(op);
+        ep->sends -= !(op->flags & FI_RECV);
+        op->ep = NULL;
     }
 }
 
@@ -314,10 +353,11 @@ static uint32_t depth_for(size_t wanted, uint32_t most)
     return depth;
 }
 
+/* The lowest operation is the first that is taken: see next_of(). */
 static void fill_pool(struct umfi_port *port)
 {
-    for (uint32_t i = 0; i < port->nops; i++) {
-        umfi_op_free(port, &port->ops[i]);
+    for (uint32_t i = port->nops; i; i--) {
+        umfi_op_free(port, &port->ops[i - 1]);
     }
 }
 

@@ -238,8 +238,8 @@ static inline void umfi_unlock(struct umfi_domain *domain)
     umfi_lock_drop(&domain->lock);
 }
 
-#include "data.h"
 #include "endpoint.h"
+#include "data.h"
 #include "connect.h"
 
 #endif /* UNETMM_PROVIDER_H */

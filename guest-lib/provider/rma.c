@@ -95,7 +95,7 @@ UMFI_RARE ssize_t post_parts(struct transfer *t, const struct iovec *iov, size_t
     if (ret && !op->parts) {
         return umfi_error(ret);
     }
-    umfi_op_begin(t->ep->port);
+    umfi_send_begin(t->ep);
     if (ret) {
         UMFI_WARN(FI_LOG_EP_DATA, "a part of %zu bytes: error %d\n", len, ret);
         op->status = UNETMM_ST_BAD_DESC;
@@ -116,7 +116,7 @@ UMFI_INLINE ssize_t post_op(struct transfer *t, const struct iovec *iov, size_t 
     if (ret) {
         return umfi_error(ret);
     }
-    umfi_op_begin(t->ep->port);
+    umfi_send_begin(t->ep);
     return 0;
 }
 
@@ -178,7 +178,9 @@ UMFI_INLINE ssize_t any_op(struct transfer *t, const struct iovec *iov, size_t n
                                   (flags & (FI_READ | FI_WRITE | FI_REMOTE_CQ_DATA |
                                             FI_COMPLETION)), NULL))) {
         /* An injected one is completed for the program; errors are logged. */
-        op->done = !context && flags & FI_INJECT && !(flags & FI_COMPLETION);
+        if (flags & FI_INJECT && !context && !(flags & FI_COMPLETION)) {
+            op->done = true;
+        }
         ret = post_op(t, iov, n, len, op, flags & FI_READ);
         if (!ret && op->parts == 1 && !op->status && op->flags & FI_COMPLETION) {
             op->usual = ep->tx_cq;

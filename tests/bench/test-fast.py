@@ -27,7 +27,7 @@ CALL = {"send-8": 4, "send-200": 4, "send-4096": 4, "post": 6, "poll-one": 5, "p
 # write and a read by key, which libfabric has in one call for all lengths
 BY_PROVIDER = (
     ("a message", ("send-8", "sent-8", "recv", "received-8"),
-     ("send-8", "poll-one", "post", "poll-one"), 1.62),
+     ("send-8", "poll-one", "post", "poll-one"), 1.58),
     ("a write and a read", ("write-8", "read-4096"), ("write-key-8", "read-key-4096"), 2.5))
 
 

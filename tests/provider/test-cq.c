@@ -53,7 +53,7 @@ static int setup(void **opaque)
     umfi_list_init(&s->port.accepting);
     umfi_list_init(&s->port.ending);
     for (unsigned i = 0; i < OPS; i++) {
-        umfi_op_free(&s->port, &s->port.ops[i]);
+        umfi_op_free(&s->port, &s->port.ops[OPS - 1 - i]);
     }
     open_queue(s, FI_CQ_FORMAT_TAGGED, &s->tx);
     open_queue(s, FI_CQ_FORMAT_DATA, &s->rx);
@@ -243,7 +243,7 @@ TEST(cancelled_ones_come_once, scene_test)
 
     post_send(s, s);
     umfi_lock(&s->domain);
-    umfi_port_cancel(&s->port, &s->ep, false);
+    umfi_port_cancel(&s->port, &s->ep, 0);
     umfi_unlock(&s->domain);
     assert_int_equal(fi_cq_readerr(s->tx, &error, 0), 1);
     assert_int_equal(error.err, FI_ECANCELED);

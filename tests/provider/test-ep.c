@@ -303,6 +303,24 @@ TEST(late_fence, cmocka_unit_test)
     close_scene(&s);
 }
 
+/* A send completes when its EP has been closed and its memory is gone. */
+TEST(late_send, cmocka_unit_test)
+{
+    struct scene s;
+
+    open_scene(&s);
+    share_port(&s);
+    umfi_config.close_ms = 0;
+    assert_int_equal(fi_send(s.ep, &s, 1, NULL, 0, NULL), 0);
+    assert_int_equal(fi_close(&s.ep->fid), 0);
+    umfi_ep_free_closed(&s.domain);
+    assert_true(s.ops[0].busy);
+    complete(UNETMM_CQE_SENT, (uintptr_t)&s.ops[0], UNETMM_ST_BAD_CHANNEL);
+    progress(&s);
+    assert_false(s.ops[0].busy);
+    close_scene(&s);
+}
+
 /* Takes the domain's lock while fi_close() waits: else that waits for ever. */
 static void *answer_fence(void *arg)
 {
