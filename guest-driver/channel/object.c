@@ -27,7 +27,7 @@
 
 /*
  * Its user's share of the card's reliable channels and of the system buffer's slots.
- * -EDQUOT: the share is used up; -ENOSPC: the card has no slot left.
+ * -EDQUOT: the share is used up (CONNECT: -ENOSPC); -ENOSPC: the card has no slot left.
  */
 static int unetmm_chan_reserve(struct unetmm_chan *chan)
 {

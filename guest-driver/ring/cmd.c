@@ -4,7 +4,8 @@
  *
  * A command occupies a slot, whose number is its tag.  The card executes it in
  * the register write that posts it; its completion is normally there when that
- * returns.  Only EP_DESTROY may take longer, and only for the DMA in flight.
+ * returns.  Only EP_DESTROY, REGION_CLEAR and REGION_REDIRECT may take longer, and
+ * only for the DMA in flight.
  * Slots and completions whose places are not given back are fewer than the entries of
  * a ring, so neither ring can overflow (static_assert below).
  *

@@ -72,6 +72,7 @@ static void fuzz_params(UnetmmParams *p, uint8_t kind)
     p->tlb_ways = kind & 2 ? 2 : 1;
     p->tlb_victims = kind & 4 ? 2 : 0;
     p->tlb_index = kind >> 3 & 1;
+    _Static_assert(UNETMM_TLB_NUM_REPLACE <= 4, "two bits draw a replacement");
     p->tlb_replace = kind >> 4 & 3;
     p->tlb_replace = MIN(p->tlb_replace, UNETMM_TLB_NUM_REPLACE - 1);
     p->dma_page_ns = kind & 0x40 ? 700 : 0;

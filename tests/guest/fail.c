@@ -42,6 +42,7 @@ struct scene {
     struct unetmm_connect connect, accept;
     uint32_t window;
     uint32_t flow;
+    uint32_t counter;
     uint8_t *memory;
 };
 
@@ -886,6 +887,53 @@ static void make_window(struct scene *s)
     CHECK_RET(do_window(s), 0);
 }
 
+/* ---- Event counters ---------------------------------------------------------- */
+
+static void open_space(struct scene *s)
+{
+    s->other.fd = raw_open_space();
+}
+
+static int do_event(struct scene *s)
+{
+    struct unetmm_event event = { .size = sizeof(event), .count = 1 };
+    int ret = raw_ioctl(s->other.fd, UNETMM_IOC_EVENT, &event);
+
+    s->counter = event.id;
+    return ret;
+}
+
+static void make_event(struct scene *s)
+{
+    open_space(s);
+    CHECK_RET(do_event(s), 0);
+}
+
+static int do_event_end(struct scene *s)
+{
+    return raw_destroy(s->other.fd, UNETMM_OBJECT_EVENT, 0, s->counter);
+}
+
+/* A value which the counter has not reached, and a deadline which has passed. */
+static int do_event_wait(struct scene *s)
+{
+    struct unetmm_event_wait wait = {
+        .size = sizeof(wait), .id = s->counter, .value = 1, .deadline_ns = 1,
+    };
+
+    return raw_ioctl(s->other.fd, UNETMM_IOC_EVENT_WAIT, &wait);
+}
+
+static int do_event_arm(struct scene *s)
+{
+    struct unetmm_event_arm arm = {
+        .size = sizeof(arm), .id = s->counter, .value = 1,
+        .event_fd = s->event_fd,
+    };
+
+    return raw_ioctl(s->other.fd, UNETMM_IOC_EVENT_ARM, &arm);
+}
+
 static const struct attempt attempts[] = {
 #define ATTEMPT(name, before, call, after, ...) \
     { #name, before, call, after, .sources = __VA_ARGS__ }
@@ -925,6 +973,11 @@ static const struct attempt attempts[] = {
     ATTEMPT(DESTROY import, make_import, do_unimport, end_reliable, TEST_TLB),
     ATTEMPT(WINDOW, NULL, do_window, end_window, TEST_TLB),
     ATTEMPT(DESTROY window, make_window, do_window_close, NULL, TEST_TLB),
+    ATTEMPT(EVENT, open_space, do_event, close_other, TEST_TLB),
+    ATTEMPT(DESTROY event, make_event, do_event_end, close_other, TEST_TLB),
+    ATTEMPT(EVENT_WAIT, make_event, do_event_wait, close_other, TEST_TLB,
+            .right = -ETIMEDOUT),
+    ATTEMPT(EVENT_ARM, make_event, do_event_arm, close_other, TEST_TLB),
     ATTEMPT(open, NULL, do_open, close_other, TEST_TLB),
     ATTEMPT(mmap queues, make_endpoint, do_map_queues, close_endpoint,
             TEST_TLB),

@@ -134,6 +134,8 @@ def stage_style(options):
          [RUN, "check.commands"], 60, None, True),
         (one, "the table of pools has all that users share",
          [RUN, "check.pools"], 60, None, True),
+        (one, "the tests of all calls have a row for each call",
+         [RUN, "check.calls"], 60, None, True),
         (one, "no C function has more than 60 lines",
          [RUN, "check.lengths"], 60, None, True),
         (one, "codespell: documents, manual pages, sources",

@@ -31,7 +31,7 @@ typedef struct UnetmmSendWindow {
     uint32_t acked_stamp;       /* ... of the latest one acknowledged */
     uint32_t answered_stamp;    /* ... of the latest request answered */
     uint64_t acked;             /* bit: una..nxt, the peer has the packet */
-    uint64_t lost;              /* bit: to be sent again; see below */
+    uint64_t lost;              /* bit: to be sent again; see above */
     uint64_t pending;           /* bit: a request without its answer */
     uint64_t unplaced;          /* bit: pending, its answer had no place */
     uint64_t voids;             /* bit: only its number is sent any more */
