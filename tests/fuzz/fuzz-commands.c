@@ -38,6 +38,8 @@ static void shape_ep(FuzzCard *c, FuzzIn *in, struct unetmm_cmd *cmd)
     } else if ((odd & 0x0f) == 0x0c) {
         cmd->ep_create.flags = UNETMM_EP_F_RAW;
         cmd->ep_create.pretranslate = 0;
+    } else if ((odd & 0x0f) == 0x0a) {
+        cmd->ep_create.flags = UNETMM_EP_F_KEYS;
     }
     if (odd & 0x10) {
         cmd->ep_create.index = dma_addr(c, in);

@@ -238,7 +238,13 @@ struct unetmm_cmd_ep {
 #define UNETMM_EP_F_VECTOR      0x02
 /* Each message takes a free buffer, however short; not with RAW. */
 #define UNETMM_EP_F_NO_INLINE   0x04
-#define UNETMM_EP_F_ALL         0x07
+/*
+ * Segments and free buffers have the key of a region with REGION_F_LKEY of the
+ * endpoint's space, whose number is the key's upper 24 bits, and addresses as
+ * its peers name them.  Not with RAW, policy backup, `posts`, in space 0.
+ */
+#define UNETMM_EP_F_KEYS        0x08
+#define UNETMM_EP_F_ALL         0x0f
 
 struct unetmm_cmd_channel {
     unetmm_le16 channel;
@@ -392,7 +398,9 @@ struct unetmm_cmd_region {
 #define UNETMM_REGION_F_REDIRECT 0x02   /* parts of it may be moved */
 #define UNETMM_REGION_F_KEYED   0x04    /* peers with its key need no import */
 #define UNETMM_REGION_F_IOVA    0x08    /* to these it begins at `iova` */
-#define UNETMM_REGION_F_ALL     0x0f
+#define UNETMM_REGION_F_LKEY    0x10    /* EP_F_KEYS; `rights` may be 0 */
+#define UNETMM_REGION_F_LKEY_WRITE 0x20 /* LKEY: to be written, too */
+#define UNETMM_REGION_F_ALL     0x3f
 
 /*
  * Moves a part of a region to another place of the space, or back.  BEGIN: the

@@ -159,7 +159,10 @@ struct unetmm_ep_index {
 struct unetmm_seg {
     unetmm_le64 addr;           /* virtual address in the endpoint's space */
     unetmm_le32 len;            /* bytes; 0 is allowed */
-    unetmm_le32 rsvd;           /* MBZ */
+    union {
+        unetmm_le32 rsvd;       /* MBZ; or ... */
+        unetmm_le32 key;        /* ... with EP_F_KEYS: number << 8 | 8 bits */
+    };
 };
 
 #define UNETMM_SQE_SEGS         2
@@ -241,7 +244,10 @@ struct unetmm_fqe {
     unetmm_le32 len;            /* 1..the TLB's reach */
     unetmm_le32 flags;          /* UNETMM_FQE_F_* */
     unetmm_le64 cookie;
-    unetmm_le64 rsvd;           /* MBZ */
+    union {
+        unetmm_le64 rsvd;       /* MBZ; or ... */
+        unetmm_le64 key;        /* ... as that of a segment */
+    };
 };
 
 /*
@@ -544,7 +550,8 @@ struct unetmm_cqe {
     X(drop_rel_pd,      E, "packets rejected: region of another domain") \
     X(drop_rel_denied,  E, "packets rejected: the channel denies the right") \
     X(rel_strict,       E, "sends whose error ended a strict channel") \
-    X(drop_rel_init,    E, "packets dropped: the channel takes none yet")
+    X(drop_rel_init,    E, "packets dropped: the channel takes none yet") \
+    X(err_key,          E, "segments and free buffers refused for their key")
 
 #define UNETMM_COUNTER_ENUM_(name, scope, help) UNETMM_C_##name,
 enum unetmm_counter {

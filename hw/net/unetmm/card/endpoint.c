@@ -43,7 +43,9 @@ static bool ep_place_ok(const UnetmmCore *core, uint16_t id, uint16_t space,
 
     if (cmd->flags & ~UNETMM_EP_F_ALL || (raw && !core->params.flows) ||
         (cmd->flags & UNETMM_EP_F_VECTOR && (!raw || space)) ||
-        (cmd->flags & UNETMM_EP_F_NO_INLINE && raw)) {
+        (cmd->flags & UNETMM_EP_F_NO_INLINE && raw) ||
+        (cmd->flags & UNETMM_EP_F_KEYS &&
+         (raw || !space || cmd->backup || cmd->posts))) {
         return false;
     }
     return raw ? id != 0 : (id == 0) == (space == 0);
@@ -92,6 +94,7 @@ uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
     ep->policy = unetmm_policy_by_id(core, cmd->policy);
     ep->raw = cmd->flags & UNETMM_EP_F_RAW;
     ep->vector = cmd->flags & UNETMM_EP_F_VECTOR;
+    ep->keys = cmd->flags & UNETMM_EP_F_KEYS;
     ep->no_inline = cmd->flags & UNETMM_EP_F_NO_INLINE;
     ep->slotted = ep->raw || cmd->backup;
     ep->sq_base = cmd->sq_base;

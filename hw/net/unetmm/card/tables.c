@@ -124,4 +124,5 @@ const UnetmmTables unetmm_tables = {
     .slots = &unetmm_slots,
     .shares = &unetmm_rel_share,
     .saved = &saved,
+    .local = unetmm_region_local,
 };

@@ -114,7 +114,7 @@ struct UnetmmEp {
     bool raw;                   /* EP_F_RAW */
     bool slotted;               /* its free queue has slots, and no heads */
     bool vector;                /* EP_F_VECTOR */
-    bool no_inline;             /* EP_F_NO_INLINE */
+    bool no_inline, keys;       /* EP_F_NO_INLINE, EP_F_KEYS */
     uint64_t flow_turn;         /* of the frame that it had a copy of last */
     uint64_t sq_base, fq_base, cq_base, index;
     uint64_t posts;             /* 0: the producers are in `index` too */

@@ -172,6 +172,9 @@ typedef struct UnetmmTables {
     const UnetmmSlotOps *slots;
     const UnetmmShareOps *shares;               /* of the system buffer */
     const UnetmmSavedParts *saved;
+    /* EP_F_KEYS: to the address in the space.  False: the key is wrong. */
+    bool (*local)(const UnetmmCore *core, const UnetmmEp *ep, uint64_t key,
+                  bool write, uint64_t *addr, uint32_t len);
 } UnetmmTables;
 
 /* module/module.c */

@@ -230,10 +230,23 @@ static bool head_counted(UnetmmEp *ep, uint32_t before)
     return false;
 }
 
-/* The head behind those that there are. */
-static void head_load(UnetmmCore *core, UnetmmEp *ep,
-                      const struct unetmm_fqe *fqe)
+/* EP_F_KEYS: from the region's addresses to those of the space. */
+static uint8_t head_by_key(UnetmmCore *core, UnetmmEp *ep,
+                           struct unetmm_fqe *fqe)
 {
+    if (ep->keys && !core->tables->local(core, ep, fqe->key, true, &fqe->addr,
+                                         fqe->len)) {
+        unetmm_count(core, ep, UNETMM_C_err_key, 1);
+        return UNETMM_ST_PROTECTION;
+    }
+    fqe->key = ep->keys ? 0 : fqe->key;
+    return UNETMM_ST_OK;
+}
+
+/* The head behind those that there are. */
+static void head_load(UnetmmCore *core, UnetmmEp *ep, struct unetmm_fqe *fqe)
+{
+    uint8_t status = head_by_key(core, ep, fqe);
     UnetmmHead *head = unetmm_head_at(ep, ep->nheads);
     uint32_t before = unetmm_head_chained(ep);
     uint8_t part;
@@ -244,7 +257,7 @@ static void head_load(UnetmmCore *core, UnetmmEp *ep,
         .zero = fqe->flags & UNETMM_FQE_F_ZERO,
         .chain = fqe->flags & UNETMM_FQE_F_CHAIN,
     };
-    head->status = head_alone_status(core, ep, fqe);
+    head->status = status ?: head_alone_status(core, ep, fqe);
     if (before || head->chain) {
         part = head_part_status(core, ep, before, head);
         head->status = head->status ?: part;

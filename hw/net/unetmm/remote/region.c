@@ -23,10 +23,18 @@ static bool region_counters_ok(const UnetmmSpace *space,
             cmd->ncounters <= UNETMM_EVENT_COUNTERS - cmd->counter);
 }
 
+/* One for the process's own descriptors has no parts that may move. */
+static bool region_local_ok(const struct unetmm_cmd_region *cmd)
+{
+    return cmd->flags & UNETMM_REGION_F_LKEY ?
+           !(cmd->flags & UNETMM_REGION_F_REDIRECT) :
+           cmd->rights && !(cmd->flags & UNETMM_REGION_F_LKEY_WRITE);
+}
+
 static bool region_args_ok(const struct unetmm_cmd_region *cmd)
 {
     return cmd->length && cmd->addr <= UINT64_MAX - (cmd->length - 1) &&
-           cmd->rights && !(cmd->rights & ~UNETMM_RIGHT_ALL) &&
+           region_local_ok(cmd) && !(cmd->rights & ~UNETMM_RIGHT_ALL) &&
            !(cmd->flags & ~UNETMM_REGION_F_ALL) &&
            (cmd->flags & UNETMM_REGION_F_IOVA ?
             cmd->iova <= UINT64_MAX - (cmd->length - 1) : !cmd->iova);
@@ -187,6 +195,28 @@ const UnetmmRegion *unetmm_region_find(const UnetmmCore *core,
     const UnetmmRegion *region = region_keyed(core, ep->space, number, key);
 
     return region && unetmm_region_in_pd(region, ep) ? region : NULL;
+}
+
+bool unetmm_region_local(const UnetmmCore *core, const UnetmmEp *ep,
+                         uint64_t key, bool write, uint64_t *addr,
+                         uint32_t len)
+{
+    uint8_t need = UNETMM_REGION_F_LKEY |
+                   (write ? UNETMM_REGION_F_LKEY_WRITE : 0);
+    const UnetmmRegion *region = key > UINT32_MAX ? NULL :
+                                 unetmm_region_find(core, ep, key >> 8, key);
+    uint64_t offset;
+
+    if (!region || need & ~region->flags) {
+        return false;
+    }
+    /* An address before the region wraps, and is beyond its end. */
+    offset = *addr - region->iova;
+    if (offset > region->length || len > region->length - offset) {
+        return false;
+    }
+    *addr = region->addr + offset;
+    return true;
 }
 
 bool unetmm_region_foreign(const UnetmmCore *core, const UnetmmEp *ep,

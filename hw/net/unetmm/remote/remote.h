@@ -186,6 +186,10 @@ const UnetmmRegion *unetmm_region_find(const UnetmmCore *core,
 /* Is the key right, and only the protection domain another one? */
 bool unetmm_region_foreign(const UnetmmCore *core, const UnetmmEp *ep,
                            uint32_t number, uint32_t key);
+/* UnetmmTables.local */
+bool unetmm_region_local(const UnetmmCore *core, const UnetmmEp *ep,
+                         uint64_t key, bool write, uint64_t *addr,
+                         uint32_t len);
 /* Was the key right until the region was cleared?  Then it is no guess. */
 bool unetmm_region_revoked(const UnetmmCore *core, uint16_t space,
                            uint32_t number, uint32_t key);

@@ -111,8 +111,26 @@ static bool tx_fields_ok(const UnetmmCore *core, const UnetmmEp *ep,
     return op->one_sided || !sqe->remote;
 }
 
+/* EP_F_KEYS: from the region's addresses to those of the space. */
+static bool tx_by_key(UnetmmCore *core, UnetmmEp *ep,
+                      const UnetmmDescriptor *d, struct unetmm_seg *seg)
+{
+    /* The segment of inline data is an atomic's, for the result. */
+    bool write = d->opcode == UNETMM_OP_READ ||
+                 d->flags & UNETMM_SQE_F_INLINE;
+
+    if (seg->len && !core->tables->local(core, ep, seg->key, write,
+                                         &seg->addr, seg->len)) {
+        unetmm_count(core, ep, UNETMM_C_err_key, 1);
+        return false;
+    }
+    seg->key = 0;
+    return true;
+}
+
 /* Takes one segment over.  UNETMM_ST_*. */
-static uint8_t tx_take_segment(UnetmmDescriptor *d, const uint8_t *slots,
+static uint8_t tx_take_segment(UnetmmCore *core, UnetmmEp *ep,
+                               UnetmmDescriptor *d, const uint8_t *slots,
                                unsigned i)
 {
     struct unetmm_seg *seg = &d->segs[i];
@@ -120,6 +138,9 @@ static uint8_t tx_take_segment(UnetmmDescriptor *d, const uint8_t *slots,
     memcpy(seg, slots + offsetof(struct unetmm_sqe, seg) + i * sizeof(*seg),
            sizeof(*seg));
     unetmm_le_seg(seg);
+    if (ep->keys && !tx_by_key(core, ep, d, seg)) {
+        return UNETMM_ST_PROTECTION;
+    }
     if (seg->rsvd) {
         return UNETMM_ST_BAD_DESC;
     }
@@ -128,13 +149,14 @@ static uint8_t tx_take_segment(UnetmmDescriptor *d, const uint8_t *slots,
 }
 
 /* Takes the segments over and adds them up.  UNETMM_ST_*. */
-static uint8_t tx_take_segments(UnetmmDescriptor *d, const uint8_t *slots,
+static uint8_t tx_take_segments(UnetmmCore *core, UnetmmEp *ep,
+                                UnetmmDescriptor *d, const uint8_t *slots,
                                 uint32_t longest)
 {
     uint64_t total = 0;
 
     for (unsigned i = 0; i < d->nsegs; i++) {
-        uint8_t status = tx_take_segment(d, slots, i);
+        uint8_t status = tx_take_segment(core, ep, d, slots, i);
 
         if (status != UNETMM_ST_OK) {
             return status;
@@ -149,9 +171,10 @@ static uint8_t tx_take_segments(UnetmmDescriptor *d, const uint8_t *slots,
 }
 
 /* An atomic has one segment more, behind its operands.  UNETMM_ST_*. */
-static uint8_t tx_take_result(UnetmmDescriptor *d, const uint8_t *slots)
+static uint8_t tx_take_result(UnetmmCore *core, UnetmmEp *ep,
+                              UnetmmDescriptor *d, const uint8_t *slots)
 {
-    uint8_t status = tx_take_segment(d, slots, UNETMM_SQE_RESULT);
+    uint8_t status = tx_take_segment(core, ep, d, slots, UNETMM_SQE_RESULT);
 
     return status == UNETMM_ST_OK &&
            d->segs[UNETMM_SQE_RESULT].len != sizeof(uint64_t) ?
@@ -232,9 +255,9 @@ static uint8_t tx_load(UnetmmCore *core, UnetmmEp *ep, UnetmmDescriptor *d,
     d->nsegs = sqe->nsegs;
     if (sqe->flags & UNETMM_SQE_F_INLINE) {
         d->len = sqe->inline_len;
-        status = d->nsegs ? tx_take_result(d, slots) : UNETMM_ST_OK;
+        status = d->nsegs ? tx_take_result(core, ep, d, slots) : UNETMM_ST_OK;
     } else {
-        status = tx_take_segments(d, slots, longest);
+        status = tx_take_segments(core, ep, d, slots, longest);
     }
     if (status != UNETMM_ST_OK) {
         return status;
