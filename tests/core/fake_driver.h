@@ -200,6 +200,9 @@ uint8_t fake_channel_rel(FakeEp *ep, uint16_t channel, const uint8_t *mac,
                          uint16_t peer_ep, uint16_t peer_channel,
                          const struct unetmm_cmd_channel *how);
 /* Regions and imports.  `cookie` of a region is its number + 0x7000. */
+/* Flags of one that peers use in each way. */
+#define FAKE_REGION_PEERS (UNETMM_REGION_F_NOTIFY | UNETMM_REGION_F_KEYED | \
+                           UNETMM_REGION_F_REDIRECT)
 /* All rights, no flags. */
 struct unetmm_cmd fake_region_cmd(const FakeSpace *s, uint32_t region,
                                   uint32_t key, uint64_t vaddr,

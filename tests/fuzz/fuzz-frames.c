@@ -35,16 +35,20 @@ static void open_memory(FuzzCard *c)
     }
 }
 
-/* A reliable channel to each peer; its numbers are about to wrap. */
+/*
+ * A reliable channel to each peer; its numbers are about to wrap.  The last one
+ * is strict.
+ */
 static void open_reliable(FuzzCard *c)
 {
-    const struct unetmm_cmd_channel how = {
+    struct unetmm_cmd_channel how = {
         .mtu = FUZZ_REL_MTU, .send_psn = FUZZ_REL_PSN,
         .recv_psn = FUZZ_REL_PSN,
         .flags = UNETMM_CHANNEL_F_ACK | UNETMM_CHANNEL_F_ACK_WRITE,
     };
 
     for (unsigned i = 0; i < FUZZ_EPS; i++) {
+        how.flags |= i == FUZZ_EPS - 1 ? UNETMM_CHANNEL_F_STRICT : 0;
         fake_channel_rel(&c->ep[i], FUZZ_REL, fake_peer_mac, 10 + c->ep[i].id,
                          FUZZ_REL, &how);
     }

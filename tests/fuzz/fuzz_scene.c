@@ -89,6 +89,8 @@ struct unetmm_cmd fuzz_scene_channel(FuzzCard *c, unsigned i, bool wire)
         cmd.channel.flags |= UNETMM_CHANNEL_F_PLAIN_RNR;
     } else if (i == 3) {
         cmd.channel.flags &= UNETMM_CHANNEL_F_TELL;
+    } else if (i == 6) {
+        cmd.channel.flags |= UNETMM_CHANNEL_F_STRICT;
     }
     return cmd;
 }
@@ -107,7 +109,7 @@ struct unetmm_cmd fuzz_scene_region(unsigned i)
         .opcode = UNETMM_CMD_REGION_SET, .space = kinds[i].space,
         .region = { .region = i, .key = SCENE_KEY, .addr = SCENE_AT,
                     .length = SCENE_LENGTH, .cookie = i,
-                    .rights = UNETMM_RIGHT_ALL, .flags = UNETMM_REGION_F_ALL,
+                    .rights = UNETMM_RIGHT_ALL, .flags = FAKE_REGION_PEERS,
                     .counter = counts ? 8 : 0, .ncounters = counts ? 8 : 0 },
     };
 }

@@ -530,7 +530,7 @@ static void moved_part(Fix *f)
     fake_region_clear(&f->d, PEER_REGION);
     assert_int_equal(fake_region(f->s1, PEER_REGION, PEER_KEY, PEER_AT,
                                  PEER_LENGTH, UNETMM_RIGHT_ALL,
-                                 UNETMM_REGION_F_ALL), UNETMM_CS_OK);
+                                 FAKE_REGION_PEERS), UNETMM_CS_OK);
     c.redirect.list = fake_alloc(&f->h, UNETMM_REDIRECT_LANDED *
                                  sizeof(struct unetmm_landed), 8, FAKE_RW);
     assert_int_equal(fake_command(&f->d, c, NULL), UNETMM_CS_OK);

@@ -38,7 +38,7 @@ static void open_part(Fix *f)
     fake_region_clear(&f->d, PEER_REGION);
     assert_int_equal(fake_region(f->s1, PEER_REGION, PEER_KEY, PEER_AT,
                                  PEER_LENGTH, UNETMM_RIGHT_ALL,
-                                 UNETMM_REGION_F_ALL), UNETMM_CS_OK);
+                                 FAKE_REGION_PEERS), UNETMM_CS_OK);
     fake_insert(f->s1, PEER_PAGE(30), 4, NULL);
     list_at = fake_alloc(&f->h, sizeof(((Listed *)NULL)->at), 8, FAKE_RW);
     fake_wire_clear(&f->h);
