@@ -29,7 +29,7 @@ TEST(test_regions, fix_test)
     assert_int_equal(SET(f->s1, 0, 1, 2, ~0ull, 1, 0), UNETMM_CS_BAD_ARG);
     assert_int_equal(SET(f->s1, 0, 1, 0, 1, 0, 0), UNETMM_CS_BAD_ARG);
     assert_int_equal(SET(f->s1, 0, 1, 0, 1, 8, 0), UNETMM_CS_BAD_ARG);
-    assert_int_equal(SET(f->s1, 0, 1, 0, 1, 1, 16), UNETMM_CS_BAD_ARG);
+    assert_int_equal(SET(f->s1, 0, 1, 0, 1, 1, 64), UNETMM_CS_BAD_ARG);
     assert_int_equal(SET(f->s1, 15, 1, ~0ull, 1, 7, 1), UNETMM_CS_OK);
     assert_int_equal(SET(f->s2, 15, 1, 0, 1, 7, 1), UNETMM_CS_EXISTS);
 #undef SET
