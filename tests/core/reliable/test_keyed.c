@@ -507,6 +507,27 @@ static void open_denied(Fix *f, uint8_t denied)
                      UNETMM_CS_OK);
 }
 
+/* A number that was taken as a VOID is no READ that was answered. */
+static void denied_behind_void(Fix *f, struct unetmm_frame h,
+                               const uint64_t *data, uint32_t len)
+{
+    bool read = h.opcode == UNETMM_WIRE_READ;
+
+    peer_void(f, PEER_YOURS, 0);
+    fake_wire_clear(&f->h);
+    for (uint32_t i = 0; i < 2; i++, h.flags &= ~KEYED) {
+        expect_count(&f->h, drop_rel_denied, read,
+                     peer_give(f, h, data, len));
+        fix_settle(f);
+        if (read) {
+            peer_expect_ack(f, PEER_YOURS, 0, UNETMM_ACK_REJECTED,
+                            UNETMM_WHY_RIGHT);
+        }
+        peer_expect_ack(f, PEER_YOURS + 1, 0, 0, 0);
+        peer_silence(f);
+    }
+}
+
 /* The channel's come first, also before the key: it is not to be guessed. */
 TEST(test_denied, fix_test)
 {
@@ -540,7 +561,9 @@ TEST(test_denied, fix_test)
         peer_give(f, h, &one, len);
         rejected(f, 0, UNETMM_WHY_RIGHT);
         assert_int_equal(fake_counter(&f->h, UNETMM_C_drop_rel_denied),
-                         3 * (i + 1));
+                         3 * (i + 1) + 2 * (i == 2));
+        denied_behind_void(f, packet(all[i].opcode, 0, KEY, PEER_PAGE(21)),
+                           &one, len);
         /* The others are there. */
         open_denied(f, UNETMM_RIGHT_ALL & ~all[i].right);
         h = packet(all[i].opcode, 0, KEY, PEER_PAGE(21));

@@ -183,7 +183,7 @@ TEST(test_not_ready, fix_test)
     refuse(*state, 7, 300);
 }
 
-/* Denied from now on; a READ of before is answered again. */
+/* Denied from now on, and a READ also when it comes again. */
 TEST(test_denied, fix_test)
 {
     Fix *f = *state;
@@ -198,10 +198,11 @@ TEST(test_denied, fix_test)
     peer_expect(f, UNETMM_WIRE_ANSWER, PEER_YOURS);
     change(f, MODIFY(.members = UNETMM_MODIFY_DENIED,
                      .denied = UNETMM_RIGHT_READ));
-    peer_give(f, h, NULL, 0);
-    fix_settle(f);
-    peer_expect(f, UNETMM_WIRE_ANSWER, PEER_YOURS);
     fake_wire_clear(&f->h);
+    peer_give(f, h, NULL, 0);
+    peer_expect_ack(f, PEER_YOURS, 0, UNETMM_ACK_REJECTED, UNETMM_WHY_RIGHT);
+    peer_expect_ack(f, PEER_YOURS + 1, 0, 0, 0);
+    peer_silence(f);
     h.psn++;
     peer_give(f, h, NULL, 0);
     peer_expect_ack(f, PEER_YOURS + 1, 0, UNETMM_ACK_REJECTED,

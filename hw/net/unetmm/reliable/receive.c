@@ -202,12 +202,17 @@ static void rel_never(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     unetmm_rel_owe_ack(core, rel);
 }
 
-/* Has the peer no right to such a packet?  One taken before stays taken. */
+/*
+ * Has the peer no right to such a packet?  A READ that comes again is read
+ * again; nothing says that it was one when its number was taken.  A WRITE or
+ * ATOMIC that comes again touches no region.
+ */
 static bool rel_denied(const UnetmmCore *core, const UnetmmRel *rel,
                        const struct unetmm_frame *f)
 {
-    return rel->denied && rel_op(core, f)->right & rel->denied &&
-           !unetmm_recvwin_again(&rel->rx, f->psn);
+    return rel_op(core, f)->right & rel->denied &&
+           (f->opcode == UNETMM_WIRE_READ ||
+            !unetmm_recvwin_again(&rel->rx, f->psn));
 }
 
 static void rel_in_window(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
