@@ -419,7 +419,10 @@ TEST(test_result_nowhere, fix_test)
     peer_expect(f, UNETMM_WIRE_ATOMIC, PEER_MY);
     answer(f, PEER_MY, 5, 8);
     fake_serve(&f->d);
-    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_PROTECTION, 3);
+    assert_int_equal(fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_PROTECTION,
+                                 3).flags & UNETMM_CQE_F_INLINE, 0);
+    /* So the number needs no VOID. */
+    peer_silence(f);
 }
 
 /* No more of them than the peer keeps results, from the oldest open one on. */
@@ -456,6 +459,34 @@ TEST(test_limit, fix_test)
     for (unsigned i = 16; i < 20; i++) {
         expect_done(f, i, i);
     }
+}
+
+/* One that was answered is none less: its end in error does not matter. */
+TEST(test_limit_nowhere, fix_test)
+{
+    struct unetmm_sqe s = with_result(PEER_PAGE(900));
+    Fix *f = *state;
+
+    peer_open(f);
+    fake_map(f->s1, PEER_PAGE(900), FAKE_PAGE, FAKE_R);
+    post(f, UNETMM_OP_FETCH_ADD, 1, 0, 0, 0);
+    post_result(f, s, UNETMM_ST_OK);
+    for (unsigned i = 2; i < 20; i++) {
+        post(f, UNETMM_OP_FETCH_ADD, 1, 0, i, 0);
+    }
+    assert_int_equal(f->h.wire->len, 16);
+    answer(f, PEER_MY + 1, 5, 8);
+    fake_serve(&f->d);
+    fake_ring_bell(&f->a);
+    while (f->h.wire->len) {
+        assert_int_not_equal(peer_take(f).h.psn, PEER_MY + 16);
+    }
+    fake_expect_none(&f->a);
+    answer(f, PEER_MY, 0, 8);
+    expect_done(f, 0, 0);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_PROTECTION, 3);
+    fake_ring_bell(&f->a);
+    peer_expect(f, UNETMM_WIRE_ATOMIC, PEER_MY + 16);
 }
 
 TEST(test_lost, fix_test)

@@ -175,10 +175,21 @@ static bool answer_out_of_turn(const UnetmmSendWindow *tx, uint32_t psn)
     return tx->rewinding && unetmm_rel_before(tx->rewind_psn, psn);
 }
 
+/*
+ * The answer will never have a place.  Of an atomic the peer keeps the result
+ * for as long as for any: it needs no VOID, and counts as one that was sent.
+ */
 static bool answer_end(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                        uint32_t psn, uint8_t status)
 {
-    unetmm_rel_end_message(core, ep, rel, unetmm_rel_msg_of(rel, psn), status);
+    UnetmmRelMsg *m = unetmm_rel_msg_of(rel, psn);
+
+    if (m->operands && !rel->strict) {
+        m->status = status;
+        unetmm_sendwin_answered(&rel->tx, psn);
+        return answer_heard(core, ep, rel, psn, true);
+    }
+    unetmm_rel_end_message(core, ep, rel, m, status);
     return true;
 }
 
