@@ -312,6 +312,7 @@
 "region.key 4",
 "region.landed.n 4",
 "region.last_key 4",
+"region.last_pd 4",
 "region.last_space 2",
 "region.length 8",
 "region.live 4",

@@ -481,6 +481,24 @@ TEST(test_domain, fix_test)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_writes), 6);
 }
 
+/* Also of one that is cleared: only its own domain knows the key. */
+TEST(test_domain_revoked, fix_test)
+{
+    Fix *f = *state;
+
+    fake_region(f->s1, REGION, KEY, AT, LENGTH, UNETMM_RIGHT_ALL, 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        open_domain(f, 7, (uint32_t[]) { 7, 0, 8 }[i]);
+        fake_region_clear(&f->d, REGION);
+        write_revoked(f, 0, 1, KEY);
+        count_to(f, i / 2);
+        /* The number's next region carries the memory of the last one over. */
+        fake_region(f->s1, REGION, KEY + 1, AT, LENGTH, UNETMM_RIGHT_ALL, 0);
+        write_revoked(f, 1, 1, KEY);
+        count_to(f, i / 2 * 2);
+    }
+}
+
 /* The rights are the export's. */
 TEST(test_rights, fix_test)
 {

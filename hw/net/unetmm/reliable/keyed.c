@@ -90,8 +90,7 @@ UnetmmRelTake unetmm_rel_keyed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         return UNETMM_REL_REJECTED;
     }
     region = keyed_region(core, ep, f);
-    if (!region && unetmm_region_revoked(core, ep->space, f->handle,
-                                         f->offset)) {
+    if (!region && unetmm_region_revoked(core, ep, f->handle, f->offset)) {
         return UNETMM_REL_REJECTED;
     }
     if (!region && again) {

@@ -67,7 +67,7 @@ uint8_t unetmm_region_set(UnetmmCore *core, uint16_t space,
         .moved = cmd->flags & UNETMM_REGION_F_REDIRECT ?
                  g_new0(UnetmmMoved, 1) : NULL,
         .was_keyed = region->was_keyed, .last_space = region->last_space,
-        .last_key = region->last_key,
+        .last_key = region->last_key, .last_pd = region->last_pd,
     };
     core->spaces[space].regions++;
     trace_unetmm_region_set(cmd->region, space, cmd->addr, cmd->length,
@@ -84,6 +84,7 @@ static void region_end(UnetmmCore *core, uint32_t number)
         region->was_keyed = true;
         region->last_space = region->space;
         region->last_key = region->key;
+        region->last_pd = region->pd;
     }
     core->spaces[region->space].regions--;
     unetmm_moves_forget(core, region);
@@ -194,7 +195,7 @@ const UnetmmRegion *unetmm_region_find(const UnetmmCore *core,
 {
     const UnetmmRegion *region = region_keyed(core, ep->space, number, key);
 
-    return region && unetmm_region_in_pd(region, ep) ? region : NULL;
+    return region && unetmm_region_in_pd(region->pd, ep) ? region : NULL;
 }
 
 bool unetmm_region_local(const UnetmmCore *core, const UnetmmEp *ep,
@@ -224,10 +225,10 @@ bool unetmm_region_foreign(const UnetmmCore *core, const UnetmmEp *ep,
 {
     const UnetmmRegion *region = region_keyed(core, ep->space, number, key);
 
-    return region && !unetmm_region_in_pd(region, ep);
+    return region && !unetmm_region_in_pd(region->pd, ep);
 }
 
-bool unetmm_region_revoked(const UnetmmCore *core, uint16_t space,
+bool unetmm_region_revoked(const UnetmmCore *core, const UnetmmEp *ep,
                            uint32_t number, uint32_t key)
 {
     const UnetmmRegion *region;
@@ -236,12 +237,13 @@ bool unetmm_region_revoked(const UnetmmCore *core, uint16_t space,
         return false;
     }
     region = &core->remote->regions[number];
-    if (region->live && region->clearing && region->space == space &&
-        region->key == key && region->flags & UNETMM_REGION_F_KEYED) {
+    if (region->live && region->clearing && region->space == ep->space &&
+        region->key == key && region->flags & UNETMM_REGION_F_KEYED &&
+        unetmm_region_in_pd(region->pd, ep)) {
         return true;
     }
-    return region->was_keyed && region->last_space == space &&
-           region->last_key == key;
+    return region->was_keyed && region->last_space == ep->space &&
+           region->last_key == key && unetmm_region_in_pd(region->last_pd, ep);
 }
 
 uint32_t unetmm_region_check(const UnetmmCore *core, const UnetmmEp *ep,
@@ -329,7 +331,7 @@ static void region_save(UnetmmStream *st, UnetmmCore *core, uint32_t number)
 
 static const UnetmmField region_last[] = {
     UNETMM_FIELD_IF(UnetmmRegion, was_keyed),
-    UNETMM_FIELDS(UnetmmRegion, last_space, last_key),
+    UNETMM_FIELDS(UnetmmRegion, last_space, last_key, last_pd),
 };
 
 static void any_region_save(UnetmmStream *st, UnetmmCore *core, uint32_t i)

@@ -72,14 +72,13 @@ typedef struct UnetmmRegion {
     /* The last one of this number that was cleared, if peers had its key. */
     bool was_keyed;
     uint16_t last_space;
-    uint32_t last_key;
+    uint32_t last_key, last_pd;
 } UnetmmRegion;
 
 /* A region of no domain is for the endpoints of each. */
-static inline bool unetmm_region_in_pd(const UnetmmRegion *region,
-                                       const UnetmmEp *ep)
+static inline bool unetmm_region_in_pd(uint32_t pd, const UnetmmEp *ep)
 {
-    return !region->pd || region->pd == ep->pd;
+    return !pd || pd == ep->pd;
 }
 
 struct UnetmmRemote {
@@ -191,7 +190,7 @@ bool unetmm_region_local(const UnetmmCore *core, const UnetmmEp *ep,
                          uint64_t key, bool write, uint64_t *addr,
                          uint32_t len);
 /* Was the key right until the region was cleared?  Then it is no guess. */
-bool unetmm_region_revoked(const UnetmmCore *core, uint16_t space,
+bool unetmm_region_revoked(const UnetmmCore *core, const UnetmmEp *ep,
                            uint32_t number, uint32_t key);
 /*
  * May a peer of the endpoint use this part of a region for `right`?  0, and

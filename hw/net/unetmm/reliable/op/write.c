@@ -545,7 +545,7 @@ static bool write_landing_ok(UnetmmCore *core, UnetmmRel *rel)
     if (!region->live || rx->header.flags & UNETMM_WIRE_F_KEYED ||
         region->key != rx->header.offset ||
         region->space != core->eps[rel->ep].space ||
-        !unetmm_region_in_pd(region, &core->eps[rel->ep]) ||
+        !unetmm_region_in_pd(region->pd, &core->eps[rel->ep]) ||
         rx->header.remote > region->length ||
         rx->len > region->length - rx->header.remote ||
         !(region->rights & UNETMM_RIGHT_WRITE)) {
