@@ -184,8 +184,8 @@ void unetmm_mailbox_work(struct work_struct *work)
 		unetmm_mailbox_complete(dev, cqe);
 		ctl->cq_cons++;
 		budget--;
-		/* The slot is the card's again once we are through with it. */
-		dma_wmb();
+		/* The slot is the card's again once it has been read. */
+		dma_rmb();
 		WRITE_ONCE(ctl->ep->index->user.cq_cons,
 			   cpu_to_le32(ctl->cq_cons));
 	}

@@ -6,18 +6,25 @@
  * which access of the card it pairs with; unetmm_user.h has the card's half.
  * Queue memory is ordinary cacheable memory, the doorbell is device memory.
  *
- * x86-64 only.  There a device sees the stores of a processor to cacheable memory in
- * program order, as other processors do, so that the language's fences are enough.
- * Elsewhere they order accesses among processors alone: arm64 wants DMB OSH*, riscv
- * fences with I and O, and nobody has tried either with the card.
+ * x86-64: a device sees the stores of a processor to cacheable memory in program order,
+ * as other processors do, so that the language's fences are enough.  arm64: those fences
+ * order accesses among processors, in the inner shareable domain; a device is in the outer
+ * one, which needs DMB OSH, as the kernel's dma_wmb() and dma_rmb() are.
+ * tests/model/litmus.py reads the column of arm64, and tries each protocol with it.
  */
 #ifndef LIBUNETMM_BARRIER_H
 #define LIBUNETMM_BARRIER_H
 
 #include <libunetmm/helper.h>
 
-#ifndef __x86_64__
-#error "libunetmm is for x86-64: build it there, or write barriers towards a device for this processor in barrier.h"
+#if defined(__x86_64__)
+#define UNETMM_FENCE_(x86, arm64) x86
+#define UNETMM_PAUSE_() __builtin_ia32_pause()
+#elif defined(__aarch64__)
+#define UNETMM_FENCE_(x86, arm64) __asm__ volatile("dmb " arm64 ::: "memory")
+#define UNETMM_PAUSE_() __asm__ volatile("yield" ::: "memory")
+#else
+#error "libunetmm is for x86-64 and arm64: write barriers towards a device for this processor in barrier.h"
 #endif
 
 /*
@@ -26,7 +33,7 @@
  */
 UNETMM_HELPER_ void unetmm_to_card_barrier(void)
 {
-    __atomic_thread_fence(__ATOMIC_RELEASE);
+    UNETMM_FENCE_(__atomic_thread_fence(__ATOMIC_RELEASE), "osh");
 }
 
 /*
@@ -35,7 +42,7 @@ UNETMM_HELPER_ void unetmm_to_card_barrier(void)
  */
 UNETMM_HELPER_ void unetmm_from_card_barrier(void)
 {
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    UNETMM_FENCE_(__atomic_thread_fence(__ATOMIC_ACQUIRE), "oshld");
 }
 
 /*
@@ -47,23 +54,23 @@ UNETMM_HELPER_ void unetmm_from_card_barrier(void)
  */
 UNETMM_HELPER_ void unetmm_arm_barrier(void)
 {
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    UNETMM_FENCE_(__atomic_thread_fence(__ATOMIC_SEQ_CST), "osh");
 }
 
 /*
- * Between storing a producer index and writing the doorbell.  The processor already
- * orders stores to cacheable memory before a later store to uncached memory; only
- * the compiler needs a barrier.
+ * Between storing a producer index and writing the doorbell.  x86-64 already orders stores
+ * to cacheable memory before a later store to uncached memory; only the compiler needs a
+ * barrier there.
  */
 UNETMM_HELPER_ void unetmm_doorbell_barrier(void)
 {
-    __asm__ volatile("" ::: "memory");
+    UNETMM_FENCE_(__asm__ volatile("" ::: "memory"), "oshst");
 }
 
 /* In a loop that spins: leaves execution units to the other hardware thread. */
 UNETMM_HELPER_ void unetmm_relax(void)
 {
-    __builtin_ia32_pause();
+    UNETMM_PAUSE_();
 }
 
 #endif /* LIBUNETMM_BARRIER_H */

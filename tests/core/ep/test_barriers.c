@@ -62,15 +62,15 @@ static bool barrier(unsigned from, unsigned to, const char *which)
     return false;
 }
 
-/* Sends three messages, one after the other, each with its completion. */
-static void record(Fix *f)
+/* Sends three messages, one after the other. */
+static void record(Fix *f, unsigned flags)
 {
     step_count = 0;
     f->h.on_read = on_read;
     f->h.on_write = on_write;
     f->h.on_store = on_store;
     for (unsigned i = 0; i < 3; i++) {
-        fake_send_inline(&f->a, FIX_WIRE, i, 8, i, 0);
+        fake_send_inline(&f->a, FIX_WIRE, i, 8, i, flags);
         fake_ring_bell(&f->a);
         fake_run_later(&f->h);
     }
@@ -86,7 +86,7 @@ TEST(test_entries_after_index, fix_test)
     unsigned index = 0, entries = 0;
     bool seen = false;
 
-    record(f);
+    record(f, 0);
     for (unsigned i = 0; i < step_count; i++) {
         if (step_in(&steps[i], 'R', f->a.index, 64)) {
             index = i;
@@ -109,7 +109,7 @@ TEST(test_phase_after_body, fix_test)
     uint64_t bytes = sizeof(struct unetmm_cqe) << f->a.cq_log2;
     unsigned body = 0, entries = 0;
 
-    record(f);
+    record(f, 0);
     for (unsigned i = 0; i < step_count; i++) {
         if (step_in(&steps[i], 'W', f->a.cq, bytes)) {
             body = i;
@@ -133,7 +133,7 @@ TEST(test_look_after_completion, fix_test)
     unsigned completion = 0;
     bool looked = false;
 
-    record(f);
+    record(f, 0);
     for (unsigned i = 0; i < step_count; i++) {
         if (step_in(&steps[i], 'S', f->a.cq, bytes)) {
             completion = i;
@@ -146,4 +146,26 @@ TEST(test_look_after_completion, fix_test)
     }
     assert_true(completion > 0);
     assert_true(looked);
+}
+
+/* The slots, then a barrier, and then the index that gives them back. */
+TEST(test_index_after_slots, fix_test)
+{
+    uint64_t card = offsetof(struct unetmm_ep_index, card);
+    Fix *f = *state;
+    unsigned slot = 0, indices = 0;
+
+    /* A completion has a barrier of its own. */
+    record(f, UNETMM_SQE_F_QUIET);
+    for (unsigned i = 0; i < step_count; i++) {
+        if (step_in(&steps[i], 'R', f->a.sq,
+                    sizeof(struct unetmm_sqe) << f->a.sq_log2)) {
+            slot = i;
+        }
+        if (slot && step_in(&steps[i], 'W', f->a.index + card, 64)) {
+            assert_true(barrier(slot, i, "mw"));
+            indices++;
+        }
+    }
+    assert_true(indices > 0);
 }

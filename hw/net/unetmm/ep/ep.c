@@ -203,6 +203,8 @@ static void ep_publish(UnetmmCore *core, UnetmmEp *ep)
     ep->publish = false;
     ep->state_shown = card.state;
     unetmm_le_card(&card);
+    /* The slots have been read before the process may reuse them. */
+    smp_wmb();
     /* The driver first: the process may reuse a slot that it sees free. */
     if ((ep->posts && !ep_show(core, ep, ep->posts, &card)) ||
         !ep_show(core, ep, ep->index, &card)) {
