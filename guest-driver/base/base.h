@@ -22,8 +22,8 @@
 #include "unetmm_hw.h"
 #include "param/param.h"
 
-#ifndef CONFIG_X86_64
-#error "unetmm is written for x86-64 alone: build it for a kernel of that architecture."
+#if !(defined(CONFIG_X86_64) || defined(CONFIG_ARM64)) || PAGE_SIZE != UNETMM_PAGE_BYTES
+#error "unetmm needs x86-64 or arm64, and pages of 4 KiB: build it for a kernel that has these."
 #endif
 
 #define UNETMM_NAME		"unetmm"

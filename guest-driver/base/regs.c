@@ -108,9 +108,9 @@ static int unetmm_check_limits(struct unetmm_dev *dev)
 	const struct unetmm_limits *hw = &dev->hw;
 	struct device *d = &dev->pdev->dev;
 
-	if (PAGE_SIZE > hw->db_stride || PAGE_SIZE != UNETMM_PAGE_BYTES) {
-		dev_err(d, "pages of %lu bytes: the card needs pages of %u (doorbells are %u apart)\n",
-			PAGE_SIZE, UNETMM_PAGE_BYTES, hw->db_stride);
+	if (hw->db_stride < PAGE_SIZE) {
+		dev_err(d, "the card's doorbells are %u bytes apart: pages have %lu\n",
+			hw->db_stride, PAGE_SIZE);
 		return -EOPNOTSUPP;
 	}
 	if (hw->endpoints < 2 || hw->endpoints > U16_MAX || hw->spaces < 2 ||

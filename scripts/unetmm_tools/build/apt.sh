@@ -23,11 +23,13 @@ APT_OPTIONS=(
 
 # suite_tool TOOL SUITE WORD...: apt-get or apt-cache that knows this release of Debian
 # alone, or those of private_apt_get if SUITE is empty. In one list with another release
-# each would offer its versions for those of the other.
+# each would offer its versions for those of the other.  SUITE/ARCHITECTURE: the packages of
+# another machine.
 suite_tool() {
-    local tool=$1 dir="$APT_DIR${2:+/$2}"
+    local tool=$1 dir="$APT_DIR${2:+/$2}" arch=()
+    [[ $2 != */* ]] || arch=(-o "APT::Architecture=${2#*/}" -o "APT::Architectures=${2#*/}")
     shift 2
-    "$tool" "${APT_OPTIONS[@]}" -o "Dir::State=$dir/state" -o "Dir::Cache=$dir/cache" \
+    "$tool" "${APT_OPTIONS[@]}" "${arch[@]}" -o "Dir::State=$dir/state" -o "Dir::Cache=$dir/cache" \
         -o "Dir::Etc::sourcelist=$dir/unetmm.sources" -o Dir::Etc::sourceparts=/dev/null \
         "$@"
 }

@@ -12,7 +12,8 @@ options are theirs, the suites are those that the build needs:
   bookworm-backports on bookworm (build tools);
 - from the security archive: the same releases' security suites.
 
-With a SUITE: that one's packages alone, of both archives; with SUITE-source the sources
+With a SUITE: that one's packages alone, of both archives; with SUITE/ARCHITECTURE those of
+another machine than amd64, and with SUITE-source the sources
 of the archive alone.
 """
 
@@ -84,10 +85,10 @@ def normal(uri):
     return uri.rstrip("/") + "/"
 
 
-def stanza_text(entry, uri, types, suites):
+def stanza_text(entry, uri, types, suites, arch):
     """One stanza of the private list."""
     lines = [f"Types: {types}", f"URIs: {uri}", f"Suites: {suites}",
-             "Components: main", "Architectures: amd64"]
+             "Components: main", f"Architectures: {arch}"]
     for key, value in entry.items():
         if key not in SELECTING and not key.startswith("languages"):
             lines.append(f"{key.title()}: {value}")
@@ -116,7 +117,7 @@ def wanted_suites(kind, release, only=None):
 def main():
     """Prints the list; fails when the machine has no Debian archive."""
     release = sys.argv[1]
-    only = sys.argv[2] if len(sys.argv) > 2 else None
+    only, _, arch = "".join(sys.argv[2:]).partition("/")
     kinds = {}
     for line in sys.stdin:
         origin, label, suite, uri = line.strip().split("|")
@@ -133,7 +134,7 @@ def main():
                 continue
             done.add(kind)
             for types, suites in wanted_suites(kind, release, only):
-                print(stanza_text(entry, uri, types, suites))
+                print(stanza_text(entry, uri, types, suites, arch or "amd64"))
     return 0 if "archive" in done else 1
 
 

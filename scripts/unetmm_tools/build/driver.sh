@@ -22,11 +22,12 @@ copy_driver() {
 
 # build_driver KERNEL DIR
 build_driver() {
-    local kernel dir=$2
+    local kernel dir=$2 words=()
     kernel=$(kernel_dir "$1")
+    [ -z "$(kernel_arch "$1")" ] || words=(ARCH=arm64 CROSS_COMPILE="$ARM64_TRIPLET-")
     copy_driver "$dir/src"
     # The names of files in warnings do not depend on the cache's place.
-    make -C "$dir/src/guest-driver" -j "$(nproc)" KDIR="$kernel/headers" W=1 \
+    make -C "$dir/src/guest-driver" -j "$(nproc)" KDIR="$kernel/headers" W=1 "${words[@]}" \
         KCFLAGS="-fmacro-prefix-map=$dir/src/="
     cp "$dir/src/guest-driver/unetmm.ko" "$dir/"
 }

@@ -4,7 +4,8 @@
 # The library, its tools and the guest test programs: the top-level meson.build,
 # in a build directory in the cache that belongs to this checkout.
 
-guest_build() { echo "$CACHE/guest/$(hash_text "$REPO")"; }
+# $GUEST_ARCH: arm64, or nothing for this machine
+guest_build() { echo "$CACHE/guest/$(hash_text "$REPO" ${GUEST_ARCH:+"$GUEST_ARCH"})"; }
 
 # guest_library: prints the path of libunetmm.
 guest_library() {
@@ -16,9 +17,13 @@ guest_library() {
 }
 
 configure_guest() {
-    local build=$1
+    local build=$1 words=()
     rm -rf "$build"
-    CC="$(compiler)" run_meson setup "$build" "$REPO"
+    if [ -n "${GUEST_ARCH:-}" ]; then
+        cross_file "$ARM64_TRIPLET" aarch64 little "$(arm64_root)" >"$build.ini"
+        words=(--cross-file "$build.ini" -Dprovider=disabled -Dpython=disabled)
+    fi
+    CC="$(compiler)" run_meson setup "${words[@]}" "$build" "$REPO"
     touch "$build/configured"
 }
 
@@ -83,10 +88,10 @@ guest_programs() {
     build=$(guest_build)
     find "$build"/guest-lib/tools "$build"/guest-lib/examples -maxdepth 1 \
         -type f -perm /111 ! -name '*.so*' -printf '%p usr/bin/%f\n' 2>/dev/null || true
-    echo "$build/tests/bench/bench-local usr/bin/bench-local"
+    [ -n "${GUEST_ARCH:-}" ] || echo "$build/tests/bench/bench-local usr/bin/bench-local"
     if [ "${UNETMM_GUEST:-}" = tools ]; then
         # Virtual runs begin with it.
-        echo "$build/tests/guest/moment tests/moment"
+        [ -n "${GUEST_ARCH:-}" ] || echo "$build/tests/guest/moment tests/moment"
         return
     fi
     find "$build"/tests/guest -maxdepth 1 -type f -perm /111 ! -name '*.so*' \

@@ -29,6 +29,8 @@ initramfs_inputs() {
 
 # initramfs_file KERNEL: prints the path of the archive.
 initramfs_file() {
+    local GUEST_ARCH
+    GUEST_ARCH=$(kernel_arch "$1")
     echo "$CACHE/initramfs/$1-$(initramfs_inputs "$1" | sha256sum |
         cut -c1-16)/initrd"
 }
@@ -36,7 +38,7 @@ initramfs_file() {
 # strip_paths FILE...: removes all that depends on the place of its build: debugging
 # information, names of object files, and the hash of those.
 strip_paths() {
-    strip --strip-debug --remove-section=.note.gnu.build-id "$@"
+    "${GUEST_ARCH:+$ARM64_TRIPLET-}strip" --strip-debug --remove-section=.note.gnu.build-id "$@"
 }
 
 # add_file SOURCE TARGET: an executable file; those of our build are stripped.
@@ -104,12 +106,19 @@ make_root() {
     ln -s usr/bin "$root/bin"
     ln -s usr/sbin "$root/sbin"
     ln -s usr/lib "$root/lib"
-    install -m 755 "$(command -v busybox)" "$root/usr/bin/busybox"
+    if [ -n "$GUEST_ARCH" ]; then
+        # Debian 13 has it below /usr.
+        install -m 755 "$(find "$(arm64_root)" -path '*/bin/busybox')" "$root/usr/bin/busybox"
+        add_arm64_libraries "$root"
+    else
+        install -m 755 "$(command -v busybox)" "$root/usr/bin/busybox"
+    fi
     for tool in $(busybox --list); do
         [ -e "$root/usr/bin/$tool" ] || ln -s busybox "$root/usr/bin/$tool"
     done
     # Real programs replace busybox's of the same name.
     for tool in "${GUEST_TOOLS[@]}"; do
+        [ -z "$GUEST_ARCH" ] || break
         ! installed || command -v "$tool" >/dev/null || continue
         rm -f "$root/usr/bin/$tool"
         add_program "$root" "$(command -v "$tool")" "usr/bin/$tool"
@@ -142,7 +151,9 @@ make_initramfs() {
 }
 
 setup_initramfs() {
-    local dir
+    local dir GUEST_ARCH
+    GUEST_ARCH=$(kernel_arch "$1")
+    [ -z "$GUEST_ARCH" ] || setup_arm64_root
     setup_driver "$1"
     setup_guest
     dir=$(dirname "$(initramfs_file "$1")")

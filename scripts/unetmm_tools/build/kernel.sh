@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=bash
 #
-# The guests' kernels: Debian's 6.1 and 6.12 and the newest of its backports, extracted,
-# and two of 6.1 with the kernel's own checkers, built from Debian's source: `debug`, and
-# `kcsan` with the checker that excludes others. Each becomes a directory:
+# The guests' kernels: Debian's 6.1 and 6.12 and the newest of its backports, and 6.12 for
+# arm64, extracted, and two of 6.1 with the kernel's own checkers, built from Debian's
+# source: `debug`, and `kcsan` with the checker that excludes others. Each becomes a directory:
 #
 #   vmlinux     the kernel that QEMU boots
 #   release     the output of uname -r
@@ -33,16 +33,22 @@ UNUSED_MODULES=(
 )
 
 check_kernel_name() {
-    case " ${KERNEL_NAMES[*]} " in
+    case " ${KERNEL_NAMES[*]} arm64 " in
         *" $1 "*) ;;
         *) die "no such kernel: $1 (use one of ${KERNEL_NAMES[*]})" ;;
     esac
 }
 
+# kernel_arch NAME: the machine of its guests; nothing for one like this machine.
+kernel_arch() { [ "$1" != arm64 ] || echo arm64; }
+
 # kernel_suite NAME: the release of Debian that alone has it; nothing for those of the
 # private list.
 kernel_suite() {
-    [ "$1" != newest ] || echo "$NEWEST_SUITE"
+    case "$1" in
+        newest) echo "$NEWEST_SUITE" ;;
+        arm64) echo "$(host_codename)/arm64" ;;
+    esac
 }
 
 # debian_kernel_abi NAME: the newest kernel's name as Debian spells it. Of 6.12
@@ -54,6 +60,7 @@ debian_kernel_abi() {
     case "$1" in
         6.1) pattern='6\.1\.0-[0-9]+-amd64' ;;
         6.12) pattern="6\\.12\\.[0-9]+\\+$suffix(\\.[0-9]+)?-amd64" ;;
+        arm64) pattern="6\\.12\\.[0-9]+\\+$suffix(\\.[0-9]+)?-arm64" ;;
         newest) pattern='[0-9.]+\+deb13(\.[0-9]+)?-amd64' ;;
     esac
     suite_apt_cache "$(kernel_suite "$1")" pkgnames linux-image- |
@@ -131,11 +138,14 @@ own_libraries() {
 
 # get_debian_kernel NAME ABI VERSION DIR
 get_debian_kernel() {
-    local abi=$2 version=$3 dir=$4 package suite image
+    local abi=$2 version=$3 dir=$4 package suite image from
     suite=$(kernel_suite "$1")
     for package in $(image_packages "$suite" "$abi" "$version") \
         $(header_packages "$suite" "$abi" "$version"); do
-        fetch_suite_deb "$suite" "$package" "$dir" "${UNUSED_MODULES[@]}"
+        from=$suite
+        # These programs run here.
+        [[ $1/$package != arm64/linux-kbuild-* ]] || from=""
+        fetch_suite_deb "$from" "$package" "$dir" "${UNUSED_MODULES[@]}"
     done
     # Where modules lie depends on the Debian release; make both names good.
     if [ -d "$dir/lib/modules" ]; then
@@ -146,9 +156,13 @@ get_debian_kernel() {
     ln -s usr/lib "$dir/lib"
     image="$dir/boot/vmlinuz-$abi"
     [ -e "$image" ] || image="$dir/lib/modules/$abi/vmlinuz"
-    extract_vmlinux "$image" "$dir/vmlinux"
+    if [ "$1" = arm64 ]; then
+        ln -s "boot/vmlinuz-$abi" "$dir/vmlinux"
+    else
+        extract_vmlinux "$image" "$dir/vmlinux"
+    fi
     fix_headers "$dir" "$abi" "${dir%.part}"
-    [ -z "$suite" ] || own_libraries "$dir" "${dir%.part}"
+    [ "$1" != newest ] || own_libraries "$dir" "${dir%.part}"
     depmod -b "$dir" "$abi"
     echo "$abi" >"$dir/release"
 }

@@ -95,7 +95,7 @@ stock_qemu_version() {
         grep -E "^[0-9]+:${STOCK_SERIES/./\\.}\\." | newest_version
 }
 
-# get_stock_qemu VERSION DIR: QEMU and those libraries that the machine lacks,
+# get_stock_qemu PACKAGE=VERSION DIR: QEMU and those libraries that the machine lacks,
 # extracted, not installed.
 get_stock_qemu() {
     local dir=$2 deb
@@ -103,21 +103,21 @@ get_stock_qemu() {
     private_apt_get -o Dir::State::status=/var/lib/dpkg/status \
         -o Debug::NoLocking=1 -o "Dir::Cache::archives=$dir/debs" \
         -t "$(stock_release "$(host_codename)")" -y --no-install-recommends --download-only \
-        install "qemu-system-x86=$1" ||
-        die "cannot download qemu-system-x86 $1: run scripts/setup --update for a newer one"
+        install "$1" ||
+        die "cannot download $1: run scripts/setup --update for a newer one"
     for deb in "$dir"/debs/*.deb; do
         dpkg-deb --fsys-tarfile "$deb" | tar -x -C "$dir" --no-same-owner
     done
     rm -rf "$dir/debs"
 }
 
-# stock_qemu_dir: prints the directory of the extracted QEMU.
+# stock_qemu_dir PACKAGE: prints the directory of the extracted QEMU.
 stock_qemu_dir() {
     local version
     version=$(pinned stock-qemu stock_qemu_version) ||
         die "Debian's archive has no QEMU $STOCK_SERIES for this release: use --qemu built"
     # The name goes into LD_LIBRARY_PATH, whose separator is a colon.
-    echo "$CACHE/stock-qemu/${version//:/_}"
+    echo "$CACHE/stock-qemu/${1#qemu-system-}_${version//:/_}"
 }
 
 # stock_wrapper PROGRAM MODULE [ROOT]: prints the program that starts PROGRAM with
@@ -136,24 +136,25 @@ stock_wrapper() {
     echo "exec '$1' \"\$@\""
 }
 
-# find_stock_qemu: sets STOCK_PROGRAM, and STOCK_ROOT if it was extracted.
+# find_stock_qemu PROGRAM PACKAGE: sets STOCK_PROGRAM, and STOCK_ROOT if it was extracted.
 find_stock_qemu() {
     local version
-    STOCK_PROGRAM=/usr/bin/qemu-system-x86_64 STOCK_ROOT=""
+    STOCK_PROGRAM=/usr/bin/$1 STOCK_ROOT=""
     ! stock_fits "$STOCK_PROGRAM" || return 0
     [ -s "$CACHE/pin/stock-qemu" ] || apt_ready
-    STOCK_ROOT=$(stock_qemu_dir)
+    STOCK_ROOT=$(stock_qemu_dir "$2")
     version=$(cat "$CACHE/pin/stock-qemu")
-    product stock-qemu "getting Debian's QEMU $version" "$STOCK_ROOT" \
-        get_stock_qemu "$version"
-    STOCK_PROGRAM="$STOCK_ROOT/usr/bin/qemu-system-x86_64"
+    product stock-qemu "getting Debian's $2 $version" "$STOCK_ROOT" \
+        get_stock_qemu "$2=$version"
+    STOCK_PROGRAM="$STOCK_ROOT/usr/bin/$1"
 }
 
-# setup_stock: makes the object, and sets STOCK_OUT to the directory of it and of the
-# program qemu-system-unetmm.
+# setup_stock [arm64]: makes the object, and sets STOCK_OUT to the directory of it and of the
+# program qemu-system-unetmm, whose guests are x86-64 or arm64.
 setup_stock() {
     local module
     if installed; then
+        [ $# -eq 0 ] || die "guests of arm64 need the project's sources: use scripts/vm there"
         STOCK_OUT=/usr/bin
         return
     fi
@@ -162,7 +163,11 @@ setup_stock() {
     module=$(stock_module_dir)
     product stock "building the card for Debian's QEMU" "$module" build_stock_module
     use_product stock "$module"
-    find_stock_qemu
+    if [ $# -gt 0 ]; then
+        find_stock_qemu qemu-system-aarch64 qemu-system-arm
+    else
+        find_stock_qemu qemu-system-x86_64 qemu-system-x86
+    fi
     STOCK_OUT="$CACHE/stock-bin/$(hash_text "$module" "$STOCK_PROGRAM")"
     mkdir -p "$STOCK_OUT"
     stock_wrapper "$STOCK_PROGRAM" "$module/hw-net-unetmm.so" "$STOCK_ROOT" \

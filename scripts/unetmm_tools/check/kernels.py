@@ -3,20 +3,22 @@
 
 A kernel that breaks the build or a test is a row of the table: its first error, or
 the names of the tests that failed.  docs/kernels.rst has the table of the last run
-with --update.
+with --update.  With --show a script runs in place of the tests.
 """
 
 import argparse
 import collections
+import itertools
 import json
 import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 
 from unetmm_tools import REPO, SCRIPTS
-from unetmm_tools.guest import vm
+from unetmm_tools.guest import pair as guests, vm
 
 PAGE = os.path.join(REPO, "docs", "kernels.rst")
 BEGIN, END = ".. The table is made by scripts/kernels --update.\n", ".. End of the table.\n"
@@ -30,7 +32,11 @@ examples:
   The newest one of Debian's backports alone, as JSON too:
     scripts/setup --update kernel-newest
     scripts/kernels --json kernels.json newest
+
+  The output of a script on each kernel, side by side:
+    scripts/kernels --show /tmp/same
 """
+NAMES = (*vm.KERNELS, vm.ARM64)
 
 Row = collections.namedtuple("Row", "name kernel builds passed failed skipped")
 
@@ -67,6 +73,22 @@ def run_tests(name, options):
         command += ["--seed", str(options.seed)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def show(names, script):
+    """Prints the output of a script in a guest of each kernel, side by side."""
+    columns = []
+    with tempfile.TemporaryDirectory() as directory:
+        for name in names:
+            note(f"{name}: running {script} ...")
+            guest = guests.Guest(name, directory, vm.read_file(script).decode(),
+                                 ["--kernel", name, "--id", "1", "--netdev", "none"])
+            guest.start()
+            guest.wait(300)
+            columns.append([name, "", *guest.results().splitlines()])
+    widths = [max(map(len, column)) for column in columns]
+    for line in itertools.zip_longest(*columns, fillvalue=""):
+        print("  ".join(f"{text:{width}}" for text, width in zip(line, widths)).rstrip())
 
 
 def row(name, options):
@@ -120,18 +142,20 @@ def parse():
     parser = argparse.ArgumentParser(
         prog="scripts/kernels", description=__doc__, epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *vm.KERNELS],
-                        help=f"{vm.KERNELS_TEXT} (default: all)")
+    parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *NAMES],
+                        help=f"{vm.KERNELS_TEXT}, or {vm.ARM64} (default: all)")
     parser.add_argument("--only", metavar="TEST", help="as tests/e2e/run has it")
     parser.add_argument("--long", action="store_true", help="all tests, not half of them")
     parser.add_argument("--seed", type=int, metavar="N",
                         help="choose the tests as a run with this seed did")
+    parser.add_argument("--show", metavar="SCRIPT",
+                        help="run SCRIPT in a guest of each kernel, and print its outputs")
     parser.add_argument("--json", metavar="FILE", help="write the rows there, too")
     parser.add_argument("--update", action="store_true",
                         help="write the table into docs/kernels.rst")
     options = parser.parse_args()
-    options.names = options.names or list(vm.KERNELS)
-    if options.update and (options.only or options.names != list(vm.KERNELS)):
+    options.names = options.names or list(NAMES)
+    if options.update and (options.only or options.names != list(NAMES)):
         parser.error("--update: the page has all kernels and all tests: leave out names and "
                      "--only")
     return options
@@ -140,6 +164,9 @@ def parse():
 def main():
     """Prints the table; 1 if a kernel's build or a test of it failed."""
     options = parse()
+    if options.show:
+        show(options.names, options.show)
+        return 0
     rows = [row(name, options) for name in options.names]
     for each in [HEAD, *map(cells, rows)]:
         print("  ".join(f"{text:{width}}" for text, width in
@@ -156,5 +183,5 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except (vm.VmError, OSError) as error:
+    except (vm.VmError, guests.GuestError, OSError) as error:
         sys.exit(f"error: {error}")

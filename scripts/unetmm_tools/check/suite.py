@@ -35,6 +35,7 @@ STAGES = {
     "e2e-debug": (e2e("debug", "0/6"), ["qemu", "initramfs-debug"]),
     "e2e-newest": (e2e("newest", "1/2"), ["qemu", "initramfs-newest"]),
     "e2e-kcsan": (e2e("kcsan", "1/6"), ["qemu", "initramfs-kcsan"]),
+    "e2e-arm64": (e2e("arm64", "0/2"), ["stock-arm64", "initramfs-arm64"]),
     "lockstep": (stage_lockstep, ["qemu", "initramfs-6.1", "unit"]),
     "mpi": (stage_mpi, ["qemu", "initramfs-6.1", "unit", "mpi-guest",
             "mpi5-guest"]),
@@ -51,8 +52,8 @@ STAGES = {
 }
 
 # Those that are run with --long, or when they are named
-STAGES_LONG = {"e2e-kcsan", "e2e-newest", "fabtests", "msan", "mutate", "package", "roots",
-               "s390x", "threads"}
+STAGES_LONG = {"e2e-arm64", "e2e-kcsan", "e2e-newest", "fabtests", "msan", "mutate",
+               "package", "roots", "s390x", "threads"}
 
 
 def chosen(options, named):

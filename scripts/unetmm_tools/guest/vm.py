@@ -23,6 +23,8 @@ from unetmm_tools.guest.child import die_with_parent
 # Those that scripts/setup builds, which have few drivers
 BUILT_KERNELS = ("debug", "kcsan")
 KERNELS = ("6.1", "6.12", "newest", *BUILT_KERNELS)
+# The kernel of guests of another machine
+ARM64 = "arm64"
 KERNELS_TEXT = ", ".join(KERNELS[:-1]) + f" or {KERNELS[-1]}"
 
 # The line of /init at the end of a script, which may have left its last line open
@@ -30,6 +32,8 @@ STATUS = re.compile(r"unetmm-run-status (\d+)\r?\n")
 
 # The targets of scripts/setup that make a QEMU, by the values of --qemu.
 QEMUS = {"built": "qemu", "stock": "stock"}
+# The machine, the processor of TCG and the name of serial ports, by --arch
+ARCHES = {"amd64": ("q35", "max", "ttyS"), ARM64: ("virt", "neoverse-n1", "ttyAMA")}
 DEFAULT_QEMU = "stock" if INSTALLED else "built"
 
 DESCRIPTION = """\
@@ -91,10 +95,13 @@ def build_parser():
 
 def add_machine_options(group):
     """Kernel, accelerator, machine type, sizes."""
+    group.add_argument("--arch", choices=ARCHES, default="amd64",
+                       help="arm64: kernel arm64, machine virt and Debian's QEMU "
+                       "(default: amd64)")
     group.add_argument(
-        "--kernel", default="6.1", metavar="|".join(KERNELS) + "|PATH",
+        "--kernel", metavar="|".join((*KERNELS, ARM64)) + "|PATH",
         help="Debian's kernel of that version, the newest of Debian's backports, the "
-             "debug kernel, or a kernel image (default: 6.1)")
+             "debug kernel, 6.12 for arm64, or a kernel image (default: 6.1)")
     group.add_argument(
         "--initrd", metavar="PATH",
         help="file system for --kernel PATH (default: the one for 6.1, whose "
@@ -108,8 +115,8 @@ def add_machine_options(group):
     group.add_argument(
         "--accel", choices=("tcg", "kvm", "auto"), default="auto",
         help="auto takes KVM where it is usable (default: auto)")
-    group.add_argument("--machine", choices=("q35", "pc"), default="q35",
-                       help="default: q35")
+    group.add_argument("--machine", choices=("q35", "pc", "virt"),
+                       help="default: q35, of arm64 virt")
     group.add_argument("--memory", default="512M", metavar="SIZE",
                        help="default: 512M")
     group.add_argument("--cpus", type=int, default=1, metavar="N",
@@ -192,6 +199,11 @@ def parse_options(arguments):
         arguments, extra = arguments[:cut], arguments[cut + 1:]
     options = build_parser().parse_args(arguments)
     options.extra = extra
+    if ARM64 in (options.arch, options.kernel):
+        options.arch = ARM64
+        options.qemu = options.qemu or "stock"
+    options.kernel = options.kernel or (ARM64 if options.arch == ARM64 else "6.1")
+    options.machine = options.machine or ARCHES[options.arch][0]
     options.qemu = options.qemu or os.environ.get("UNETMM_QEMU") or \
         ("built" if is_virtual(options) else DEFAULT_QEMU)
     check_options(options)
@@ -202,14 +214,15 @@ def check_options(options):
     """Checks beyond those of argparse."""
     if options.id is not None and not 0 <= options.id <= 255:
         raise VmError(f"--id {options.id} is out of range: use 0 to 255")
-    if options.root_port and options.machine != "q35":
+    check_arch(options)
+    if options.root_port and options.machine == "pc":
         raise VmError("--root-port needs PCI Express: leave out --machine pc")
     if options.cpus < 1:
         raise VmError(f"--cpus {options.cpus}: a guest needs at least one")
     if INSTALLED and (options.qemu == "built" or options.python):
         raise VmError("--qemu built and --python need the project's sources: use "
                       "scripts/vm there")
-    if options.kernel not in KERNELS and not os.path.exists(options.kernel):
+    if options.kernel not in (*KERNELS, ARM64) and not os.path.exists(options.kernel):
         raise VmError(f"--kernel {options.kernel}: use {KERNELS_TEXT}, or "
                       "the path of a kernel image")
     if not 0 <= options.shift <= 10:
@@ -222,6 +235,21 @@ def check_options(options):
     for path in (options.run, options.initrd, options.overlay):
         if path and not os.path.isfile(path):
             raise VmError(f"{path} does not exist: name a file")
+
+
+def check_arch(options):
+    """Guests of arm64 have one kernel and one machine, and TCG, here."""
+    if (options.machine == "virt") != (options.arch == ARM64):
+        raise VmError("--machine virt is that of --arch arm64, and --arch arm64 has no other")
+    if options.arch != ARM64:
+        return
+    if options.kernel in KERNELS:
+        raise VmError(f"--kernel {options.kernel} is for amd64: leave it out with --arch arm64")
+    if options.qemu == "built" or options.accel == "kvm" or is_virtual(options):
+        raise VmError("--arch arm64 needs --qemu stock and --accel tcg")
+    if options.python:
+        raise VmError("--python: there is no Python for guests of arm64")
+    options.accel = "tcg"
 
 
 def is_virtual(options):
@@ -292,11 +320,11 @@ def virtual_arguments(options):
             "-global", "migration.announce-rounds=0"]
 
 
-def accel_arguments(accel, extra=()):
+def accel_arguments(accel, extra=(), cpu="max"):
     """-accel and the CPU model that goes with it."""
     if "-icount" in extra:
         # Instructions are counted by one thread for all CPUs.
-        return ["-accel", "tcg,thread=single", "-cpu", "max"]
+        return ["-accel", "tcg,thread=single", "-cpu", cpu]
     if accel != "tcg":
         problem = kvm_problem()
         if problem is None:
@@ -304,7 +332,7 @@ def accel_arguments(accel, extra=()):
         if accel == "kvm":
             raise VmError(f"KVM is not usable here, {problem}: use "
                           "--accel tcg")
-    return ["-accel", "tcg,thread=multi", "-cpu", "max"]
+    return ["-accel", "tcg,thread=multi", "-cpu", cpu]
 
 
 def derive_mac(options, card):
@@ -443,14 +471,15 @@ def kernel_words(options):
     """The kernel's command line."""
     # Linux gives up at boot if its timer seems not to tick, which on a busy host
     # it may not for a while.
-    words = ["console=ttyS0", "quiet", "panic=-1", "sysrq_always_enabled",
+    serial = ARCHES[options.arch][2]
+    words = [f"console={serial}0", "quiet", "panic=-1", "sysrq_always_enabled",
              "no_timer_check"]
     if options.kernel in BUILT_KERNELS:
         # While 6.1 identifies its CPU it forgets for a moment that it has five
         # levels; KASAN takes an interrupt in that moment for a wild access.
         words.append("no5lvl")
     if options.results:
-        words.append("guest.out=ttyS1")
+        words.append(f"guest.out={serial}1")
     if options.keep or not options.run:
         words.append("guest.keep")
     if options.append:
@@ -460,18 +489,16 @@ def kernel_words(options):
 
 def find_images(options):
     """QEMU, kernel and file system, made if need be."""
-    name = options.kernel if options.kernel in KERNELS else "6.1"
-    targets = [QEMUS[options.qemu]] if options.qemu in QEMUS else []
-    if not (options.initrd and options.kernel not in KERNELS):
+    arm64 = options.arch == ARM64
+    name = ARM64 if arm64 else options.kernel if options.kernel in KERNELS else "6.1"
+    named = options.kernel in (*KERNELS, ARM64)
+    qemu = "stock-arm64" if arm64 and options.qemu == "stock" else QEMUS.get(options.qemu)
+    targets = [qemu] if qemu else []
+    if named or not options.initrd:
         targets.append(f"initramfs-{name}")
     paths = setup_paths(*targets)
-    kernel = options.kernel
-    if kernel in KERNELS:
-        kernel = paths[f"kernel-{name}"]
-    qemu = options.qemu
-    if qemu in QEMUS:
-        qemu = paths[QEMUS[qemu]]
-    return (qemu, kernel,
+    kernel = paths[f"kernel-{name}"] if named else options.kernel
+    return (paths[qemu] if qemu else options.qemu, kernel,
             options.initrd or paths[f"initramfs-{name}"])
 
 
@@ -528,7 +555,8 @@ def prepare(options, log=None):
     command = [qemu, "-nodefaults", "-no-user-config", "-display", "none",
                "-no-reboot", "-machine", options.machine]
     virtual = virtual_arguments(options) if is_virtual(options) else []
-    accel = accel_arguments(options.accel, [*options.extra, *virtual])
+    accel = accel_arguments(options.accel, [*options.extra, *virtual],
+                            ARCHES[options.arch][1])
     words = kernel_words(options)
     if options.trust_tsc:
         words += " tsc=reliable"
