@@ -278,6 +278,11 @@ static void send_one_sided(FuzzIn *in, FakeEp *ep)
     if (op >= UNETMM_OP_FETCH_ADD) {
         sqe.flags = UNETMM_SQE_F_INLINE;
         sqe.inline_len = op == UNETMM_OP_CMP_SWAP ? 16 : 8;
+        sqe.nsegs = sqe.remote >> 15;
+        if (sqe.nsegs) {
+            sqe.seg[UNETMM_SQE_RESULT].addr = cpu_to_le64(fuzz_vaddr(in));
+            sqe.seg[UNETMM_SQE_RESULT].len = cpu_to_le32(8);
+        }
     } else {
         sqe.nsegs = 1;
         sqe.seg[0].addr = fuzz_vaddr(in);

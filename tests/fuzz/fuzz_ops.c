@@ -241,6 +241,11 @@ static void post(FuzzCard *c, FuzzIn *in, FakeEp *ep)
         sqe.flags |= UNETMM_SQE_F_INLINE;
         sqe.remote &= ~7u;
         sqe.inline_len = sqe.opcode == UNETMM_OP_CMP_SWAP ? 16 : 8;
+        sqe.nsegs = how >> 7;
+        if (sqe.nsegs) {
+            sqe.seg[UNETMM_SQE_RESULT].addr = cpu_to_le64(fuzz_vaddr(in));
+            sqe.seg[UNETMM_SQE_RESULT].len = cpu_to_le32(8);
+        }
     } else if (sqe.flags & UNETMM_SQE_F_INLINE) {
         sqe.inline_len = fuzz_below(in, UNETMM_SQE_INLINE + 1);
     } else {

@@ -129,7 +129,8 @@ static void test_reset_values(void *obj, void *data, QGuestAllocator *alloc)
         { UNETMM_REG_USER_MTU, UNETMM_DEFAULT_MTU },
         { UNETMM_REG_DB_STRIDE, UNETMM_PAGE_BYTES },
         { UNETMM_REG_ENDPOINTS, 256 }, { UNETMM_REG_SPACES, 128 },
-        { UNETMM_REG_CHANNELS, 1024 }, { UNETMM_REG_MAX_LOG2, 14 },
+        { UNETMM_REG_CHANNELS, 1024 }, { UNETMM_REG_IMPORTS, 1024 },
+        { UNETMM_REG_MAX_LOG2, UNETMM_MAX_RING_LOG2 },
         { UNETMM_REG_TLB_SETS, 1024 }, { UNETMM_REG_TLB_WAYS, 1 },
         { UNETMM_REG_TLB_VICTIMS, 16 }, { UNETMM_REG_PRETRANSLATE, 8 },
         { UNETMM_REG_MAX_FAULTS, 64 },
@@ -141,7 +142,6 @@ static void test_reset_values(void *obj, void *data, QGuestAllocator *alloc)
           1u << UNETMM_POLICY_SKIP | 1u << UNETMM_POLICY_REDIRECT |
           1u << UNETMM_POLICY_RNR | 1u << UNETMM_POLICY_BACKUP },
         { UNETMM_REG_RELIABLE, 2048 }, { UNETMM_REG_REGIONS, 4096 },
-        { UNETMM_REG_IMPORTS, 1024 },
         { UNETMM_REG_WINDOW_PAGES, 256 }, { UNETMM_REG_PROXY_PAGES, 256 },
         { UNETMM_REG_PROXY_ABORT, 0 }, { UNETMM_REG_SYSBUF_SLOTS, 256 },
         { UNETMM_REG_FLOWS, 256 }, { UNETMM_REG_BACKUP_BITS, 4096 },

@@ -778,6 +778,22 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+/* An atomic without an answer, whose old value has a segment. */
+static void with_result(Fix *f)
+{
+    struct unetmm_sqe s = {
+        .opcode = UNETMM_OP_FETCH_ADD, .flags = UNETMM_SQE_F_INLINE,
+        .inline_len = 8, .nsegs = 1, .channel = PEER_CH,
+        .handle = PEER_IMPORT,
+    };
+
+    s.seg[UNETMM_SQE_RESULT].addr = cpu_to_le64(PEER_AT);
+    s.seg[UNETMM_SQE_RESULT].len = cpu_to_le32(8);
+    peer_open(f);
+    peer_post(f, s);
+    assert_int_equal(f->h.core.eps[1].rels->msgs.msg[0].nsegs, 1);
+}
+
 TEST(test_layout, cmocka_unit_test)
 {
     GHashTable *found = g_hash_table_new_full(g_str_hash, g_str_equal, g_free,
@@ -796,6 +812,7 @@ TEST(test_layout, cmocka_unit_test)
     note_scene(found, NULL, redirected);
     note_scene(found, NULL, ended);
     note_scene(found, NULL, asked);
+    note_scene(found, NULL, with_result);
     note_scene(found, NULL, moved_part);
     lines = (const char **)g_hash_table_get_keys_as_array(found, &n);
     qsort(lines, n, sizeof(*lines), by_name);

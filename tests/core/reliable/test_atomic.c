@@ -361,9 +361,9 @@ static struct unetmm_sqe with_result(uint64_t addr)
 
 static void post_result(Fix *f, struct unetmm_sqe s, uint8_t status)
 {
-    uint64_t one = cpu_to_le64(1);
+    uint64_t operands[2] = { cpu_to_le64(1), cpu_to_le64(2) };
 
-    memcpy(s.data, &one, 8);
+    memcpy(s.data, operands, s.inline_len);
     unetmm_le_sqe(&s);
     fake_put_slots(&f->a, &s, 1);
     fake_move_sq(&f->a, 1);
@@ -405,6 +405,52 @@ TEST(test_result, fix_test)
     answer(f, PEER_MY, 0x1122334455667788ull, 8);
     expect_done(f, 3, 0x1122334455667788ull);
     fake_load(f->s1, PEER_PAGE(3) - 3, &v, 8);
+    assert_int_equal(le64_to_cpu(v), 0x1122334455667788ull);
+}
+
+/* Behind 16 bytes of operands, and if no completion has the value. */
+TEST(test_result_quiet, fix_test)
+{
+    Fix *f = *state;
+    struct unetmm_sqe s = with_result(PEER_AT);
+    PeerFrame p;
+
+    s.opcode = UNETMM_OP_CMP_SWAP;
+    s.inline_len = 16;
+    s.flags |= UNETMM_SQE_F_QUIET;
+    peer_open(f);
+    post_result(f, s, UNETMM_ST_OK);
+    p = peer_expect(f, UNETMM_WIRE_ATOMIC, PEER_MY);
+    assert_int_equal(p.h.len, 16);
+    assert_int_equal(p.data[0], 1);
+    assert_int_equal(p.data[8], 2);
+    answer(f, PEER_MY, 0x1122334455667788ull, 8);
+    fake_expect_none(&f->a);
+    assert_int_equal(word(f, 0), 0x1122334455667788ull);
+    assert_int_equal(word(f, 8), 0);
+}
+
+static void slow(UnetmmParams *p)
+{
+    p->dma_page_ns = 5000;
+}
+
+/* The completion waits for the last of the pages. */
+TEST(test_result_lands, fix_test_with, slow)
+{
+    Fix *f = *state;
+    uint64_t v;
+
+    peer_open(f);
+    post_result(f, with_result(PEER_PAGE(22) - 3), UNETMM_ST_OK);
+    fake_advance(&f->h, 5000);
+    peer_expect(f, UNETMM_WIRE_ATOMIC, PEER_MY);
+    answer(f, PEER_MY, 0x1122334455667788ull, 8);
+    fake_advance(&f->h, 5000);
+    fake_expect_none(&f->a);
+    fake_advance(&f->h, 5000);
+    expect_done(f, 3, 0x1122334455667788ull);
+    fake_load(f->s1, PEER_PAGE(22) - 3, &v, 8);
     assert_int_equal(le64_to_cpu(v), 0x1122334455667788ull);
 }
 

@@ -475,8 +475,17 @@ TEST(test_domain, fix_test)
         peer_void(f, PEER_YOURS, 0);
         give_write(f, 1, KEY, AT, "by key");
         rejected(f, 1, UNETMM_WHY_REGION);
+        peer_void(f, PEER_YOURS + 1, 0);
+        for (uint32_t psn = 2; psn < 4; psn++) {
+            h = packet(psn == 2 ? UNETMM_WIRE_READ : UNETMM_WIRE_ATOMIC, psn,
+                       KEY, 0);
+            h.flags &= ~KEYED;
+            peer_give(f, h, "operands", psn == 2 ? 0 : 8);
+            rejected(f, psn, UNETMM_WHY_REGION);
+            peer_void(f, PEER_YOURS + psn, 0);
+        }
         assert_int_equal(fake_counter(&f->h, UNETMM_C_drop_rel_pd),
-                         2 * (i - 2));
+                         4 * (i - 2));
     }
     assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_writes), 6);
 }
