@@ -226,7 +226,7 @@ struct unetmm_cmd_ep {
     unetmm_u8 flags;            /* UNETMM_EP_F_* */
     unetmm_le16 backup;         /* policy backup: bits 1..BACKUP_BITS; else 0 */
     unetmm_le64 posts;          /* ktlb: the driver's index block; else 0 */
-    unetmm_le32 pd;             /* regions of it are its peers'; 0: none */
+    unetmm_le32 pd;             /* peers may use regions of it, and of none */
     unetmm_u8 spare[UNETMM_CMD_BYTES - 52];
 };
 
@@ -262,7 +262,7 @@ struct unetmm_cmd_channel {
     unetmm_le32 send_credits;   /* the peer's, at first; 0 = without limit */
     unetmm_le32 recv_credits;   /* with policy redirect 1..64; else 0 */
     unetmm_le32 not_ready_us;   /* delay in its RNR NACKs; 0 = 100 */
-    unetmm_u8 denied;           /* UNETMM_RIGHT_* that the peer has nowhere */
+    unetmm_u8 denied;           /* RIGHT_* refused, whatever regions allow */
     unetmm_u8 state;            /* UNETMM_CHANNEL_RTS, _RTR, _INIT */
     unetmm_u8 rsvd[2];
     unetmm_u8 spare[UNETMM_CMD_BYTES - 48];

@@ -67,7 +67,7 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_CAP_IMMEDIATE    0x00000800u /* SQE_F_IMM, EP_F_NO_INLINE */
 #define UNETMM_CAP_ACK_ALONG    0x00001000u /* CHANNEL_F_ACK */
 #define UNETMM_CAP_ACK_WRITE    0x00002000u /* CHANNEL_F_ACK_WRITE */
-#define UNETMM_CAP_VERBS        0x00004000u /* as RDMA devices: see there */
+#define UNETMM_CAP_VERBS        0x00004000u /* CHANNEL_MODIFY and others */
 
 /* ---- Phase bit ---------------------------------------------------------- */
 

@@ -111,7 +111,7 @@ struct UnetmmRel {
     bool plain_rnr;             /* UNETMM_CHANNEL_F_PLAIN_RNR */
     bool strict;                /* UNETMM_CHANNEL_F_STRICT */
     UnetmmRelEnding ending;
-    uint8_t denied;             /* UNETMM_RIGHT_* that the peer has nowhere */
+    uint8_t denied;             /* RIGHT_* refused, whatever regions allow */
     uint8_t why;                /* FAILED: UNETMM_WHY_* */
     uint32_t timeout_us;
     uint32_t not_ready_us;      /* the peer is to wait, at first */

@@ -42,6 +42,9 @@ typedef struct UnetmmRelMsg {
     };
 } UnetmmRelMsg;
 
+static_assert(UNETMM_SQE_RESULT * sizeof(struct unetmm_seg) >= 16,
+              "the operands of an atomic end before its segment");
+
 /* None of a channel: to blame for an end, no send is. */
 extern const UnetmmRelMsg unetmm_rel_nobody;
 

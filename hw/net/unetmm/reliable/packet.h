@@ -188,7 +188,7 @@ uint8_t unetmm_rel_reject_status(uint32_t why);
 /* A page for an answer is there, or (status) never will be.  True: HEARD. */
 bool unetmm_rel_answer_page(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                             uint8_t status);
-/* The segments that a READ has behind the one in which a page is missing. */
+/* The segments for an answer behind the one in which a page is missing. */
 uint32_t unetmm_rel_ahead(const UnetmmCore *core, const UnetmmMiss *miss,
                           UnetmmAhead *ahead);
 

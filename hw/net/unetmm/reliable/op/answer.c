@@ -76,7 +76,7 @@ uint32_t unetmm_rel_ahead(const UnetmmCore *core, const UnetmmMiss *miss,
     uint64_t addr;
     uint32_t at, i, len;
 
-    /* The READ may have ended since. */
+    /* The request may have ended since. */
     if (!unetmm_sendwin_pends(&rel->tx, psn)) {
         return 0;
     }
