@@ -191,7 +191,8 @@ static bool ep_has_work(UnetmmCore *core, UnetmmEp *ep)
     if (unetmm_head_failed(ep) && unetmm_ep_cq_spare(ep) && !ep->landing) {
         return true;
     }
-    if (unetmm_heads_wanted(ep) || unetmm_heads_flush_due(ep)) {
+    if (unetmm_heads_wanted(ep) ||
+        (ep->flushing && unetmm_heads_flush_due(ep))) {
         return true;
     }
     if (((ep->ends_owed && unetmm_channel_tells(core, ep)) ||

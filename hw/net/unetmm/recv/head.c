@@ -106,7 +106,7 @@ bool unetmm_heads_settled(UnetmmEp *ep)
 /* A buffer that a channel had taken before goes back before them. */
 bool unetmm_heads_flush_due(UnetmmEp *ep)
 {
-    return ep->flushing && ep->nheads && !ep->landing &&
+    return ep->nheads && !ep->landing &&
            unetmm_head_at(ep, 0)->state != UNETMM_HEAD_FAILED &&
            !(ep->rels && ep->rel_ops->gives_back(ep));
 }
@@ -588,7 +588,7 @@ void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep)
             }
             head_load(core, ep, &fqe);
         }
-        if (unetmm_heads_flush_due(ep)) {
+        if (ep->flushing && unetmm_heads_flush_due(ep)) {
             heads_flush(core, ep);
         }
         heads_check(core, ep, &most);

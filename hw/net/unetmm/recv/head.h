@@ -60,7 +60,7 @@ void unetmm_head_fail(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
 uint32_t unetmm_head_chained(UnetmmEp *ep);
 /* Does the first buffer, if any, wait for no reply, and has it not failed? */
 bool unetmm_heads_settled(UnetmmEp *ep);
-/* Are the buffers to go back now (CHANNEL_F_FLUSH)? */
+/* CHANNEL_F_FLUSH: are the buffers to go back now? */
 bool unetmm_heads_flush_due(UnetmmEp *ep);
 /* Is there a descriptor to be fetched? */
 bool unetmm_heads_wanted(UnetmmEp *ep);

@@ -170,6 +170,13 @@ static inline bool unetmm_rel_goes(const UnetmmRel *rel, uint32_t psn)
     return !rel->ending.due || (int32_t)(psn - rel->ending.psn) < 0;
 }
 
+/* Is the end of a strict channel now? */
+static inline bool unetmm_rel_ends(const UnetmmRel *rel)
+{
+    return rel->ending.due && rel->state == UNETMM_REL_OPEN &&
+           rel->msgs.first == rel->ending.msg;
+}
+
 static inline bool unetmm_rel_asks(const UnetmmRel *rel, UnetmmRelFault kind)
 {
     return rel->misses[kind].state != UNETMM_MISS_NONE;

@@ -117,12 +117,6 @@ void unetmm_rel_end_at(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     unetmm_engine_queue(core, ep);
 }
 
-bool unetmm_rel_ends(const UnetmmRel *rel)
-{
-    return rel->ending.due && rel->state == UNETMM_REL_OPEN &&
-           rel->msgs.first == rel->ending.msg;
-}
-
 void unetmm_rel_close(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
 {
     unetmm_rel_ack_now(core, rel);

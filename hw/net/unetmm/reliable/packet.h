@@ -142,8 +142,6 @@ void unetmm_rel_fail(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 /* Strict: the send has failed; the channel ends when those before are over. */
 void unetmm_rel_end_at(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                        const UnetmmRelMsg *m, uint8_t status);
-/* Is that now? */
-bool unetmm_rel_ends(const UnetmmRel *rel);
 /* The buffer of the message that is arriving goes back. */
 void unetmm_rel_give_back(UnetmmRel *rel, uint8_t status);
 void unetmm_rel_drop_kept(UnetmmCore *core, UnetmmRel *rel);
