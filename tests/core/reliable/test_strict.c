@@ -103,6 +103,42 @@ TEST(test_import, fix_test)
                UNETMM_ST_BAD_IMPORT);
 }
 
+/* Sends before it that have had no packet yet go on, too. */
+TEST(test_waits, fix_test)
+{
+    Fix *f = *state;
+    const struct unetmm_cmd_channel how = {
+        .mtu = PEER_MTU, .send_psn = PEER_MY, .recv_psn = PEER_YOURS,
+        .flags = UNETMM_CHANNEL_F_STRICT | UNETMM_CHANNEL_F_TELL,
+        .state = UNETMM_CHANNEL_RTR,
+    };
+    const struct unetmm_cmd ready = {
+        .opcode = UNETMM_CMD_CHANNEL_MODIFY, .ep = f->a.id,
+        .modify = { .channel = PEER_CH, .members = UNETMM_MODIFY_STATE },
+    };
+    struct unetmm_sqe bad = peer_sqe(UNETMM_OP_SEND, 0, 1500, 0, 2);
+
+    peer_open(f);
+    fake_channel_rel(&f->a, PEER_CH, fake_peer_mac, PEER_EP, PEER_CH, &how);
+    bad.remote = bad.handle = 0;
+    peer_post(f, bad);
+    bad.imm = 1;
+    bad.cookie = 3;
+    peer_post(f, bad);
+    post(f, UNETMM_OP_SEND, 4);
+    peer_silence(f);
+    assert_int_equal(fake_command(&f->d, ready, NULL), UNETMM_CS_OK);
+    fix_settle(f);
+    peer_expect(f, UNETMM_WIRE_SEND, PEER_MY);
+    peer_expect(f, UNETMM_WIRE_SEND, PEER_MY + 1);
+    peer_silence(f);
+    peer_ack(f, PEER_MY + 2, 0);
+    sent(f, UNETMM_ST_OK, 2);
+    sent(f, UNETMM_ST_BAD_DESC, 3);
+    sent(f, UNETMM_ST_FLUSHED, 4);
+    over(f, UNETMM_ST_BAD_DESC);
+}
+
 /* A descriptor of no channel is no channel's end. */
 TEST(test_no_channel, fix_test)
 {

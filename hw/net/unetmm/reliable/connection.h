@@ -167,7 +167,15 @@ static inline bool unetmm_rel_can_answer(const UnetmmRel *rel)
 /* May packet psn go, whatever send of a strict channel has failed? */
 static inline bool unetmm_rel_goes(const UnetmmRel *rel, uint32_t psn)
 {
-    return !rel->ending.due || (int32_t)(psn - rel->ending.psn) < 0;
+    const UnetmmRelMsg *m = &rel->msgs.msg[rel->ending.msg % UNETMM_REL_MSGS];
+
+    if (!rel->ending.due) {
+        return true;
+    }
+    /* The next packet is of the first message that has not been sent. */
+    return psn == rel->tx.nxt ?
+           (int32_t)(rel->msgs.next - rel->ending.msg) < 0 :
+           !m->started || (int32_t)(psn - m->first_psn) < 0;
 }
 
 /* Is the end of a strict channel now? */

@@ -105,7 +105,6 @@ void unetmm_rel_end_at(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     UnetmmRelEnding ending = {
         .due = true, .status = status,
         .msg = rel->msgs.first + at % UNETMM_REL_MSGS,
-        .psn = m->started ? m->first_psn : rel->tx.nxt,
     };
 
     /* A send before it may fail later. */

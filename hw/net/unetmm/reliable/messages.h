@@ -64,7 +64,6 @@ typedef struct UnetmmRelEnding {
     bool due;
     uint8_t status;             /* of the send */
     uint32_t msg;               /* which */
-    uint32_t psn;               /* none is sent from this one on */
 } UnetmmRelEnding;
 
 #endif /* UNETMM_MESSAGES_H */

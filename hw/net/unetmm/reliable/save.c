@@ -249,7 +249,6 @@ static void ending_save(UnetmmStream *st, UnetmmRel *rel)
                                           "ending_status");
     ending->msg = rel->msgs.first + at;
     m = unetmm_rel_msg(rel, ending->msg);
-    ending->psn = m->started ? m->first_psn : rel->tx.nxt;
     if (!used || !rel->strict || !ending->status || m->ended ||
         rel->state != UNETMM_REL_OPEN) {
         unetmm_stream_refuse(st, "a channel ends for no send of it");
