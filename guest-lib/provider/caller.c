@@ -45,7 +45,9 @@ static int connect_to(const struct umfi_call *call)
 /*
  * May be cancelled in the driver, where it waits, and then touches nothing any more, as
  * libunetmm(7) allows for this one call: the caller of umfi_calls_cancel() destroys the card's
- * endpoint, and a channel with it.
+ * endpoint, and a channel with it.  No call of the library wakes a thread there: the endpoint's
+ * end would free memory under it, and the program may use each signal itself.  Short deadlines
+ * would drop answers that take longer, and still delay fi_close().
  */
 static int make_call(struct umfi_call *call)
 {
