@@ -46,8 +46,10 @@ struct unetmm_sync_home {
     uint64_t limit;
     uint64_t gone_ops;          /* tickets of members that have gone */
     unsigned lost;              /* members that may have had one more */
-    uint64_t *dead;             /* tickets that nobody has, from limit on */
-    size_t ndead, room;
+    struct run {
+        uint64_t first, end;
+    } dead[SYNC_RUNS];          /* tickets that nobody has, from limit on */
+    unsigned ndead;
     struct member members[UNETMM_SYNC_MEMBERS];
 };
 
@@ -67,12 +69,12 @@ static void show_limit(struct unetmm_sync_home *h)
 /* Tickets without a member do not hold others up. */
 static void pass_dead(struct unetmm_sync_home *h)
 {
-    size_t i = 0;
+    unsigned i = 0;
 
     while (i < h->ndead) {
-        if (h->dead[i] <= h->limit) {
+        if (h->dead[i].first <= h->limit) {
+            h->limit += h->dead[i].end - h->dead[i].first;
             h->dead[i] = h->dead[--h->ndead];
-            h->limit++;
             i = 0;
         } else {
             i++;
@@ -98,35 +100,48 @@ static void hand_on(struct unetmm_sync_home *h, uint64_t units)
 
 static bool is_dead(const struct unetmm_sync_home *h, uint64_t ticket)
 {
-    size_t i;
+    unsigned i;
 
-    for (i = 0; i < h->ndead && h->dead[i] != ticket; i++) {
+    for (i = 0; i < h->ndead && (ticket < h->dead[i].first || ticket >= h->dead[i].end); i++) {
     }
     return i < h->ndead;
 }
 
-/* The ticket has lost its owner.  False: there is no memory to remember the ticket. */
+/* Adds a ticket to the runs, beside which there may be one or two.  False: there is no room. */
+static bool add_dead(struct unetmm_sync_home *h, uint64_t ticket)
+{
+    struct run *before = NULL, *behind = NULL;
+    unsigned i;
+
+    for (i = 0; i < h->ndead; i++) {
+        before = h->dead[i].end == ticket ? &h->dead[i] : before;
+        behind = h->dead[i].first == ticket + 1 ? &h->dead[i] : behind;
+    }
+    if (before && behind) {
+        before->end = behind->end;
+        *behind = h->dead[--h->ndead];
+    } else if (before) {
+        before->end++;
+    } else if (behind) {
+        behind->first--;
+    } else if (h->ndead < SYNC_RUNS) {
+        h->dead[h->ndead++] = (struct run) { ticket, ticket + 1 };
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* The ticket has lost its owner.  False: there is no room to remember the ticket. */
 static bool bury(struct unetmm_sync_home *h, uint64_t ticket)
 {
     if (ticket < h->limit) {
         hand_on(h, 1);
         return true;
     }
-    if (h->ndead == h->room) {
-        size_t room = h->room ? 2 * h->room : 64;
-        uint64_t *dead = sys_calloc(room, sizeof(*dead));
-
-        if (!dead) {
-            return false;
-        }
-        if (h->ndead) {
-            memcpy(dead, h->dead, h->ndead * sizeof(*dead));
-        }
-        free(h->dead);
-        h->dead = dead;
-        h->room = room;
+    if (!is_dead(h, ticket) && !add_dead(h, ticket)) {
+        return false;
     }
-    h->dead[h->ndead++] = ticket;
     pass_dead(h);
     show_limit(h);
     return true;
@@ -223,15 +238,18 @@ static void tell(struct unetmm_sync_home *h, struct member *m)
 
 static void remove_member(struct unetmm_sync_home *h, struct member *m)
 {
+    bool buried = true;
+
     look(h, m);
     m->live = false;
     hand_on(h, h->kind == SYNC_SEMAPHORE ? held(m) : 0);
     if (m->state == SYNC_WAITING ||
         (m->state == SYNC_GAVE_UP && m->acked != m->op)) {
-        bury(h, m->ticket);
+        buried = bury(h, m->ticket);
     }
-    h->gone_ops += m->op;
-    h->lost += load(&record_of(h, m)->taking) != m->op;
+    /* find_lost() finds the other ticket when there is room. */
+    h->gone_ops += m->op - !buried;
+    h->lost += (load(&record_of(h, m)->taking) != m->op) + !buried;
     memset(record_of(h, m), 0, sizeof(struct sync_record));
     memset(m, 0, sizeof(*m));
 }
@@ -289,7 +307,11 @@ static void find_lost(struct unetmm_sync_home *h)
     for (ticket = h->limit; lost && ticket < tail; ticket++) {
         if (ticket >= h->limit && !is_dead(h, ticket) &&
             !is_waited_with(h, ticket)) {
-            bury(h, ticket);
+            if (!bury(h, ticket)) {
+                h->gone_ops -= lost;
+                h->lost = (unsigned)lost;
+                return;
+            }
             lost--;
         }
     }
@@ -506,7 +528,6 @@ static void undo(struct unetmm_sync_home *h, unsigned steps)
     if (steps > 0) {
         sys_munmap(h->words, h->bytes);
     }
-    free(h->dead);
     free(h);
 }
 

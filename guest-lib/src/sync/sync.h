@@ -59,6 +59,12 @@ static inline uint64_t sync_wakes(uint64_t wakes, uint64_t end)
     return end << 24 | (wakes & SYNC_WAKES);
 }
 
+/*
+ * Runs of tickets without an owner that a home remembers.  Members that keep the rules leave
+ * one run between two that wait; a member that gives up beyond waits for its answer.
+ */
+#define SYNC_RUNS       256u
+
 /* Kinds of homes */
 #define SYNC_QUEUE      0u
 #define SYNC_SEMAPHORE  1u

@@ -984,6 +984,7 @@ TEST(wake_up_of_who_gave_up_goes_on, queue_test)
 /* ---- Strangers ------------------------------------------------------------- */
 
 static struct unetmm_ep *stranger;
+static struct unetmm_event_counter *stranger_told;
 static uint64_t stranger_export, home_export;
 static uint8_t stranger_page[4096] __attribute__((aligned(4096)));
 
@@ -1034,9 +1035,10 @@ static int greet_with(unsigned channel, uint64_t magic, size_t length)
 static void stranger_comes(void)
 {
     stranger_export = 4711;
-    assert_int_equal(unetmm_export(ctx, stranger_export, stranger_page,
-                                   sizeof(stranger_page), UNETMM_RIGHT_ALL, 0,
-                                   0), 0);
+    assert_int_equal(unetmm_event_create(ctx, 1, &stranger_told), 0);
+    assert_int_equal(unetmm_export_events(ctx, stranger_export, stranger_page,
+                                          sizeof(stranger_page), UNETMM_RIGHT_ALL, 0, 0,
+                                          stranger_told, 1), 0);
     assert_int_equal(unetmm_ep_create(ctx, NULL, &stranger), 0);
 }
 
@@ -1044,6 +1046,7 @@ static void stranger_goes(void)
 {
     assert_int_equal(unetmm_ep_destroy(stranger), 0);
     assert_int_equal(unetmm_unexport(ctx, stranger_export), 0);
+    unetmm_event_destroy(stranger_told);
 }
 
 TEST(strangers_are_refused, sem_test)
@@ -1176,6 +1179,55 @@ TEST(units_that_are_not_there_are_not_given, sem_test)
     assert_int_equal(take(1, 5 * MS), 0);
     stranger_goes();
     assert_int_equal(take(1, 5 * MS), 0);
+}
+
+/* The home has answered that the member gave up its wait `op`. */
+static bool is_answered(uint64_t op)
+{
+    const struct sync_answer *answer = (const void *)stranger_page;
+
+    return unetmm_swap64(__atomic_load_n(&answer->acked, __ATOMIC_ACQUIRE)) == op;
+}
+
+static void give_up_ticket(int import, uint64_t op, uint64_t ticket)
+{
+    write_record(import, offsetof(struct sync_record, status),
+                 sync_status(op, SYNC_GAVE_UP, ticket));
+}
+
+/*
+ * A member gives up tickets that nobody has.  The home remembers no more runs of them than it has
+ * room for: then the member waits for its answer, and others go on.
+ */
+TEST(lost_tickets_are_bounded, sem_test)
+{
+    const uint64_t base = 1ull << 30;
+    unsigned channel, i;
+    uint64_t op = 0;
+    int import;
+
+    stranger_comes();
+    channel = stranger_connects();
+    assert_int_equal(greet_with(channel, SYNC_MAGIC, sizeof(struct sync_hello)), MEMBERS);
+    import = unetmm_import(stranger, (int)channel, home_export, 0, 0, NULL);
+    assert_in_range(import, 0, LOOP_IMPORTS - 1);
+    for (i = 0; i < SYNC_RUNS; i++) {
+        give_up_ticket(import, ++op, base + 2 * i);
+        EVENTUALLY(is_answered(op));
+    }
+    give_up_ticket(import, ++op, base + 2 * i);
+    for (i = 0; i < 10; i++) {
+        assert_int_equal(take(0, 20 * SECOND), 1);
+        assert_int_equal(give(0), 0);
+    }
+    assert_false(is_answered(op));
+    /* Two runs become one, which leaves room for another. */
+    give_up_ticket(import, ++op, base + 1);
+    EVENTUALLY(is_answered(op));
+    give_up_ticket(import, ++op, base + 2 * SYNC_RUNS);
+    EVENTUALLY(is_answered(op));
+    stranger_goes();
+    assert_int_equal(take(0, 20 * SECOND), 1);
 }
 
 /* ---- The home's thread, making, failing ------------------------------------ */
