@@ -496,7 +496,7 @@ def find_images(options):
     targets = [qemu] if qemu else []
     if named or not options.initrd:
         targets.append(f"initramfs-{name}")
-    paths = setup_paths(*targets)
+    paths = setup_paths(*targets) if targets else {}
     kernel = paths[f"kernel-{name}"] if named else options.kernel
     return (paths[qemu] if qemu else options.qemu, kernel,
             options.initrd or paths[f"initramfs-{name}"])
