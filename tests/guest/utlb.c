@@ -677,6 +677,12 @@ static void pinning(void)
 
 static void refused_calls(void)
 {
+    /* The first page that is no process's */
+#ifdef __x86_64__
+    void *const beyond = (void *)0x7ffffffff000;
+#else
+    void *const beyond = (void *)(1ul << 48);
+#endif
     int fd = raw_open_space(), other;
     uint8_t *at = pages(8);
     uint32_t done;
@@ -686,7 +692,7 @@ static void refused_calls(void)
     CHECK_RET(pin_call(fd, at + 8, 1, 0, &done), -EINVAL);
     CHECK_RET(pin_call(fd, (void *)-PAGE, 1, 0, &done), -EINVAL);
     CHECK_RET(pin_call(fd, (void *)-PAGE, 2, 0, &done), -EINVAL);
-    CHECK_RET(pin_call(fd, (void *)0x7ffffffff000, 1, 0, &done), -EINVAL);
+    CHECK_RET(pin_call(fd, beyond, 1, 0, &done), -EINVAL);
     CHECK_RET(pin_call(fd, (void *)0xffff888000000000, 1, 0, &done), -EINVAL);
     CHECK_RET(pin_call(fd, NULL, 1, 0, &done), -EFAULT);
     CHECK_RET(unpin_call(fd, at, 0, &done), -EINVAL);
