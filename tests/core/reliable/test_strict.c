@@ -173,10 +173,12 @@ TEST(test_earlier, fix_test)
     over(f, UNETMM_ST_REMOTE_RIGHT);
 }
 
-/* Rejected by the peer: a READ before it gets its answer, no VOID goes. */
-TEST(test_rejected, fix_test)
+/*
+ * Rejected by the peer: a READ before it gets its answer, no VOID goes.  A peer
+ * that then has all has done nothing for those behind it.
+ */
+static void rejected(Fix *f, bool acked)
 {
-    Fix *f = *state;
     uint8_t data[100] = { 7 };
 
     open_strict(f, 0);
@@ -192,6 +194,9 @@ TEST(test_rejected, fix_test)
         peer_silence(f);
     }
     assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_rejects), 1);
+    if (acked) {
+        peer_ack(f, PEER_MY + 3, 0);
+    }
     fake_insert(f->s1, PEER_PAGE(1), 1, NULL);
     peer_give(f, (struct unetmm_frame) { .opcode = UNETMM_WIRE_ANSWER,
                                          .psn = PEER_MY }, data, 100);
@@ -199,6 +204,16 @@ TEST(test_rejected, fix_test)
     sent(f, UNETMM_ST_REMOTE_RANGE, 2);
     sent(f, UNETMM_ST_FLUSHED, 3);
     over(f, UNETMM_ST_REMOTE_RANGE);
+}
+
+TEST(test_rejected, fix_test)
+{
+    rejected(*state, false);
+}
+
+TEST(test_rejected_acked, fix_test)
+{
+    rejected(*state, true);
 }
 
 /* The answer has no place: a READ that ends here. */

@@ -175,7 +175,7 @@ static inline bool unetmm_rel_goes(const UnetmmRel *rel, uint32_t psn)
     /* The next packet is of the first message that has not been sent. */
     return psn == rel->tx.nxt ?
            (int32_t)(rel->msgs.next - rel->ending.msg) < 0 :
-           !m->started || (int32_t)(psn - m->first_psn) < 0;
+           !m->ended && (!m->started || (int32_t)(psn - m->first_psn) < 0);
 }
 
 /* Is the end of a strict channel now? */

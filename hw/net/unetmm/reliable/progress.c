@@ -23,6 +23,11 @@ static void progress_end_sends(UnetmmRel *rel)
             return;
         }
         m->ended = true;
+        /* Strict: the peer's word comes too late for one that has failed. */
+        if (rel->ending.due && (int32_t)(i - rel->ending.msg) >= 0) {
+            m->status = i == rel->ending.msg ? rel->ending.status :
+                        UNETMM_ST_FLUSHED;
+        }
     }
 }
 

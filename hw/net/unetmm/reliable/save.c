@@ -238,7 +238,6 @@ static void ending_save(UnetmmStream *st, UnetmmRel *rel)
     UnetmmRelEnding *ending = &rel->ending;
     uint32_t used = rel->msgs.end - rel->msgs.first;
     uint32_t at = ending->msg - rel->msgs.first;
-    const UnetmmRelMsg *m;
 
     unetmm_stream_bool(st, &ending->due, "ending");
     if (!ending->due) {
@@ -248,8 +247,7 @@ static void ending_save(UnetmmStream *st, UnetmmRel *rel)
     ending->status = unetmm_stream_choice(st, ending->status, UNETMM_NUM_ST,
                                           "ending_status");
     ending->msg = rel->msgs.first + at;
-    m = unetmm_rel_msg(rel, ending->msg);
-    if (!used || !rel->strict || !ending->status || m->ended ||
+    if (!used || !rel->strict || !ending->status ||
         rel->state != UNETMM_REL_OPEN) {
         unetmm_stream_refuse(st, "a channel ends for no send of it");
     }

@@ -188,13 +188,12 @@ void unetmm_rel_complete(UnetmmCore *core, UnetmmEp *ep)
     while (!ep->error && rel && rel->awake && unetmm_budget_left(core)) {
         UnetmmRel *next = rel->next;
 
-        if (rel_complete_one(core, ep, rel)) {
-            continue;
-        }
         if (unetmm_rel_ends(rel)) {
             unetmm_count(core, ep, UNETMM_C_rel_strict, 1);
-            unetmm_rel_fail(core, ep, rel, NULL, rel->ending.status,
-                            UNETMM_WHY_CHANNEL);
+            unetmm_rel_fail(core, ep, rel, &unetmm_rel_nobody,
+                            rel->ending.status, UNETMM_WHY_CHANNEL);
+        }
+        if (rel_complete_one(core, ep, rel)) {
             continue;
         }
         if (rel_over(core, ep, rel)) {
