@@ -229,6 +229,8 @@ static void keeping(Fix *f)
 
 LIE(another_number, kept_head(rel, 2)->psn++)
 LIE(a_window_later, kept_head(rel, 2)->psn += UNETMM_REL_WINDOW)
+LIE(rejected_for_buffer, rel->rx.why = UNETMM_WHY_BUFFER)
+LIE(rejected_late_for_end, rel->rx.late_why = UNETMM_WHY_CHANNEL)
 LIE(flags_of_a_write, kept_head(rel, 2)->flags |= NOTIFY)
 LIE(beyond_all_memory, early(rel, 3)->header.remote = -50ull)
 
@@ -253,6 +255,8 @@ static void kept_twice(Fix *f, UnetmmCore *c, UnetmmRel *rel)
 TEST(test_kept, cmocka_unit_test)
 {
     TELL(NULL, keeping, the_truth, NULL);
+    TELL(NULL, keeping, rejected_for_buffer, "rejected for no reason");
+    TELL(NULL, keeping, rejected_late_for_end, "rejected for no reason");
     TELL(NULL, keeping, another_number, KEPT);
     TELL(NULL, keeping, a_window_later, KEPT);
     TELL(NULL, keeping, flags_of_a_write, KEPT);

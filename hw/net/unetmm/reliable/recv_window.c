@@ -139,10 +139,16 @@ void unetmm_recvwin_save(UnetmmStream *st, UnetmmRecvWindow *w,
     UNETMM_STREAM_FIELDS(st, w, recvwin_refused);
 }
 
+/* Nothing, or a reason that a send of the peer can complete with. */
+static bool recvwin_why_ok(uint8_t why)
+{
+    return !why || (why >= UNETMM_WHY_REGION && why < UNETMM_NUM_WHY);
+}
+
 void unetmm_recvwin_save_rejects(UnetmmStream *st, UnetmmRecvWindow *w)
 {
     UNETMM_STREAM_FIELDS(st, w, recvwin_rejects);
-    if (w->why >= UNETMM_NUM_WHY || w->late_why >= UNETMM_NUM_WHY ||
+    if (!recvwin_why_ok(w->why) || !recvwin_why_ok(w->late_why) ||
         (w->why && unetmm_recvwin_has(w, w->nxt))) {
         unetmm_stream_refuse(st, "a packet is rejected for no reason");
     }
