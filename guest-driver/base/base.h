@@ -176,6 +176,7 @@ struct unetmm_dev {
 	/* Bucket n: waits for a page's lock of 2^n ns and more, below 2^(n+1). */
 	atomic64_t shadow_waits[UNETMM_SHADOW_BUCKETS];
 	struct dentry *debugfs;
+	struct unetmm_auxiliary *auxiliary;	/* card/auxiliary.c; or NULL */
 };
 
 #define unetmm_count(dev, name) \
@@ -204,8 +205,7 @@ static inline bool unetmm_reachable(const struct unetmm_dev *dev)
 }
 
 /* The value for this card: its own, or that of the module's parameter. */
-static inline u32 unetmm_param(const struct unetmm_dev *dev,
-			       enum unetmm_param which)
+static inline u32 unetmm_param(const struct unetmm_dev *dev, enum unetmm_param which)
 {
 	return unetmm_params_get(&dev->params, which);
 }

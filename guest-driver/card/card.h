@@ -5,6 +5,7 @@
 #ifndef UNETMM_CARD_H
 #define UNETMM_CARD_H
 
+#include <linux/auxiliary_bus.h>
 #include <linux/fs.h>
 
 #include "remote/remote.h"
@@ -21,6 +22,8 @@ int unetmm_mmap(struct file *filp, struct vm_area_struct *vma);
 
 /* card/file.c */
 extern const struct file_operations unetmm_fops;
+struct unetmm_file *unetmm_file_new(struct unetmm_dev *dev);
+void unetmm_file_free(struct unetmm_file *file);
 void unetmm_file_shutdown(struct unetmm_file *file);
 
 /* card/object.c */
@@ -50,6 +53,62 @@ static inline void unetmm_devlink_remove(struct unetmm_dev *dev)
 }
 
 static inline void unetmm_devlink_health(struct unetmm_dev *dev)
+{
+}
+#endif
+
+/*
+ * card/auxiliary.c: the card as unetmm_ib.ko sees it.  The module has these calls, and no
+ * symbol of ours: each of the two may be loaded and removed while the other is there.  A
+ * file is a verbs context; its endpoints have channel 0 and no other.
+ */
+struct unetmm_lent_calls {
+	/* A context of the calling process, with an address space of source odp. */
+	struct unetmm_file *(*open)(struct unetmm_dev *dev);
+	void (*close)(struct unetmm_file *file);
+	/* Is it the calling process's?  A child has the descriptor, and other memory. */
+	bool (*ours)(const struct unetmm_file *file);
+	/* A reference.  `woken` comes in interrupts, and does not after ep_close(). */
+	struct unetmm_ep *(*ep_open)(struct unetmm_file *file, struct unetmm_endpoint *a, u32 pd,
+				     void (*woken)(struct unetmm_ep *ep), void *owner);
+	/* The same number again, with empty queues and without a channel. */
+	int (*ep_restart)(struct unetmm_ep *ep, u32 policy);
+	void (*ep_close)(struct unetmm_ep *ep);
+	const struct unetmm_cqe *(*ep_peek)(const struct unetmm_ep *ep, u32 cons);
+	bool (*ep_arm)(const struct unetmm_ep *ep, u32 cons);
+	int (*channel_set)(struct unetmm_ep *ep, const struct unetmm_cmd_channel *how);
+	int (*channel_clear)(struct unetmm_ep *ep);
+	/* Of the calling process; a->flags KEYED or WHOLE. */
+	int (*region_set)(struct unetmm_file *file, const struct unetmm_export *a, u64 iova,
+			  u32 pd, u32 *rkey);
+	void (*region_clear)(struct unetmm_file *file, u64 id);
+	/* May the calling process use all of [addr, last] so?  UNETMM_RIGHT_* */
+	int (*memory)(u64 addr, u64 last, u8 rights);
+	/* Memory of the context's own, against its user's limit. */
+	bool (*charge)(struct unetmm_file *file, u32 npages);
+	void (*uncharge)(struct unetmm_file *file, u32 npages);
+	bool (*link_up)(struct unetmm_dev *dev);
+	struct net_device *(*netdev)(struct unetmm_dev *dev);
+};
+
+struct unetmm_auxiliary {
+	struct auxiliary_device base;
+	struct unetmm_dev *dev;		/* a reference */
+	const struct unetmm_lent_calls *calls;
+};
+
+#define UNETMM_AUXILIARY	"verbs"
+
+#ifdef CONFIG_AUXILIARY_BUS
+/* While the card runs.  Removing it ends all that a verbs module has on the card. */
+void unetmm_auxiliary_add(struct unetmm_dev *dev);
+void unetmm_auxiliary_remove(struct unetmm_dev *dev);
+#else
+static inline void unetmm_auxiliary_add(struct unetmm_dev *dev)
+{
+}
+
+static inline void unetmm_auxiliary_remove(struct unetmm_dev *dev)
 {
 }
 #endif

@@ -24,18 +24,15 @@
 #include "base/base.h"
 #include "param/param.h"
 
-static int unetmm_open(struct inode *inode, struct file *filp)
+/* An open file of the card without a descriptor yet; unetmm_file_free() is its end. */
+struct unetmm_file *unetmm_file_new(struct unetmm_dev *dev)
 {
-	struct unetmm_dev *dev = container_of(filp->private_data,
-					      struct unetmm_dev, misc);
-	struct unetmm_file *file;
+	struct unetmm_file *file = kzalloc(sizeof(*file), GFP_KERNEL_ACCOUNT);
 	int ret = -ENODEV;
 
-	file = kzalloc(sizeof(*file), GFP_KERNEL_ACCOUNT);
 	if (!file)
-		return -ENOMEM;
+		return ERR_PTR(-ENOMEM);
 	file->dev = dev;
-	file->filp = filp;
 	mutex_init(&file->lock);
 	INIT_LIST_HEAD(&file->eps);
 	file->exports = RB_ROOT;
@@ -47,13 +44,27 @@ static int unetmm_open(struct inode *inode, struct file *filp)
 		mutex_lock(&dev->files_lock);
 		list_add_tail(&file->node, &dev->files);
 		mutex_unlock(&dev->files_lock);
-		filp->private_data = file;
 		ret = 0;
 	}
 	up_read(&dev->rwsem);
-	if (ret)
-		kfree(file);
-	return ret;
+	if (!ret)
+		return file;
+	kfree(file);
+	return ERR_PTR(ret);
+}
+
+static int unetmm_open(struct inode *inode, struct file *filp)
+{
+	struct unetmm_dev *dev = container_of(filp->private_data,
+					      struct unetmm_dev, misc);
+	struct unetmm_file *file = unetmm_file_new(dev);
+
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+	/* Nobody has mapped anything by the descriptor before it is there. */
+	WRITE_ONCE(file->filp, filp);
+	filp->private_data = file;
+	return 0;
 }
 
 /* Takes all that the file has off the card.  rwsem is held. */
@@ -75,9 +86,8 @@ void unetmm_file_shutdown(struct unetmm_file *file)
 	wake_up_all(&file->wait);
 }
 
-static int unetmm_release(struct inode *inode, struct file *filp)
+void unetmm_file_free(struct unetmm_file *file)
 {
-	struct unetmm_file *file = filp->private_data;
 	struct unetmm_dev *dev = file->dev;
 
 	down_read(&dev->rwsem);
@@ -92,6 +102,11 @@ static int unetmm_release(struct inode *inode, struct file *filp)
 		__free_page(file->scratch);
 	kfree(file);
 	unetmm_dev_put(dev);
+}
+
+static int unetmm_release(struct inode *inode, struct file *filp)
+{
+	unetmm_file_free(filp->private_data);
 	return 0;
 }
 

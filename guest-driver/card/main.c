@@ -365,8 +365,10 @@ static int unetmm_publish(struct unetmm_dev *dev)
 	if (ret)
 		goto exit_net;
 	ret = misc_register(&dev->misc);
-	if (!ret)
+	if (!ret) {
+		unetmm_auxiliary_add(dev);
 		return 0;
+	}
 	unetmm_devlink_remove(dev);
 exit_net:
 	unetmm_debugfs_remove(dev);
@@ -376,6 +378,7 @@ exit_net:
 
 static void unetmm_conceal(struct unetmm_dev *dev)
 {
+	unetmm_auxiliary_remove(dev);
 	misc_deregister(&dev->misc);
 	unetmm_devlink_remove(dev);
 	unetmm_debugfs_remove(dev);
@@ -461,6 +464,7 @@ static void unetmm_shutdown(struct pci_dev *pdev)
 {
 	struct unetmm_dev *dev = pci_get_drvdata(pdev);
 
+	unetmm_auxiliary_remove(dev);
 	unetmm_net_suspend(dev);
 	unetmm_stop(dev);
 }
@@ -469,11 +473,12 @@ static void unetmm_reset_prepare(struct pci_dev *pdev)
 {
 	struct unetmm_dev *dev = pci_get_drvdata(pdev);
 
+	unetmm_auxiliary_remove(dev);
 	unetmm_net_suspend(dev);
 	unetmm_stop(dev);
 }
 
-static void unetmm_reset_done(struct pci_dev *pdev)
+static void unetmm_restart(struct pci_dev *pdev)
 {
 	struct unetmm_dev *dev = pci_get_drvdata(pdev);
 	int ret;
@@ -486,6 +491,19 @@ static void unetmm_reset_done(struct pci_dev *pdev)
 	else
 		unetmm_net_resume(dev);
 	unetmm_devlink_health(dev);
+}
+
+/* The card may not have started, or may never have slept. */
+static void unetmm_auxiliary_again(struct unetmm_dev *dev)
+{
+	if (unetmm_running(dev) && !dev->auxiliary)
+		unetmm_auxiliary_add(dev);
+}
+
+static void unetmm_reset_done(struct pci_dev *pdev)
+{
+	unetmm_restart(pdev);
+	unetmm_auxiliary_again(pci_get_drvdata(pdev));
 }
 
 /*
@@ -502,11 +520,22 @@ static int __maybe_unused unetmm_suspend(struct device *device)
 /* A card that does not start is reported; it must not keep the machine asleep. */
 static int __maybe_unused unetmm_resume(struct device *device)
 {
-	unetmm_reset_done(to_pci_dev(device));
+	unetmm_restart(to_pci_dev(device));
 	return 0;
 }
 
-static SIMPLE_DEV_PM_OPS(unetmm_pm_ops, unetmm_suspend, unetmm_resume);
+/* A device can be added when its parent has woken. */
+static void __maybe_unused unetmm_complete(struct device *device)
+{
+	unetmm_auxiliary_again(pci_get_drvdata(to_pci_dev(device)));
+}
+
+static const struct dev_pm_ops unetmm_pm_ops = {
+	SET_SYSTEM_SLEEP_PM_OPS(unetmm_suspend, unetmm_resume)
+#ifdef CONFIG_PM_SLEEP
+	.complete = unetmm_complete,
+#endif
+};
 
 static const struct pci_error_handlers unetmm_err_handlers = {
 	.reset_prepare = unetmm_reset_prepare,

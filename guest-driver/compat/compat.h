@@ -8,6 +8,7 @@
 #define UNETMM_COMPAT_H
 
 #include <linux/eventfd.h>
+#include <linux/hrtimer.h>
 #include <linux/hugetlb.h>
 #include <linux/memremap.h>
 #include <linux/mm.h>
@@ -167,6 +168,49 @@ static inline bool unetmm_gup_faults_always(struct vm_area_struct *vma)
 	int name(struct devlink *devlink, u32 id, \
 		 struct devlink_param_gset_ctx *ctx, \
 		 struct netlink_ext_ack *extack)
+#endif
+
+/* 6.11 gives the whole bundle, of which drivers of before want a part; nobody in the kernel. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
+#define UNETMM_CREATE_CQ(name) \
+	int name(struct ib_cq *ib, const struct ib_cq_init_attr *attr, struct ib_udata *udata)
+#define UNETMM_CREATE_CQ_UDATA udata
+#else
+#define UNETMM_CREATE_CQ(name) \
+	int name(struct ib_cq *ib, const struct ib_cq_init_attr *attr, \
+		 struct uverbs_attr_bundle *attrs)
+#define UNETMM_CREATE_CQ_UDATA (attrs ? &attrs->driver_udata : NULL)
+#endif
+
+/* 6.13 has one call for both steps, and 6.15 took the first away. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+#define unetmm_hrtimer_setup(timer, fn, clock, mode) do { \
+	struct hrtimer *unetmm_t = (timer); \
+	hrtimer_init(unetmm_t, clock, mode); \
+	unetmm_t->function = (fn); \
+} while (0)
+#else
+#define unetmm_hrtimer_setup(timer, fn, clock, mode) hrtimer_setup(timer, fn, clock, mode)
+#endif
+
+/* 7.x takes the sock, not the socket. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+#define unetmm_tunnel_setup(socket, tunnel) setup_udp_tunnel_sock(&init_net, socket, tunnel)
+#define unetmm_tunnel_release(socket) udp_tunnel_sock_release(socket)
+#else
+#define unetmm_tunnel_setup(socket, tunnel) setup_udp_tunnel_sock(&init_net, (socket)->sk, tunnel)
+#define unetmm_tunnel_release(socket) udp_tunnel_sock_release((socket)->sk)
+#endif
+
+/* 7.x has hints for direct memory access. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+#define UNETMM_REG_USER_MR(name) \
+	struct ib_mr *name(struct ib_pd *pd, u64 start, u64 length, u64 iova, int access, \
+			   struct ib_udata *udata)
+#else
+#define UNETMM_REG_USER_MR(name) \
+	struct ib_mr *name(struct ib_pd *pd, u64 start, u64 length, u64 iova, int access, \
+			   struct ib_dmah *dmah, struct ib_udata *udata)
 #endif
 
 #endif /* UNETMM_COMPAT_H */

@@ -119,7 +119,7 @@ static void unetmm_ep_give(struct unetmm_ep *ep)
 }
 
 static int unetmm_ep_create(struct unetmm_file *file,
-			    struct unetmm_endpoint *a)
+			    struct unetmm_endpoint *a, u32 pd)
 {
 	struct unetmm_dev *dev = file->dev;
 	struct unetmm_ep *ep = unetmm_ep_alloc(dev);
@@ -130,6 +130,7 @@ static int unetmm_ep_create(struct unetmm_file *file,
 		return -ENOMEM;
 	ep->file = file;
 	ep->space = file->space;
+	ep->pd = pd;
 	ep->sq_log2 = a->sq_log2;
 	ep->fq_log2 = a->fq_log2;
 	ep->cq_log2 = a->cq_log2;
@@ -173,19 +174,23 @@ put:
 	return ret;
 }
 
-int unetmm_op_endpoint(struct unetmm_file *file, void *arg)
+int unetmm_endpoint_make(struct unetmm_file *file, struct unetmm_endpoint *a, u32 pd)
 {
-	struct unetmm_endpoint *a = arg;
 	int ret;
 
 	ret = unetmm_ep_check(file->dev, a);
 	if (ret)
 		return ret;
 	mutex_lock(&file->lock);
-	ret = unetmm_ep_suits(file->space, a) ? unetmm_ep_create(file, a) :
+	ret = unetmm_ep_suits(file->space, a) ? unetmm_ep_create(file, a, pd) :
 						-EOPNOTSUPP;
 	mutex_unlock(&file->lock);
 	return ret;
+}
+
+int unetmm_op_endpoint(struct unetmm_file *file, void *arg)
+{
+	return unetmm_endpoint_make(file, arg, 0);
 }
 
 /*
@@ -196,6 +201,8 @@ void unetmm_ep_gone(struct unetmm_ep *ep)
 {
 	lockdep_assert_held(&ep->dev->map_lock);
 	WRITE_ONCE(ep->index->card.state, cpu_to_le32(UNETMM_EP_ERROR));
+	if (ep->woken)
+		ep->woken(ep);
 	if (ep->eventfd)
 		unetmm_eventfd_signal(ep->eventfd);
 	wake_up_all(&ep->wait);

@@ -62,6 +62,11 @@ struct unetmm_ep {
 	u32 fq_offset;
 	u32 cq_offset;
 	bool failed;			/* the card stopped it */
+	/* Of a verbs module: has completions, or has failed.  Must not sleep. */
+	void (*woken)(struct unetmm_ep *ep);	/* ep_lock and map_lock */
+	void *owner;			/* the same */
+	bool has_channel;		/* channel 0, set without CONNECT; file->lock */
+	u32 pd;				/* protection domain; 0: none */
 	u32 first_fault;		/* fault records before are another's */
 	struct unetmm_kqueues *kq;	/* source ktlb */
 	struct unetmm_redirect_queue *redirect_queue;	/* policy redirect */
@@ -108,6 +113,7 @@ void unetmm_ep_put(struct unetmm_ep *ep);
 /* ep/ep.c */
 void unetmm_ep_close(struct unetmm_ep *ep);
 void unetmm_ep_gone(struct unetmm_ep *ep);
+int unetmm_endpoint_make(struct unetmm_file *file, struct unetmm_endpoint *a, u32 pd);
 int unetmm_op_endpoint(struct unetmm_file *file, void *arg);
 int unetmm_endpoint_destroy(struct unetmm_file *file, struct unetmm_ep *ep,
 			    const struct unetmm_destroy *a);

@@ -125,8 +125,10 @@ static void unetmm_zap_all(struct unetmm_dev *dev)
 	struct unetmm_file *file;
 
 	mutex_lock(&dev->files_lock);
-	list_for_each_entry(file, &dev->files, node)
-		unmap_mapping_range(file->filp->f_mapping, 0, 0, 1);
+	list_for_each_entry(file, &dev->files, node) {
+		if (file->filp)
+			unmap_mapping_range(file->filp->f_mapping, 0, 0, 1);
+	}
 	mutex_unlock(&dev->files_lock);
 }
 
@@ -183,6 +185,7 @@ unsigned long unetmm_block_pfn(struct unetmm_block *block, size_t offset)
 /* Before the number can be another's. */
 void unetmm_doorbell_zap(struct unetmm_file *file, u32 ep)
 {
-	unmap_mapping_range(file->filp->f_mapping, unetmm_map_offset(ep, true),
-			    PAGE_SIZE, 1);
+	if (file->filp)
+		unmap_mapping_range(file->filp->f_mapping, unetmm_map_offset(ep, true),
+				    PAGE_SIZE, 1);
 }

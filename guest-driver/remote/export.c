@@ -61,7 +61,10 @@ static int unetmm_region_set(struct unetmm_file *file,
 				  UNETMM_REGION_F_NOTIFY : 0) |
 				 (a->flags & UNETMM_EXPORT_REDIRECT ?
 				  UNETMM_REGION_F_REDIRECT : 0) |
-				 (export->keyed ? UNETMM_REGION_F_KEYED : 0),
+				 (export->keyed ? UNETMM_REGION_F_KEYED : 0) |
+				 (export->rkey ? UNETMM_REGION_F_IOVA : 0),
+			.iova = cpu_to_le64(export->iova),
+			.pd = cpu_to_le32(export->pd),
 			.counter = cpu_to_le16(export->counter),
 			.ncounters = cpu_to_le16(export->ncounters),
 		},
@@ -209,6 +212,8 @@ static int unetmm_exported_start(struct unetmm_file *file,
 
 	/* A key that was given away before must not fit. */
 	new->key = get_random_u32();
+	if (new->rkey)
+		new->key = (new->key & ~UNETMM_RKEY_REGION) | new->region << UNETMM_RKEY_SHIFT;
 	ret = unetmm_ecs_give(file->space, new->counter, new->ncounters);
 	if (ret)
 		return ret;
@@ -381,23 +386,13 @@ static int unetmm_export_publish(struct unetmm_file *file,
 	}
 }
 
-/* Takes rwsem itself: pages are faulted in without it. */
-int unetmm_op_export(struct unetmm_file *file, void *arg)
+static struct unetmm_exported *unetmm_exported_new(struct unetmm_file *file,
+						   const struct unetmm_export *a, u64 last)
 {
-	const struct unetmm_export *a = arg;
-	struct unetmm_exported *export;
-	u64 last;
-	int ret;
+	struct unetmm_exported *export = kzalloc(sizeof(*export), GFP_KERNEL_ACCOUNT);
 
-	ret = unetmm_export_check(file, a, &last);
-	/* Of the whole space each page is looked at when a peer uses it. */
-	if (!ret && !(a->flags & UNETMM_EXPORT_WHOLE))
-		ret = unetmm_export_memory(a->addr, last, a->rights);
-	if (ret)
-		return ret;
-	export = kzalloc(sizeof(*export), GFP_KERNEL_ACCOUNT);
 	if (!export)
-		return -ENOMEM;
+		return NULL;
 	export->id = a->id;
 	export->addr = a->addr;
 	export->last = last;
@@ -412,7 +407,15 @@ int unetmm_op_export(struct unetmm_file *file, void *arg)
 	export->pins = file->space->ops->registers &&
 		       !(a->flags & UNETMM_EXPORT_REGISTERED);
 	INIT_LIST_HEAD(&export->parts);
-	ret = unetmm_export_pin(file, export);
+	return export;
+}
+
+/* Of the calling process; a failure frees it. */
+static int unetmm_exported_make(struct unetmm_file *file, struct unetmm_exported *export,
+				const struct unetmm_export *a)
+{
+	int ret = unetmm_export_pin(file, export);
+
 	if (!ret) {
 		ret = unetmm_export_publish(file, export, a);
 		if (ret && export->pins)
@@ -420,6 +423,52 @@ int unetmm_op_export(struct unetmm_file *file, void *arg)
 	}
 	if (ret)
 		kfree(export);
+	return ret;
+}
+
+/* Takes rwsem itself: pages are faulted in without it. */
+int unetmm_op_export(struct unetmm_file *file, void *arg)
+{
+	const struct unetmm_export *a = arg;
+	struct unetmm_exported *export;
+	u64 last;
+	int ret;
+
+	ret = unetmm_export_check(file, a, &last);
+	/* Of the whole space each page is looked at when a peer uses it. */
+	if (!ret && !(a->flags & UNETMM_EXPORT_WHOLE))
+		ret = unetmm_export_memory(a->addr, last, a->rights);
+	if (ret)
+		return ret;
+	export = unetmm_exported_new(file, a, last);
+	return export ? unetmm_exported_make(file, export, a) : -ENOMEM;
+}
+
+/*
+ * For verbs: the key names its region, and memory may come later: it is looked at when a
+ * peer uses it.  Takes rwsem itself.
+ */
+int unetmm_export_rkey(struct unetmm_file *file, const struct unetmm_export *a, u64 iova, u32 pd,
+		       u32 *rkey)
+{
+	struct unetmm_export_key key = { .id = a->id };
+	struct unetmm_exported *export;
+	u64 last;
+	int ret;
+
+	ret = unetmm_export_check(file, a, &last);
+	if (ret)
+		return ret;
+	export = unetmm_exported_new(file, a, last);
+	if (!export)
+		return -ENOMEM;
+	export->rkey = true;
+	export->iova = iova;
+	export->pd = pd;
+	ret = unetmm_exported_make(file, export, a);
+	if (!ret)
+		ret = unetmm_op_export_key(file, &key);
+	*rkey = key.key;
 	return ret;
 }
 

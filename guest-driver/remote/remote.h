@@ -8,6 +8,13 @@
 #include "channel/channel.h"
 #include "map/map.h"
 
+/*
+ * A key of verbs is all that a peer knows: bits 8 to 23 are the region's number, the
+ * others are random.
+ */
+#define UNETMM_RKEY_SHIFT	8
+#define UNETMM_RKEY_REGION	0x00ffff00u
+
 /* remote/export.c */
 struct unetmm_exported {
 	struct rb_node node;		/* file->exports; ctl.lock */
@@ -26,6 +33,9 @@ struct unetmm_exported {
 	bool redirect;			/* its parts may move */
 	bool keyed;			/* peers can use its key */
 	bool whole;			/* it is all of the space */
+	bool rkey;			/* its key has the region's number, see above */
+	u64 iova;			/* with rkey: its peers' name for addr ... */
+	u32 pd;				/* ... and its protection domain */
 	bool pins;			/* it has registered its memory */
 };
 
@@ -35,6 +45,8 @@ bool unetmm_exports_collide(struct unetmm_file *file, u64 addr, u64 last);
 struct unetmm_exported *unetmm_exported_find(struct unetmm_file *file, u64 id);
 int unetmm_export_memory(u64 addr, u64 last, u8 rights);
 int unetmm_op_export(struct unetmm_file *file, void *arg);
+int unetmm_export_rkey(struct unetmm_file *file, const struct unetmm_export *a, u64 iova, u32 pd,
+		       u32 *rkey);
 int unetmm_export_destroy(struct unetmm_file *file, struct unetmm_ep *ep,
 			  const struct unetmm_destroy *a);
 int unetmm_op_export_key(struct unetmm_file *file, void *arg);

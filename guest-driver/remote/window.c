@@ -171,6 +171,7 @@ static u64 unetmm_win_offset(const struct unetmm_ep *ep,
 static void unetmm_win_end(struct unetmm_ep *ep, struct unetmm_win *win)
 {
 	unetmm_win_list(ep, win, false);
+	/* A verbs context makes none. */
 	unmap_mapping_range(ep->file->filp->f_mapping,
 			    unetmm_win_offset(ep, win),
 			    (u64)win->npages << PAGE_SHIFT, 1);

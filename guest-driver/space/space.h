@@ -152,7 +152,7 @@ struct unetmm_aspace {
 
 struct unetmm_file {
 	struct unetmm_dev *dev;
-	struct file *filp;
+	struct file *filp;		/* NULL: a verbs context, which maps nothing of ours */
 	struct list_head node;		/* dev->files; dev->files_lock */
 	struct mutex lock;		/* space and endpoints come and go */
 	struct unetmm_aspace *space;	/* set once; READ_ONCE without lock */

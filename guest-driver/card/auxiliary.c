@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * unetmm: the card as unetmm_ib.ko has it: an auxiliary device, and calls.
+ *
+ * LIFETIMES.  The device is there while the card runs: it goes before the card is
+ * stopped (removed, reset, asleep), and its driver's remove() ends all contexts first.
+ * Its structure has a reference to the card.
+ *
+ * LOCKS.  The calls take dev->rwsem themselves, for reading.  The caller may hold locks of
+ * its own outside of ours, none that a call of `woken` takes.
+ */
+#include <linux/auxiliary_bus.h>
+#include <linux/slab.h>
+
+#include "card/card.h"
+#include "net/net.h"
+#include "remote/remote.h"
+#include "channel/channel.h"
+#include "ep/ep.h"
+#include "memory/memory.h"
+#include "map/map.h"
+#include "space/space.h"
+#include "ring/ring.h"
+#include "base/base.h"
+
+static void unetmm_lent_close(struct unetmm_file *file)
+{
+	unetmm_file_free(file);
+}
+
+static struct unetmm_file *unetmm_lent_open(struct unetmm_dev *dev)
+{
+	struct unetmm_space a = { .size = sizeof(a), .source = UNETMM_SOURCE_ODP };
+	struct unetmm_file *file;
+	int ret;
+
+	if (!current->mm)
+		return ERR_PTR(-EINVAL);
+	file = unetmm_file_new(dev);
+	if (IS_ERR(file))
+		return file;
+	ret = unetmm_op_space(file, &a);
+	if (!ret)
+		return file;
+	unetmm_file_free(file);
+	return ERR_PTR(ret);
+}
+
+static bool unetmm_lent_ours(const struct unetmm_file *file)
+{
+	return file->space->mm == current->mm;
+}
+
+/* ep_lock for interrupts, map_lock for unetmm_ep_gone(). */
+static void unetmm_lent_wake(struct unetmm_ep *ep, void (*woken)(struct unetmm_ep *ep),
+			     void *owner)
+{
+	struct unetmm_dev *dev = ep->dev;
+	unsigned long flags;
+
+	mutex_lock(&dev->map_lock);
+	spin_lock_irqsave(&dev->ep_lock, flags);
+	ep->woken = woken;
+	ep->owner = owner;
+	spin_unlock_irqrestore(&dev->ep_lock, flags);
+	mutex_unlock(&dev->map_lock);
+}
+
+static struct unetmm_ep *unetmm_lent_ep_open(struct unetmm_file *file,
+					     struct unetmm_endpoint *a, u32 pd,
+					     void (*woken)(struct unetmm_ep *ep), void *owner)
+{
+	struct unetmm_ep *ep = NULL;
+	int ret;
+
+	if (!unetmm_lent_ours(file))
+		return ERR_PTR(-EPERM);
+	ret = unetmm_file_enter(file);
+	if (ret)
+		return ERR_PTR(ret);
+	ret = unetmm_endpoint_make(file, a, pd);
+	if (!ret)
+		ep = unetmm_ep_find(file, a->id);
+	if (ep)
+		unetmm_lent_wake(ep, woken, owner);
+	ret = unetmm_file_leave(file, ret);
+	return ep ? ep : ERR_PTR(ret ? ret : -ENODEV);
+}
+
+/* The card has no channel of the endpoint any more.  file->lock. */
+static void unetmm_lent_channel_gone(struct unetmm_ep *ep)
+{
+	lockdep_assert_held(&ep->file->lock);
+	if (ep->has_channel)
+		unetmm_user_give(ep->space, UNETMM_USE_CHANNELS, 1);
+	ep->has_channel = false;
+}
+
+static int unetmm_lent_restart_locked(struct unetmm_ep *ep, u32 policy)
+{
+	struct unetmm_dev *dev = ep->dev;
+
+	if (unetmm_ep_destroy(ep)) {
+		/* Its queues are not ours to empty. */
+		unetmm_fail(dev, "the card does not end an endpoint");
+		return -ENODEV;
+	}
+	unetmm_lent_channel_gone(ep);
+	memset(ep->block->cpu, 0, ep->block->bytes);
+	WRITE_ONCE(ep->failed, false);
+	ep->first_fault = unetmm_read(dev, UNETMM_REG_RING(UNETMM_RING_FAULT) +
+				      UNETMM_RING_PROD);
+	return unetmm_ep_command(ep, policy, 0);
+}
+
+static int unetmm_lent_ep_restart(struct unetmm_ep *ep, u32 policy)
+{
+	struct unetmm_file *file = ep->file;
+	int ret = -ENODEV;
+
+	/* Not killable: the endpoint is emptied in a process that dies, too. */
+	down_read(&file->dev->rwsem);
+	mutex_lock(&file->lock);
+	if (unetmm_running(file->dev) && !file->dead)
+		ret = unetmm_lent_restart_locked(ep, policy);
+	mutex_unlock(&file->lock);
+	return unetmm_file_leave(file, ret);
+}
+
+static void unetmm_lent_ep_close(struct unetmm_ep *ep)
+{
+	struct unetmm_file *file = ep->file;
+
+	unetmm_lent_wake(ep, NULL, NULL);
+	down_read(&file->dev->rwsem);
+	mutex_lock(&file->lock);
+	if (!file->dead)
+		unetmm_ep_close(ep);
+	unetmm_lent_channel_gone(ep);
+	mutex_unlock(&file->lock);
+	up_read(&file->dev->rwsem);
+	unetmm_ep_put(ep);
+}
+
+static int unetmm_lent_channel_locked(struct unetmm_ep *ep, struct unetmm_cmd *cmd)
+{
+	if (!ep->has_channel && !unetmm_user_take(ep->space, UNETMM_USE_CHANNELS, 1))
+		return -ENOMEM;
+	ep->has_channel = true;
+	return unetmm_cmd(ep->dev, cmd, NULL);
+}
+
+static int unetmm_lent_channel_set(struct unetmm_ep *ep, const struct unetmm_cmd_channel *how)
+{
+	struct unetmm_cmd cmd = {
+		.opcode = UNETMM_CMD_CHANNEL_SET,
+		.ep = cpu_to_le16(ep->id),
+		.channel = *how,
+	};
+	struct unetmm_file *file = ep->file;
+	int ret = unetmm_file_enter(file);
+
+	if (ret)
+		return ret;
+	mutex_lock(&file->lock);
+	ret = unetmm_lent_channel_locked(ep, &cmd);
+	mutex_unlock(&file->lock);
+	return unetmm_file_leave(file, ret);
+}
+
+static int unetmm_lent_channel_clear(struct unetmm_ep *ep)
+{
+	struct unetmm_cmd cmd = {
+		.opcode = UNETMM_CMD_CHANNEL_CLEAR,
+		.ep = cpu_to_le16(ep->id),
+	};
+	struct unetmm_file *file = ep->file;
+	int ret;
+
+	/* Not killable: the end of a queue pair goes on in a process that dies. */
+	down_read(&file->dev->rwsem);
+	ret = file->dead ? -ENODEV : unetmm_cmd(ep->dev, &cmd, NULL);
+	up_read(&file->dev->rwsem);
+	return ret;
+}
+
+static int unetmm_lent_region_set(struct unetmm_file *file, const struct unetmm_export *a,
+				  u64 iova, u32 pd, u32 *rkey)
+{
+	return unetmm_lent_ours(file) ? unetmm_export_rkey(file, a, iova, pd, rkey) : -EPERM;
+}
+
+static void unetmm_lent_region_clear(struct unetmm_file *file, u64 id)
+{
+	const struct unetmm_destroy a = { .id = id };
+
+	unetmm_export_destroy(file, NULL, &a);
+}
+
+static bool unetmm_lent_charge(struct unetmm_file *file, u32 npages)
+{
+	return unetmm_charge_all(file->space, npages);
+}
+
+static void unetmm_lent_uncharge(struct unetmm_file *file, u32 npages)
+{
+	unetmm_uncharge(file->space, npages);
+}
+
+static struct net_device *unetmm_lent_netdev(struct unetmm_dev *dev)
+{
+	return dev->net ? dev->net->netdev : NULL;
+}
+
+static const struct unetmm_lent_calls unetmm_lent_calls = {
+	.open = unetmm_lent_open,
+	.close = unetmm_lent_close,
+	.ours = unetmm_lent_ours,
+	.ep_open = unetmm_lent_ep_open,
+	.ep_restart = unetmm_lent_ep_restart,
+	.ep_close = unetmm_lent_ep_close,
+	.ep_peek = unetmm_ep_peek,
+	.ep_arm = unetmm_ep_arm,
+	.channel_set = unetmm_lent_channel_set,
+	.channel_clear = unetmm_lent_channel_clear,
+	.region_set = unetmm_lent_region_set,
+	.region_clear = unetmm_lent_region_clear,
+	.memory = unetmm_export_memory,
+	.charge = unetmm_lent_charge,
+	.uncharge = unetmm_lent_uncharge,
+	.link_up = unetmm_link_up,
+	.netdev = unetmm_lent_netdev,
+};
+
+static void unetmm_auxiliary_release(struct device *device)
+{
+	struct unetmm_auxiliary *aux = container_of(to_auxiliary_dev(device),
+						    struct unetmm_auxiliary, base);
+	struct unetmm_dev *dev = aux->dev;
+
+	kfree(aux);
+	unetmm_dev_put(dev);
+}
+
+/* Verbs need source odp, reliable channels with keys, and a netdev for addresses. */
+static bool unetmm_auxiliary_fits(const struct unetmm_dev *dev)
+{
+	const u32 caps = UNETMM_CAP_RELIABLE | UNETMM_CAP_KEYED | UNETMM_CAP_IMMEDIATE |
+			 UNETMM_CAP_VERBS;
+
+	return dev->net && (dev->hw.caps & caps) == caps && dev->hw.regions &&
+	       dev->hw.sources & BIT(UNETMM_SOURCE_ODP) &&
+	       dev->hw.policies & BIT(UNETMM_POLICY_RNR);
+}
+
+/* A card without verbs is a card all the same. */
+void unetmm_auxiliary_add(struct unetmm_dev *dev)
+{
+	struct unetmm_auxiliary *aux;
+	int ret = -ENOMEM;
+
+	if (!unetmm_auxiliary_fits(dev))
+		return;
+	aux = kzalloc(sizeof(*aux), GFP_KERNEL);
+	if (!aux)
+		goto failed;
+	kref_get(&dev->ref);
+	aux->dev = dev;
+	aux->calls = &unetmm_lent_calls;
+	aux->base.name = UNETMM_AUXILIARY;
+	aux->base.id = dev->number;
+	aux->base.dev.parent = &dev->pdev->dev;
+	aux->base.dev.release = unetmm_auxiliary_release;
+	ret = auxiliary_device_init(&aux->base);
+	if (ret) {
+		kfree(aux);
+		unetmm_dev_put(dev);
+		goto failed;
+	}
+	ret = auxiliary_device_add(&aux->base);
+	if (ret) {
+		auxiliary_device_uninit(&aux->base);
+		goto failed;
+	}
+	dev->auxiliary = aux;
+	return;
+failed:
+	dev_warn(&dev->pdev->dev, "no device for verbs: %d\n", ret);
+}
+
+void unetmm_auxiliary_remove(struct unetmm_dev *dev)
+{
+	struct unetmm_auxiliary *aux = dev->auxiliary;
+
+	if (!aux)
+		return;
+	dev->auxiliary = NULL;
+	auxiliary_device_delete(&aux->base);
+	auxiliary_device_uninit(&aux->base);
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * unetmm_ib: contexts of processes, protection domains, addresses.
+ *
+ * A context is an open file of the card without a descriptor, with an address space of
+ * source odp.  A protection domain is a number that the card compares.
+ */
+#include <linux/slab.h>
+
+#include "verbs/verbs.h"
+
+static int unetmm_ib_alloc_ucontext(struct ib_ucontext *ib, struct ib_udata *udata)
+{
+	struct unetmm_ib_context *context = unetmm_ib_context(ib);
+	struct unetmm_ib *dev = unetmm_ib_of(ib->device);
+	struct unetmm_file *file = dev->calls->open(dev->dev);
+
+	if (IS_ERR(file))
+		return PTR_ERR(file) == -EDQUOT ? -ENOMEM : PTR_ERR(file);
+	context->file = file;
+	return 0;
+}
+
+static void unetmm_ib_dealloc_ucontext(struct ib_ucontext *ib)
+{
+	unetmm_ib_of(ib->device)->calls->close(unetmm_ib_context(ib)->file);
+}
+
+/*
+ * The device goes: ib_core ends the objects.  Memory that the process has mapped is the
+ * process's own from then on.
+ */
+static void unetmm_ib_disassociate_ucontext(struct ib_ucontext *ib)
+{
+}
+
+static int unetmm_ib_alloc_pd(struct ib_pd *ib, struct ib_udata *udata)
+{
+	atomic_t *next = &unetmm_ib_of(ib->device)->pd_next;
+
+	/* After 2^32 of them a number may be used again, and 0 is none. */
+	while (udata && !unetmm_ib_pd(ib)->number)
+		unetmm_ib_pd(ib)->number = atomic_inc_return(next);
+	return 0;
+}
+
+static int unetmm_ib_dealloc_pd(struct ib_pd *ib, struct ib_udata *udata)
+{
+	return 0;
+}
+
+static struct unetmm_ib_ah *unetmm_ib_ah(struct ib_ah *ib)
+{
+	return container_of(ib, struct unetmm_ib_ah, ib);
+}
+
+/* QP1's; one of a process is of no use without UD, and does no harm. */
+static int unetmm_ib_create_ah(struct ib_ah *ib, struct rdma_ah_init_attr *attr,
+			       struct ib_udata *udata)
+{
+	struct unetmm_ib *dev = unetmm_ib_of(ib->device);
+	struct rxe_create_ah_resp resp = {};
+
+	unetmm_ib_ah(ib)->attr = *attr->ah_attr;
+	if (!udata || udata->outlen < sizeof(resp))
+		return 0;
+	resp.ah_num = atomic_inc_return(&dev->ah_next);
+	return ib_copy_to_udata(udata, &resp, sizeof(resp));
+}
+
+static int unetmm_ib_query_ah(struct ib_ah *ib, struct rdma_ah_attr *attr)
+{
+	*attr = unetmm_ib_ah(ib)->attr;
+	return 0;
+}
+
+static int unetmm_ib_destroy_ah(struct ib_ah *ib, u32 flags)
+{
+	return 0;
+}
+
+const struct ib_device_ops unetmm_ib_context_ops = {
+	.alloc_ucontext = unetmm_ib_alloc_ucontext,
+	.dealloc_ucontext = unetmm_ib_dealloc_ucontext,
+	.disassociate_ucontext = unetmm_ib_disassociate_ucontext,
+	.mmap = unetmm_ib_mmap,
+	.mmap_free = unetmm_ib_mmap_free,
+	.alloc_pd = unetmm_ib_alloc_pd,
+	.dealloc_pd = unetmm_ib_dealloc_pd,
+	.create_ah = unetmm_ib_create_ah,
+	.create_user_ah = unetmm_ib_create_ah,
+	.query_ah = unetmm_ib_query_ah,
+	.destroy_ah = unetmm_ib_destroy_ah,
+	INIT_RDMA_OBJ_SIZE(ib_ah, unetmm_ib_ah, ib),
+	INIT_RDMA_OBJ_SIZE(ib_pd, unetmm_ib_pd, ib),
+	INIT_RDMA_OBJ_SIZE(ib_ucontext, unetmm_ib_context, ib),
+};

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * unetmm_ib: completion queues: of processes, which read their memory, and of the kernel,
+ * for QP1.
+ *
+ * The wire does not say which message is solicited: each message that is received, and
+ * each error, counts as solicited.
+ */
+#include <linux/slab.h>
+#include <rdma/uverbs_ioctl.h>
+
+#include "compat/compat.h"
+#include "verbs/verbs.h"
+
+static bool unetmm_ib_cq_wakes(struct unetmm_ib_cq *cq, bool solicited)
+{
+	bool wakes = cq->notify == IB_CQ_NEXT_COMP || (cq->notify && solicited);
+
+	lockdep_assert_held(&cq->lock);
+	if (wakes)
+		cq->notify = 0;
+	return wakes;
+}
+
+/* A completion that has no room is lost, and the process is told once. */
+static void unetmm_ib_cq_overrun(struct unetmm_ib_cq *cq)
+{
+	struct ib_event event = {
+		.device = cq->ib.device,
+		.event = IB_EVENT_CQ_ERR,
+		.element.cq = &cq->ib,
+	};
+
+	if (cq->ib.event_handler)
+		cq->ib.event_handler(&event, cq->ib.cq_context);
+}
+
+void unetmm_ib_cq_put(struct ib_cq *ib, const struct ib_uverbs_wc *wc, bool solicited)
+{
+	struct unetmm_ib_cq *cq = unetmm_ib_cq(ib);
+	bool wake, lost = false;
+	unsigned long flags;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	if (!unetmm_ib_queue_put(&cq->q, wc, sizeof(*wc))) {
+		lost = !cq->overrun;
+		cq->overrun = true;
+	}
+	wake = unetmm_ib_cq_wakes(cq, solicited || wc->status);
+	spin_unlock_irqrestore(&cq->lock, flags);
+	if (lost)
+		unetmm_ib_cq_overrun(cq);
+	if (wake)
+		ib->comp_handler(ib, ib->cq_context);
+}
+
+void unetmm_ib_cq_put_kernel(struct ib_cq *ib, const struct ib_wc *wc)
+{
+	struct unetmm_ib_cq *cq = unetmm_ib_cq(ib);
+	unsigned long flags;
+	bool wake;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	if (cq->head - cq->tail < ib->cqe)
+		cq->ring[cq->head++ % ib->cqe] = *wc;
+	wake = unetmm_ib_cq_wakes(cq, true);
+	spin_unlock_irqrestore(&cq->lock, flags);
+	if (wake)
+		ib->comp_handler(ib, ib->cq_context);
+}
+
+static int unetmm_ib_poll_cq(struct ib_cq *ib, int n, struct ib_wc *wc)
+{
+	struct unetmm_ib_cq *cq = unetmm_ib_cq(ib);
+	unsigned long flags;
+	int i = 0;
+
+	/* A process reads its own. */
+	if (!cq->ring)
+		return 0;
+	spin_lock_irqsave(&cq->lock, flags);
+	while (i < n && cq->tail != cq->head)
+		wc[i++] = cq->ring[cq->tail++ % ib->cqe];
+	spin_unlock_irqrestore(&cq->lock, flags);
+	return i;
+}
+
+static int unetmm_ib_req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags how)
+{
+	struct unetmm_ib_cq *cq = unetmm_ib_cq(ib);
+	unsigned long flags;
+	bool missed;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	/* "The next one" is not taken back by "the next solicited one". */
+	if (cq->notify != IB_CQ_NEXT_COMP)
+		cq->notify = how & IB_CQ_SOLICITED_MASK;
+	missed = cq->ring ? cq->head != cq->tail :
+		 cq->q.index != (READ_ONCE(cq->q.buf->consumer_index) & cq->q.mask);
+	spin_unlock_irqrestore(&cq->lock, flags);
+	return how & IB_CQ_REPORT_MISSED_EVENTS && missed;
+}
+
+static int unetmm_ib_cq_make(struct unetmm_ib_cq *cq, u32 cqe, struct ib_udata *udata)
+{
+	struct unetmm_ib_context *context;
+	int ret;
+
+	if (!udata) {
+		cq->ring = kvcalloc(cqe, sizeof(*cq->ring), GFP_KERNEL);
+		cq->ib.cqe = cqe;
+		return cq->ring ? 0 : -ENOMEM;
+	}
+	if (udata->outlen < sizeof(struct rxe_create_cq_resp))
+		return -EINVAL;
+	context = rdma_udata_to_drv_context(udata, struct unetmm_ib_context, ib);
+	ret = unetmm_ib_queue_make(&cq->q, &context->ib, cqe, sizeof(struct ib_uverbs_wc));
+	if (ret)
+		return ret;
+	cq->ib.cqe = cq->q.mask;
+	ret = ib_copy_to_udata(udata, &cq->q.info, sizeof(cq->q.info));
+	if (ret)
+		unetmm_ib_queue_free(&cq->q);
+	return ret;
+}
+
+static UNETMM_CREATE_CQ(unetmm_ib_create_cq)
+{
+	struct unetmm_ib_cq *cq = unetmm_ib_cq(ib);
+
+	if (attr->flags & ~IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN)
+		return -EOPNOTSUPP;
+	if (attr->cqe < 1 || attr->cqe > UNETMM_IB_MAX_CQE ||
+	    attr->comp_vector >= ib->device->num_comp_vectors)
+		return -EINVAL;
+	spin_lock_init(&cq->lock);
+	return unetmm_ib_cq_make(cq, attr->cqe, UNETMM_CREATE_CQ_UDATA);
+}
+
+static int unetmm_ib_destroy_cq(struct ib_cq *ib, struct ib_udata *udata)
+{
+	struct unetmm_ib_cq *cq = unetmm_ib_cq(ib);
+
+	unetmm_ib_queue_free(&cq->q);
+	kvfree(cq->ring);
+	return 0;
+}
+
+const struct ib_device_ops unetmm_ib_cq_ops = {
+	.create_cq = unetmm_ib_create_cq,
+	.destroy_cq = unetmm_ib_destroy_cq,
+	.poll_cq = unetmm_ib_poll_cq,
+	.req_notify_cq = unetmm_ib_req_notify_cq,
+	INIT_RDMA_OBJ_SIZE(ib_cq, unetmm_ib_cq, ib),
+};

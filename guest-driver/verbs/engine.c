@@ -1,0 +1,676 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * unetmm_ib: the engine of a queue pair: requests of the process to the card, completions
+ * of the card to the process.
+ *
+ * It runs in post_send, and in a work item that is queued when the card has completions,
+ * when a timer has found receive requests, and when a turn was not enough.  A turn is
+ * bounded by the endpoint's queues, whatever the process writes.
+ *
+ * Completions of sends are in the order of the requests.  The card may end a READ behind a
+ * later WRITE: each request has a place in `sent`, and the oldest ones are told when they
+ * have ended.  A request that is wrong has a place, too, so its error is told in turn.
+ *
+ * librxe posts receive requests without any call: a timer looks for them, ever more
+ * seldom, while the card has no buffer.
+ */
+#include <linux/io.h>
+#include <linux/slab.h>
+
+#include "verbs/verbs.h"
+
+#define UNETMM_IB_TURNS		64
+#define UNETMM_IB_PAUSE_MIN	(100 * NSEC_PER_USEC)
+#define UNETMM_IB_PAUSE_MAX	(16 * NSEC_PER_MSEC)
+
+struct workqueue_struct *unetmm_ib_wq;
+
+static u32 unetmm_ib_sent_most(const struct unetmm_ib_qp *qp)
+{
+	return BIT(qp->ep->sq_log2);
+}
+
+static u32 unetmm_ib_received_most(const struct unetmm_ib_qp *qp)
+{
+	return BIT(qp->ep->fq_log2);
+}
+
+static struct unetmm_ib_sent *unetmm_ib_sent(struct unetmm_ib_qp *qp, u32 number)
+{
+	return &qp->sent[number & (unetmm_ib_sent_most(qp) - 1)];
+}
+
+static struct unetmm_ib_received *unetmm_ib_received(struct unetmm_ib_qp *qp, u32 number)
+{
+	return &qp->received[number & (unetmm_ib_received_most(qp) - 1)];
+}
+
+static u8 unetmm_ib_status(u8 status)
+{
+	switch (status) {
+	case UNETMM_ST_OK:
+		return IB_WC_SUCCESS;
+	case UNETMM_ST_PROTECTION:
+	case UNETMM_ST_UNSUPPORTED:
+	case UNETMM_ST_LIMIT:
+		return IB_WC_LOC_PROT_ERR;
+	case UNETMM_ST_TOO_LONG:
+	case UNETMM_ST_TOO_LARGE:
+		return IB_WC_LOC_LEN_ERR;
+	case UNETMM_ST_BAD_DESC:
+	case UNETMM_ST_PEER_LACKS:
+		return IB_WC_LOC_QP_OP_ERR;
+	case UNETMM_ST_TIMEOUT:
+	case UNETMM_ST_PEER_FAILED:
+		return IB_WC_RETRY_EXC_ERR;
+	case UNETMM_ST_NOT_READY:
+		return IB_WC_RNR_RETRY_EXC_ERR;
+	case UNETMM_ST_PEER_BUFFER:
+		return IB_WC_REM_INV_REQ_ERR;
+	case UNETMM_ST_REVOKED:
+	case UNETMM_ST_REMOTE_RIGHT:
+	case UNETMM_ST_REMOTE_RANGE:
+	case UNETMM_ST_REMOTE_MEMORY:
+	case UNETMM_ST_BAD_KEYS:
+		return IB_WC_REM_ACCESS_ERR;
+	default:
+		return IB_WC_WR_FLUSH_ERR;
+	}
+}
+
+/* ---- Ends --------------------------------------------------------------------- */
+
+/* The queue pair ends: the card forgets the channel, and all requests are flushed. */
+void unetmm_ib_error(struct unetmm_ib_qp *qp)
+{
+	lockdep_assert_held(&qp->lock);
+	if (qp->state == IB_QPS_RESET)
+		return;
+	qp->state = IB_QPS_ERR;
+	qp->attr.qp_state = IB_QPS_ERR;
+	if (qp->open)
+		qp->dev->calls->channel_clear(qp->ep);
+	qp->open = false;
+}
+
+static void unetmm_ib_event(struct unetmm_ib_qp *qp, enum ib_event_type type)
+{
+	struct ib_event event = {
+		.device = qp->ib.device,
+		.event = type,
+		.element.qp = &qp->ib,
+	};
+
+	if (qp->ib.event_handler)
+		qp->ib.event_handler(&event, qp->ib.qp_context);
+}
+
+static void unetmm_ib_tell_receive(struct unetmm_ib_qp *qp, struct ib_uverbs_wc *wc)
+{
+	wc->qp_num = qp->ib.qp_num;
+	wc->src_qp = qp->attr.dest_qp_num;
+	wc->port_num = 1;
+	unetmm_ib_cq_put(qp->ib.recv_cq, wc, true);
+}
+
+/* Tells of the oldest sends, as far as they have ended: all, if the queue pair has. */
+static void unetmm_ib_settle(struct unetmm_ib_qp *qp)
+{
+	while (qp->sent_done != qp->sent_next) {
+		const struct unetmm_ib_sent *s = unetmm_ib_sent(qp, qp->sent_done);
+		bool flush = qp->state == IB_QPS_ERR;
+		struct ib_uverbs_wc wc = {
+			.wr_id = s->wr_id,
+			.opcode = s->opcode,
+			.byte_len = s->len,
+			.qp_num = qp->ib.qp_num,
+			.port_num = 1,
+			.status = flush ? IB_WC_WR_FLUSH_ERR : s->status,
+		};
+
+		if (!s->done && !flush)
+			return;
+		qp->sent_done++;
+		if (s->signaled || wc.status)
+			unetmm_ib_cq_put(qp->ib.send_cq, &wc, false);
+		if (wc.status && !flush)
+			unetmm_ib_error(qp);
+	}
+}
+
+static void unetmm_ib_flush_sends(struct unetmm_ib_qp *qp)
+{
+	struct ib_uverbs_wc wc = {
+		.status = IB_WC_WR_FLUSH_ERR,
+		.qp_num = qp->ib.qp_num,
+	};
+	const struct rxe_send_wqe *w = (const void *)qp->wqe;
+	u32 most = qp->sq.mask + 1;
+
+	while (most-- && unetmm_ib_queue_peek(&qp->sq, qp->wqe, sizeof(*w))) {
+		wc.wr_id = w->wr.wr_id;
+		unetmm_ib_queue_next(&qp->sq);
+		unetmm_ib_cq_put(qp->ib.send_cq, &wc, false);
+	}
+}
+
+static void unetmm_ib_flush_receives(struct unetmm_ib_qp *qp)
+{
+	struct ib_uverbs_wc wc = { .status = IB_WC_WR_FLUSH_ERR, .opcode = IB_WC_RECV };
+	const struct rxe_recv_wqe *w = (const void *)qp->wqe;
+	u32 most = qp->rq.mask + 1;
+
+	while (qp->received_done != qp->received_next) {
+		const struct unetmm_ib_received *r = unetmm_ib_received(qp, qp->received_done++);
+
+		wc.wr_id = r->wr_id;
+		if (!r->done)
+			unetmm_ib_tell_receive(qp, &wc);
+	}
+	while (most-- && unetmm_ib_queue_peek(&qp->rq, qp->wqe, sizeof(*w))) {
+		wc.wr_id = w->wr_id;
+		unetmm_ib_queue_next(&qp->rq);
+		unetmm_ib_tell_receive(qp, &wc);
+	}
+}
+
+/* ---- The card's completions --------------------------------------------------- */
+
+static void unetmm_ib_got_sent(struct unetmm_ib_qp *qp, const struct unetmm_cqe *cqe)
+{
+	u32 number = le64_to_cpu(cqe->cookie);
+	struct unetmm_ib_sent *s;
+
+	/* One that was flushed has been told. */
+	if (number - qp->sent_done >= qp->sent_next - qp->sent_done)
+		return;
+	s = unetmm_ib_sent(qp, number);
+	if (s->done)
+		return;
+	s->status = unetmm_ib_status(cqe->status);
+	s->done = true;
+	qp->fetching -= s->fetches;
+	unetmm_ib_settle(qp);
+}
+
+static void unetmm_ib_got_received(struct unetmm_ib_qp *qp, const struct unetmm_cqe *cqe)
+{
+	u32 number = le64_to_cpu(cqe->cookie);
+	struct unetmm_ib_received *r;
+	struct ib_uverbs_wc wc = {
+		.opcode = cqe->opcode == UNETMM_CQE_WRITTEN ? IB_WC_RECV_RDMA_WITH_IMM :
+			  IB_WC_RECV,
+		.byte_len = le32_to_cpu(cqe->len),
+		.status = unetmm_ib_status(cqe->status),
+	};
+
+	if (number - qp->received_done >= qp->received_next - qp->received_done)
+		return;
+	r = unetmm_ib_received(qp, number);
+	if (r->done)
+		return;
+	r->done = true;
+	wc.wr_id = r->wr_id;
+	if (le32_to_cpu(cqe->flags) & UNETMM_CQE_F_IMM) {
+		wc.ex.imm_data = (__force __be32)le32_to_cpu(cqe->imm);
+		wc.wc_flags = IB_WC_WITH_IMM;
+	}
+	while (qp->received_done != qp->received_next &&
+	       unetmm_ib_received(qp, qp->received_done)->done)
+		qp->received_done++;
+	unetmm_ib_tell_receive(qp, &wc);
+	if (qp->state == IB_QPS_RTR && !wc.status && !qp->told_established) {
+		qp->told_established = true;
+		unetmm_ib_event(qp, IB_EVENT_COMM_EST);
+	}
+	if (wc.status)
+		unetmm_ib_error(qp);
+}
+
+/* The endpoint was stopped, or the peer has ended the channel: idle ones get no other word. */
+static void unetmm_ib_got_end(struct unetmm_ib_qp *qp)
+{
+	bool was = qp->state == IB_QPS_ERR || qp->state == IB_QPS_RESET;
+
+	unetmm_ib_error(qp);
+	if (!was)
+		unetmm_ib_event(qp, IB_EVENT_QP_FATAL);
+}
+
+/* As many as the completion queue has at most. */
+static u32 unetmm_ib_drain(struct unetmm_ib_qp *qp)
+{
+	const struct unetmm_lent_calls *calls = qp->dev->calls;
+	const struct unetmm_cqe *cqe;
+	u32 n = 0;
+
+	while (n < BIT(qp->ep->cq_log2) && (cqe = calls->ep_peek(qp->ep, qp->cq_cons))) {
+		switch (cqe->opcode) {
+		case UNETMM_CQE_SENT:
+			unetmm_ib_got_sent(qp, cqe);
+			break;
+		case UNETMM_CQE_RECEIVED:
+		case UNETMM_CQE_WRITTEN:
+		case UNETMM_CQE_BUFFER:
+			unetmm_ib_got_received(qp, cqe);
+			break;
+		default:
+			unetmm_ib_got_end(qp);
+			break;
+		}
+		qp->cq_cons++;
+		n++;
+		/* The place is the card's again when it has been read. */
+		dma_wmb();
+		WRITE_ONCE(qp->ep->index->user.cq_cons, cpu_to_le32(qp->cq_cons));
+	}
+	return n;
+}
+
+/* ---- The process's requests --------------------------------------------------- */
+
+static struct unetmm_fqe *unetmm_ib_fqe(struct unetmm_ib_qp *qp, u32 index)
+{
+	struct unetmm_fqe *fq = qp->ep->block->cpu + qp->ep->fq_offset;
+
+	return &fq[index & (BIT(qp->ep->fq_log2) - 1)];
+}
+
+static void unetmm_ib_put_fqe(struct unetmm_ib_qp *qp, u32 index, u64 addr, u32 len, u32 flags)
+{
+	*unetmm_ib_fqe(qp, index) = (struct unetmm_fqe) {
+		.addr = cpu_to_le64(addr),
+		.len = cpu_to_le32(len),
+		.flags = cpu_to_le32(flags),
+		.cookie = cpu_to_le64(qp->received_next),
+	};
+}
+
+/*
+ * The entries of a receive request.  Memory that is not the process's to give fails when it
+ * is used, as it is in verbs: nobody has anything at address 0.  A request without memory
+ * takes messages of 0 bytes: the one byte is where a longer one finds nothing either.
+ */
+static u32 unetmm_ib_put_receive(struct unetmm_ib_qp *qp, const struct rxe_recv_wqe *w)
+{
+	u32 nsge = min_t(u32, w->dma.num_sge, qp->cap.max_recv_sge);
+	u32 i, n = 0;
+	u64 addr;
+
+	for (i = 0; i < nsge; i++) {
+		const struct rxe_sge *sge = &w->dma.sge[i];
+
+		if (!sge->length)
+			continue;
+		if (!unetmm_ib_mr_find(qp, sge, IB_ACCESS_LOCAL_WRITE, &addr))
+			addr = 0;
+		unetmm_ib_put_fqe(qp, qp->fq_prod + n++, addr,
+				  min(sge->length, qp->dev->max_message), UNETMM_FQE_F_CHAIN);
+	}
+	if (!n)
+		unetmm_ib_put_fqe(qp, qp->fq_prod + n++, 0, 1, 0);
+	unetmm_ib_fqe(qp, qp->fq_prod + n - 1)->flags = 0;
+	return n;
+}
+
+static u32 unetmm_ib_fq_room(struct unetmm_ib_qp *qp)
+{
+	u32 cons = le32_to_cpu(READ_ONCE(qp->ep->index->card.fq_cons));
+
+	return BIT(qp->ep->fq_log2) - (qp->fq_prod - cons);
+}
+
+static u32 unetmm_ib_take_receives(struct unetmm_ib_qp *qp)
+{
+	const struct rxe_recv_wqe *w = (const void *)qp->wqe;
+	u32 n = 0;
+
+	while (unetmm_ib_fq_room(qp) >= UNETMM_IB_MAX_SGE &&
+	       qp->received_next - qp->received_done < unetmm_ib_received_most(qp) &&
+	       unetmm_ib_queue_peek(&qp->rq, qp->wqe, sizeof(qp->wqe))) {
+		qp->fq_prod += unetmm_ib_put_receive(qp, w);
+		*unetmm_ib_received(qp, qp->received_next++) = (struct unetmm_ib_received) {
+			.wr_id = w->wr_id,
+		};
+		unetmm_ib_queue_next(&qp->rq);
+		n++;
+	}
+	if (n) {
+		/* Pairs with the card: index, then entries. */
+		dma_wmb();
+		WRITE_ONCE(qp->ep->index->user.fq_prod, cpu_to_le32(qp->fq_prod));
+	}
+	return n;
+}
+
+/* A descriptor that is being made, in slots. */
+struct unetmm_ib_desc {
+	union {
+		struct unetmm_sqe sqe;
+		u8 raw[UNETMM_MAX_SLOTS * UNETMM_SLOT_BYTES];
+	};
+	u32 nslots;
+	bool read;			/* its segments are written to */
+	bool atomic;
+};
+
+static void unetmm_ib_remote(struct unetmm_ib_desc *d, u32 rkey, u64 addr)
+{
+	d->sqe.flags |= UNETMM_SQE_F_KEYED;
+	d->sqe.region = cpu_to_le16((rkey & UNETMM_RKEY_REGION) >> UNETMM_RKEY_SHIFT);
+	d->sqe.handle = cpu_to_le32(rkey);
+	d->sqe.remote = cpu_to_le64(addr);
+}
+
+/* The operands are inline. */
+static void unetmm_ib_atomic(struct unetmm_ib_desc *d, const struct rxe_send_wr *wr, u32 n)
+{
+	const __le64 operands[] = {
+		cpu_to_le64(wr->wr.atomic.compare_add), cpu_to_le64(wr->wr.atomic.swap),
+	};
+
+	d->atomic = true;
+	d->sqe.flags |= UNETMM_SQE_F_INLINE;
+	d->sqe.inline_len = n * sizeof(operands[0]);
+	memcpy(d->sqe.data, operands, d->sqe.inline_len);
+	unetmm_ib_remote(d, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr);
+}
+
+static int unetmm_ib_opcode(struct unetmm_ib_desc *d, struct unetmm_ib_sent *s,
+			    const struct rxe_send_wr *wr)
+{
+	switch (wr->opcode) {
+	case IB_WR_SEND:
+	case IB_WR_SEND_WITH_IMM:
+		d->sqe.opcode = UNETMM_OP_SEND;
+		s->opcode = IB_WC_SEND;
+		break;
+	case IB_WR_RDMA_WRITE:
+	case IB_WR_RDMA_WRITE_WITH_IMM:
+		d->sqe.opcode = UNETMM_OP_WRITE;
+		s->opcode = IB_WC_RDMA_WRITE;
+		unetmm_ib_remote(d, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
+		break;
+	case IB_WR_RDMA_READ:
+		d->sqe.opcode = UNETMM_OP_READ;
+		s->opcode = IB_WC_RDMA_READ;
+		d->read = true;
+		unetmm_ib_remote(d, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
+		break;
+	case IB_WR_ATOMIC_CMP_AND_SWP:
+		d->sqe.opcode = UNETMM_OP_CMP_SWAP;
+		s->opcode = IB_WC_COMP_SWAP;
+		unetmm_ib_atomic(d, wr, 2);
+		break;
+	case IB_WR_ATOMIC_FETCH_AND_ADD:
+		d->sqe.opcode = UNETMM_OP_FETCH_ADD;
+		s->opcode = IB_WC_FETCH_ADD;
+		unetmm_ib_atomic(d, wr, 1);
+		break;
+	default:
+		return IB_WC_LOC_QP_OP_ERR;
+	}
+	if (wr->opcode == IB_WR_SEND_WITH_IMM || wr->opcode == IB_WR_RDMA_WRITE_WITH_IMM) {
+		d->sqe.flags |= UNETMM_SQE_F_IMM;
+		d->sqe.imm = cpu_to_le32((__force u32)wr->ex.imm_data);
+	}
+	return IB_WC_SUCCESS;
+}
+
+static int unetmm_ib_inline(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
+			    const struct rxe_send_wqe *w, u32 *len)
+{
+	*len = w->dma.length;
+	if (*len > qp->cap.max_inline_data || d->read)
+		return IB_WC_LOC_QP_OP_ERR;
+	d->sqe.flags |= UNETMM_SQE_F_INLINE;
+	d->sqe.inline_len = *len;
+	memcpy(d->raw + offsetof(struct unetmm_sqe, data), w->dma.inline_data, *len);
+	if (*len > UNETMM_SQE_INLINE)
+		d->nslots += DIV_ROUND_UP(*len - UNETMM_SQE_INLINE, UNETMM_SLOT_BYTES);
+	return IB_WC_SUCCESS;
+}
+
+static int unetmm_ib_segments(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
+			      const struct rxe_send_wqe *w, u32 *len)
+{
+	struct unetmm_seg *seg = (void *)d->raw + offsetof(struct unetmm_sqe, seg);
+	u32 i, n = 0;
+	u64 addr;
+
+	if (w->dma.num_sge > qp->cap.max_send_sge)
+		return IB_WC_LOC_QP_OP_ERR;
+	for (i = 0; i < w->dma.num_sge; i++) {
+		const struct rxe_sge *sge = &w->dma.sge[i];
+
+		if (!sge->length)
+			continue;
+		if (!unetmm_ib_mr_find(qp, sge, d->read ? IB_ACCESS_LOCAL_WRITE : 0, &addr))
+			return IB_WC_LOC_PROT_ERR;
+		if (check_add_overflow(*len, sge->length, len) || *len > UNETMM_MAX_MESSAGE)
+			return IB_WC_LOC_LEN_ERR;
+		seg[n].addr = cpu_to_le64(addr);
+		seg[n++].len = cpu_to_le32(sge->length);
+	}
+	d->sqe.nsegs = n;
+	if (n > UNETMM_SQE_SEGS)
+		d->nslots += DIV_ROUND_UP(n - UNETMM_SQE_SEGS, UNETMM_SLOT_SEGS);
+	return IB_WC_SUCCESS;
+}
+
+/* The card writes the old value there. */
+static int unetmm_ib_result(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
+			    const struct rxe_send_wqe *w, u32 *len)
+{
+	struct unetmm_seg *seg = &d->sqe.seg[UNETMM_SQE_RESULT];
+	const struct rxe_sge *sge = &w->dma.sge[0];
+	u64 addr;
+
+	/* The compared value and the new one have the place of segment 0. */
+	BUILD_BUG_ON(2 * sizeof(__le64) > sizeof(*seg));
+	*len = sizeof(__le64);
+	if (w->dma.num_sge != 1 || sge->length != sizeof(__le64))
+		return IB_WC_LOC_LEN_ERR;
+	if (!unetmm_ib_mr_find(qp, sge, IB_ACCESS_LOCAL_WRITE, &addr))
+		return IB_WC_LOC_PROT_ERR;
+	seg->addr = cpu_to_le64(addr);
+	seg->len = cpu_to_le32(sge->length);
+	d->sqe.nsegs = 1;
+	return IB_WC_SUCCESS;
+}
+
+/* IB_WC_*: the fault of the request. */
+static u8 unetmm_ib_build(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
+			  struct unetmm_ib_sent *s, const struct rxe_send_wqe *w)
+{
+	int ret;
+
+	memset(d, 0, sizeof(*d));
+	d->nslots = 1;
+	d->sqe.cookie = cpu_to_le64(qp->sent_next);
+	*s = (struct unetmm_ib_sent) {
+		.wr_id = w->wr.wr_id,
+		.signaled = qp->sig_type == IB_SIGNAL_ALL_WR ||
+			    w->wr.send_flags & IB_SEND_SIGNALED,
+	};
+	ret = unetmm_ib_opcode(d, s, &w->wr);
+	if (ret)
+		return ret;
+	if (d->atomic)
+		return unetmm_ib_result(qp, d, w, &s->len);
+	return w->wr.send_flags & IB_SEND_INLINE ? unetmm_ib_inline(qp, d, w, &s->len) :
+	       unetmm_ib_segments(qp, d, w, &s->len);
+}
+
+static void unetmm_ib_put_desc(struct unetmm_ib_qp *qp, const struct unetmm_ib_desc *d)
+{
+	u8 *sq = qp->ep->block->cpu + qp->ep->sq_offset;
+	u32 i;
+
+	for (i = 0; i < d->nslots; i++) {
+		u32 slot = (qp->sq_prod + i) & (BIT(qp->ep->sq_log2) - 1);
+
+		memcpy(sq + slot * UNETMM_SLOT_BYTES, d->raw + i * UNETMM_SLOT_BYTES,
+		       UNETMM_SLOT_BYTES);
+	}
+	qp->sq_prod += d->nslots;
+}
+
+static u32 unetmm_ib_sq_room(struct unetmm_ib_qp *qp)
+{
+	u32 cons = le32_to_cpu(READ_ONCE(qp->ep->index->card.sq_cons));
+
+	return BIT(qp->ep->sq_log2) - (qp->sq_prod - cons);
+}
+
+/* The next request may go: a fence waits until earlier READs and atomics have ended. */
+static bool unetmm_ib_next_send(struct unetmm_ib_qp *qp)
+{
+	const struct rxe_send_wqe *w = (const void *)qp->wqe;
+
+	return qp->state == IB_QPS_RTS && !qp->stuck &&
+	       unetmm_ib_sq_room(qp) >= UNETMM_MAX_SLOTS &&
+	       qp->sent_next - qp->sent_done < unetmm_ib_sent_most(qp) &&
+	       unetmm_ib_queue_peek(&qp->sq, qp->wqe, sizeof(qp->wqe)) &&
+	       !(w->wr.send_flags & IB_SEND_FENCE && qp->fetching);
+}
+
+static u32 unetmm_ib_take_sends(struct unetmm_ib_qp *qp)
+{
+	struct unetmm_ib_desc d;
+	u32 n = 0;
+
+	while (unetmm_ib_next_send(qp)) {
+		struct unetmm_ib_sent *s = unetmm_ib_sent(qp, qp->sent_next);
+		u8 wrong = unetmm_ib_build(qp, &d, s, (const void *)qp->wqe);
+
+		if (!wrong)
+			unetmm_ib_put_desc(qp, &d);
+		s->status = wrong;
+		s->done = wrong;
+		s->fetches = !wrong && (d.read || d.atomic);
+		qp->fetching += s->fetches;
+		qp->stuck = wrong;
+		qp->sent_next++;
+		unetmm_ib_queue_next(&qp->sq);
+		n++;
+	}
+	if (!n)
+		return 0;
+	/* Pairs with the card: index, then slots. */
+	dma_wmb();
+	WRITE_ONCE(qp->ep->index->user.sq_prod, cpu_to_le32(qp->sq_prod));
+	/* A wrong one may be the oldest. */
+	unetmm_ib_settle(qp);
+	return n;
+}
+
+/* ---- Turns -------------------------------------------------------------------- */
+
+static void unetmm_ib_ring(struct unetmm_ib_qp *qp)
+{
+	if (unetmm_reachable(qp->dev->dev))
+		writel(0, qp->doorbell);
+}
+
+static u32 unetmm_ib_card_state(const struct unetmm_ib_qp *qp)
+{
+	return le32_to_cpu(READ_ONCE(qp->ep->index->card.state));
+}
+
+/* True: there was something to do. */
+static bool unetmm_ib_turn(struct unetmm_ib_qp *qp)
+{
+	u32 taken, n;
+
+	n = unetmm_ib_drain(qp);
+	if (unetmm_ib_card_state(qp) & UNETMM_EP_ERROR)
+		unetmm_ib_got_end(qp);
+	if (qp->state != IB_QPS_ERR) {
+		taken = unetmm_ib_take_receives(qp) + unetmm_ib_take_sends(qp);
+		if (taken)
+			unetmm_ib_ring(qp);
+		n += taken;
+	}
+	if (qp->state == IB_QPS_ERR) {
+		/* Completions of before the card forgot the channel count. */
+		unetmm_ib_drain(qp);
+		unetmm_ib_settle(qp);
+		unetmm_ib_flush_sends(qp);
+		unetmm_ib_flush_receives(qp);
+		return false;
+	}
+	return n;
+}
+
+static void unetmm_ib_look_later(struct unetmm_ib_qp *qp, bool busy)
+{
+	/* The card has buffers, and its completions have us look. */
+	if (qp->state == IB_QPS_RESET || (qp->state != IB_QPS_ERR &&
+					  qp->received_next != qp->received_done))
+		return;
+	if (busy)
+		WRITE_ONCE(qp->pause_ns, UNETMM_IB_PAUSE_MIN);
+	if (!READ_ONCE(qp->closing))
+		hrtimer_start(&qp->timer, ns_to_ktime(max_t(u64, READ_ONCE(qp->pause_ns),
+							    UNETMM_IB_PAUSE_MIN)),
+			      HRTIMER_MODE_REL_SOFT);
+}
+
+/* qp->lock */
+void unetmm_ib_run(struct unetmm_ib_qp *qp)
+{
+	u32 turns = 0;
+	bool more;
+
+	lockdep_assert_held(&qp->lock);
+	if (qp->state == IB_QPS_RESET)
+		return;
+	do {
+		more = unetmm_ib_turn(qp);
+		more |= qp->dev->calls->ep_arm(qp->ep, qp->cq_cons);
+		/* Behind the barrier in there: the card may have waited for room until now. */
+		if (unetmm_ib_card_state(qp) & UNETMM_EP_CQ_BLOCKED)
+			unetmm_ib_ring(qp);
+	} while (more && ++turns < UNETMM_IB_TURNS);
+	if (more && !READ_ONCE(qp->closing))
+		queue_work(unetmm_ib_wq, &qp->work);
+	unetmm_ib_look_later(qp, turns);
+}
+
+void unetmm_ib_work(struct work_struct *work)
+{
+	struct unetmm_ib_qp *qp = container_of(work, struct unetmm_ib_qp, work);
+
+	mutex_lock(&qp->lock);
+	unetmm_ib_run(qp);
+	mutex_unlock(&qp->lock);
+}
+
+/* In a soft interrupt: reads one word for each idle queue pair. */
+enum hrtimer_restart unetmm_ib_timer(struct hrtimer *timer)
+{
+	struct unetmm_ib_qp *qp = container_of(timer, struct unetmm_ib_qp, timer);
+	u64 pause;
+
+	if (READ_ONCE(qp->closing))
+		return HRTIMER_NORESTART;
+	if (unetmm_ib_queue_waits(&qp->rq)) {
+		queue_work(unetmm_ib_wq, &qp->work);
+		return HRTIMER_NORESTART;
+	}
+	pause = clamp_t(u64, 2 * READ_ONCE(qp->pause_ns), UNETMM_IB_PAUSE_MIN,
+			UNETMM_IB_PAUSE_MAX);
+	WRITE_ONCE(qp->pause_ns, pause);
+	/* The engine may start it at the same time: the timer's lock decides. */
+	hrtimer_start(timer, ns_to_ktime(pause), HRTIMER_MODE_REL_SOFT);
+	return HRTIMER_NORESTART;
+}
+
+/* In interrupts, with ep_lock; or with map_lock, when the card has gone. */
+void unetmm_ib_woken(struct unetmm_ep *ep)
+{
+	struct unetmm_ib_qp *qp = ep->owner;
+
+	queue_work(unetmm_ib_wq, &qp->work);
+}

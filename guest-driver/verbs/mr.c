@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * unetmm_ib: memory regions.
+ *
+ * Each region is paged on demand, whatever the process asks for: nothing is pinned.  One
+ * without IB_ACCESS_ON_DEMAND is looked at when it is registered: all of it has to be
+ * there, with the rights.  A region that peers may use is a region of the card; the lkey
+ * is the driver's, which translates it when it copies a request.
+ */
+#include <linux/slab.h>
+
+#include "compat/compat.h"
+#include "remote/remote.h"
+#include "verbs/verbs.h"
+
+#define UNETMM_IB_MR_ACCESS \
+	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ | \
+	 IB_ACCESS_REMOTE_ATOMIC | IB_ACCESS_ON_DEMAND | IB_ACCESS_OPTIONAL)
+#define UNETMM_IB_MR_MOST	BIT(24)	/* lkeys have 8 bits beside the index */
+
+static u8 unetmm_ib_rights(int access)
+{
+	return (access & IB_ACCESS_REMOTE_WRITE ? UNETMM_RIGHT_WRITE : 0) |
+	       (access & IB_ACCESS_REMOTE_READ ? UNETMM_RIGHT_READ : 0) |
+	       (access & IB_ACCESS_REMOTE_ATOMIC ? UNETMM_RIGHT_ATOMIC : 0);
+}
+
+/* The address of the process behind a segment; false: no such memory, or no right. */
+bool unetmm_ib_mr_find(struct unetmm_ib_qp *qp, const struct rxe_sge *sge, int access, u64 *addr)
+{
+	struct xarray *mrs = &qp->dev->mrs;
+	const struct unetmm_ib_mr *mr;
+	bool found;
+
+	xa_lock(mrs);
+	mr = xa_load(mrs, sge->lkey >> 8);
+	found = mr && mr->ib.lkey == sge->lkey && mr->ib.pd == qp->ib.pd &&
+		(mr->access & access) == access && sge->addr >= mr->iova &&
+		sge->length <= mr->length &&
+		sge->addr - mr->iova <= mr->length - sge->length;
+	if (found)
+		*addr = mr->start + (sge->addr - mr->iova);
+	xa_unlock(mrs);
+	return found;
+}
+
+/* All of it is memory of the process, which may use it so. */
+static int unetmm_ib_mr_check(struct unetmm_ib *dev, u64 start, u64 length, int access)
+{
+	u8 rights = UNETMM_RIGHT_READ;
+	u64 last;
+
+	if (access & (IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_ATOMIC))
+		rights |= UNETMM_RIGHT_WRITE;
+	if (check_add_overflow(start, length - 1, &last) || last >= TASK_SIZE_MAX)
+		return -EINVAL;
+	return access & IB_ACCESS_ON_DEMAND ? 0 : dev->calls->memory(start, last, rights);
+}
+
+/* The part that peers may use is a region of the card. */
+static int unetmm_ib_mr_region(struct unetmm_ib *dev, struct unetmm_ib_mr *mr, bool whole)
+{
+	const struct unetmm_export a = {
+		.id = mr->index,
+		.flags = whole ? UNETMM_EXPORT_WHOLE : UNETMM_EXPORT_KEYED,
+		.addr = mr->start,
+		.length = whole ? 0 : mr->length,
+		.rights = unetmm_ib_rights(mr->access),
+	};
+	int ret;
+
+	mr->ib.rkey = mr->ib.lkey;
+	if (!a.rights)
+		return 0;
+	ret = dev->calls->region_set(mr->file, &a, mr->iova, unetmm_ib_pd(mr->ib.pd)->number,
+				     &mr->ib.rkey);
+	mr->region = !ret;
+	return ret;
+}
+
+static int unetmm_ib_mr_add(struct unetmm_ib *dev, struct unetmm_ib_mr *mr, bool whole)
+{
+	int ret;
+
+	/* A number that became free is taken last.  The entry is found when it is complete. */
+	ret = xa_alloc_cyclic(&dev->mrs, &mr->index, NULL,
+			      XA_LIMIT(1, UNETMM_IB_MR_MOST - 1), &dev->mr_next,
+			      GFP_KERNEL_ACCOUNT);
+	if (ret < 0)
+		return ret == -EBUSY ? -ENOSPC : ret;
+	mr->ib.lkey = mr->index << 8 | (get_random_u32() & 0xff);
+	ret = unetmm_ib_mr_region(dev, mr, whole);
+	if (!ret)
+		ret = xa_err(xa_store(&dev->mrs, mr->index, mr, GFP_KERNEL_ACCOUNT));
+	if (ret) {
+		if (mr->region)
+			dev->calls->region_clear(mr->file, mr->index);
+		xa_erase(&dev->mrs, mr->index);
+	}
+	return ret;
+}
+
+static UNETMM_REG_USER_MR(unetmm_ib_reg_user_mr)
+{
+	struct unetmm_ib *dev = unetmm_ib_of(pd->device);
+	struct unetmm_ib_context *context = unetmm_ib_context(pd->uobject->context);
+	/* ib_core has refused this without ON_DEMAND. */
+	bool whole = !start && length == U64_MAX && access & IB_ACCESS_ON_DEMAND;
+	struct unetmm_ib_mr *mr;
+	int ret;
+
+	if (access & ~UNETMM_IB_MR_ACCESS)
+		return ERR_PTR(-EOPNOTSUPP);
+	if (!length)
+		return ERR_PTR(-EINVAL);
+	if (!dev->calls->ours(context->file))
+		return ERR_PTR(-EPERM);
+	ret = whole ? 0 : unetmm_ib_mr_check(dev, start, length, access);
+	if (ret)
+		return ERR_PTR(ret);
+	mr = kzalloc(sizeof(*mr), GFP_KERNEL_ACCOUNT);
+	if (!mr)
+		return ERR_PTR(-ENOMEM);
+	mr->file = context->file;
+	mr->start = start;
+	mr->iova = iova;
+	mr->length = length;
+	mr->access = access;
+	/* ib_core sets it later, but requests may come as soon as it is found. */
+	mr->ib.pd = pd;
+	ret = unetmm_ib_mr_add(dev, mr, whole);
+	if (!ret)
+		return &mr->ib;
+	kfree(mr);
+	return ERR_PTR(ret);
+}
+
+static int unetmm_ib_dereg_mr(struct ib_mr *ib, struct ib_udata *udata)
+{
+	struct unetmm_ib_mr *mr = container_of(ib, struct unetmm_ib_mr, ib);
+	struct unetmm_ib *dev = unetmm_ib_of(ib->device);
+
+	xa_erase(&dev->mrs, mr->index);
+	/*
+	 * When this has ended no peer uses it.  Requests that the card has taken go on: the
+	 * memory is the process's own.
+	 */
+	if (mr->region)
+		dev->calls->region_clear(mr->file, mr->index);
+	kfree(mr);
+	return 0;
+}
+
+/* ib_mad's: all of the kernel's memory, which QP1 alone uses, by its addresses. */
+static struct ib_mr *unetmm_ib_get_dma_mr(struct ib_pd *pd, int access)
+{
+	struct unetmm_ib *dev = unetmm_ib_of(pd->device);
+	struct unetmm_ib_mr *mr = kzalloc(sizeof(*mr), GFP_KERNEL);
+	int ret;
+
+	if (!mr)
+		return ERR_PTR(-ENOMEM);
+	ret = unetmm_ib_mr_add(dev, mr, false);
+	if (!ret)
+		return &mr->ib;
+	kfree(mr);
+	return ERR_PTR(ret);
+}
+
+const struct ib_device_ops unetmm_ib_mr_ops = {
+	.get_dma_mr = unetmm_ib_get_dma_mr,
+	.reg_user_mr = unetmm_ib_reg_user_mr,
+	.dereg_mr = unetmm_ib_dereg_mr,
+};

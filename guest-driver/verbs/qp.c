@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * unetmm_ib: queue pairs: an endpoint with policy rnr, and its channel 0.
+ *
+ * The number of a queue pair is its endpoint's, so that a peer that knows it and the
+ * card's MAC address knows all; there is no CONNECT.  It stays for the queue pair's life:
+ * RESET empties the endpoint in its place.
+ */
+#include <linux/etherdevice.h>
+#include <linux/io.h>
+#include <linux/slab.h>
+#include <rdma/uverbs_ioctl.h>
+
+#include "compat/compat.h"
+#include "verbs/verbs.h"
+
+/* Room for twice as many requests as the process asked for, and for a long one. */
+static u32 unetmm_ib_log2(const struct unetmm_ib *dev, u32 requests)
+{
+	u32 most = dev->dev->hw.max_log2;
+	u32 log2 = fls(max(requests, 16u) - 1) + 1;
+
+	return min(log2, most);
+}
+
+static int unetmm_ib_open_ep(struct unetmm_ib_qp *qp)
+{
+	struct unetmm_ib *dev = qp->dev;
+	struct unetmm_endpoint a = {
+		.size = sizeof(a),
+		.flags = UNETMM_ENDPOINT_NO_INLINE,
+		.policy = UNETMM_POLICY_RNR,
+		.event_fd = -1,
+		.sq_log2 = unetmm_ib_log2(dev, qp->cap.max_send_wr),
+		.fq_log2 = unetmm_ib_log2(dev, qp->cap.max_recv_wr),
+	};
+
+	/* All that can be under way, and the end; else the card waits for room. */
+	a.cq_log2 = min(max(a.sq_log2, a.fq_log2) + 1, dev->dev->hw.max_log2);
+	qp->sent = kvcalloc(BIT(a.sq_log2), sizeof(*qp->sent), GFP_KERNEL_ACCOUNT);
+	qp->received = kvcalloc(BIT(a.fq_log2), sizeof(*qp->received), GFP_KERNEL_ACCOUNT);
+	if (!qp->sent || !qp->received)
+		return -ENOMEM;
+	qp->ep = dev->calls->ep_open(qp->context->file, &a, unetmm_ib_pd(qp->ib.pd)->number,
+				     unetmm_ib_woken, qp);
+	if (IS_ERR(qp->ep)) {
+		int ret = PTR_ERR(qp->ep);
+
+		qp->ep = NULL;
+		return ret == -EDQUOT ? -ENOMEM : ret;
+	}
+	qp->doorbell = ioremap(dev->dev->doorbell_start +
+			       (resource_size_t)qp->ep->id * dev->dev->hw.db_stride, PAGE_SIZE);
+	return qp->doorbell ? 0 : -ENOMEM;
+}
+
+/* Also of one that is made in part.  Nobody posts any more. */
+static void unetmm_ib_close(struct unetmm_ib_qp *qp)
+{
+	mutex_lock(&qp->lock);
+	qp->state = IB_QPS_RESET;
+	WRITE_ONCE(qp->closing, true);
+	mutex_unlock(&qp->lock);
+	if (qp->ep)
+		qp->dev->calls->ep_close(qp->ep);
+	hrtimer_cancel(&qp->timer);
+	cancel_work_sync(&qp->work);
+	if (qp->doorbell)
+		iounmap(qp->doorbell);
+	unetmm_ib_queue_free(&qp->sq);
+	unetmm_ib_queue_free(&qp->rq);
+	kvfree(qp->sent);
+	kvfree(qp->received);
+}
+
+static int unetmm_ib_make_queues(struct unetmm_ib_qp *qp, struct ib_qp_init_attr *attr,
+				 struct ib_udata *udata)
+{
+	struct ib_qp_cap *cap = &attr->cap;
+	u32 head = sizeof(struct rxe_send_wqe);
+	u32 data = max3(cap->max_send_sge * (u32)sizeof(struct rxe_sge), cap->max_inline_data,
+			(u32)sizeof(struct rxe_sge));
+	struct rxe_create_qp_resp resp = {};
+	int ret;
+
+	ret = unetmm_ib_queue_make(&qp->sq, &qp->context->ib, cap->max_send_wr, head + data);
+	if (ret)
+		return ret;
+	ret = unetmm_ib_queue_make(&qp->rq, &qp->context->ib, cap->max_recv_wr,
+				   sizeof(struct rxe_recv_wqe) +
+				   max(cap->max_recv_sge, 1u) * sizeof(struct rxe_sge));
+	if (ret)
+		return ret;
+	cap->max_inline_data = min_t(u32, BIT(qp->sq.log2) - head, UNETMM_MAX_INLINE);
+	cap->max_send_wr = qp->sq.mask;
+	cap->max_recv_wr = qp->rq.mask;
+	qp->cap = *cap;
+	resp.sq_mi = qp->sq.info;
+	resp.rq_mi = qp->rq.info;
+	return ib_copy_to_udata(udata, &resp, sizeof(resp));
+}
+
+static int unetmm_ib_check_cap(const struct ib_qp_cap *cap)
+{
+	if (cap->max_send_wr > UNETMM_IB_MAX_WR || cap->max_recv_wr > UNETMM_IB_MAX_WR ||
+	    cap->max_send_sge > UNETMM_IB_MAX_SGE || cap->max_recv_sge > UNETMM_IB_MAX_SGE ||
+	    cap->max_inline_data > UNETMM_MAX_INLINE)
+		return -EINVAL;
+	return 0;
+}
+
+static int unetmm_ib_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *attr,
+			       struct ib_udata *udata)
+{
+	struct unetmm_ib_qp *qp = unetmm_ib_qp(ib);
+	int ret;
+
+	if (attr->create_flags || attr->srq)
+		return -EOPNOTSUPP;
+	if (attr->qp_type == IB_QPT_GSI)
+		return unetmm_ib_gsi_create(ib, attr);
+	/* The kernel's own would post in memory that is not a process's. */
+	if (attr->qp_type != IB_QPT_RC || !udata)
+		return -EOPNOTSUPP;
+	ret = unetmm_ib_check_cap(&attr->cap);
+	if (ret)
+		return ret;
+	if (udata->outlen < sizeof(struct rxe_create_qp_resp))
+		return -EINVAL;
+	qp->dev = unetmm_ib_of(ib->device);
+	qp->context = rdma_udata_to_drv_context(udata, struct unetmm_ib_context, ib);
+	mutex_init(&qp->lock);
+	INIT_WORK(&qp->work, unetmm_ib_work);
+	unetmm_hrtimer_setup(&qp->timer, unetmm_ib_timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
+	qp->state = IB_QPS_RESET;
+	qp->sig_type = attr->sq_sig_type;
+	ret = unetmm_ib_make_queues(qp, attr, udata);
+	if (!ret)
+		ret = unetmm_ib_open_ep(qp);
+	if (ret) {
+		unetmm_ib_close(qp);
+		return ret;
+	}
+	ib->qp_num = qp->ep->id + UNETMM_IB_QPN;
+	return 0;
+}
+
+static int unetmm_ib_destroy_qp(struct ib_qp *ib, struct ib_udata *udata)
+{
+	if (ib->qp_type == IB_QPT_GSI)
+		unetmm_ib_gsi_destroy(ib);
+	else
+		unetmm_ib_close(unetmm_ib_qp(ib));
+	return 0;
+}
+
+/* ---- States: qp->lock --------------------------------------------------------- */
+
+static u8 unetmm_ib_denied(int access)
+{
+	return (access & IB_ACCESS_REMOTE_WRITE ? 0 : UNETMM_RIGHT_WRITE) |
+	       (access & IB_ACCESS_REMOTE_READ ? 0 : UNETMM_RIGHT_READ) |
+	       (access & IB_ACCESS_REMOTE_ATOMIC ? 0 : UNETMM_RIGHT_ATOMIC);
+}
+
+/* The card sets both halves at once: the times and retries of RTS come too late. */
+static int unetmm_ib_open_channel(struct unetmm_ib_qp *qp)
+{
+	const struct unetmm_limits *hw = &qp->dev->dev->hw;
+	int mtu = ib_mtu_enum_to_int(qp->attr.path_mtu);
+	struct unetmm_cmd_channel how = {
+		.type = UNETMM_CHANNEL_RELIABLE,
+		.mtu = cpu_to_le32(min_t(u32, mtu, hw->user_mtu)),
+		.denied = unetmm_ib_denied(qp->attr.qp_access_flags),
+		.flags = UNETMM_CHANNEL_F_TELL | UNETMM_CHANNEL_F_KEYED | UNETMM_CHANNEL_F_IMM |
+			 (hw->caps & UNETMM_CAP_ACK_ALONG ? UNETMM_CHANNEL_F_ACK : 0) |
+			 (hw->caps & UNETMM_CAP_ACK_WRITE ? UNETMM_CHANNEL_F_ACK_WRITE : 0),
+	};
+	u32 peer = qp->attr.dest_qp_num - UNETMM_IB_QPN;
+	int ret;
+
+	if (mtu < 0 || peer > U16_MAX ||
+	    qp->attr.ah_attr.type != RDMA_AH_ATTR_TYPE_ROCE)
+		return -EINVAL;
+	how.peer_ep = cpu_to_le16(peer);
+	ether_addr_copy(how.peer_mac, qp->attr.ah_attr.roce.dmac);
+	ret = qp->dev->calls->channel_set(qp->ep, &how);
+	qp->open = !ret;
+	return ret;
+}
+
+static int unetmm_ib_reset(struct unetmm_ib_qp *qp)
+{
+	int ret = qp->dev->calls->ep_restart(qp->ep, UNETMM_POLICY_RNR);
+
+	if (ret) {
+		/* The channel may be there still. */
+		qp->state = IB_QPS_ERR;
+		unetmm_ib_error(qp);
+		return ret;
+	}
+	qp->state = IB_QPS_RESET;
+	qp->open = false;
+	qp->stuck = false;
+	qp->told_established = false;
+	qp->fetching = 0;
+	qp->sq_prod = 0;
+	qp->fq_prod = 0;
+	qp->cq_cons = 0;
+	qp->sent_done = qp->sent_next;
+	qp->received_done = qp->received_next;
+	unetmm_ib_queue_discard(&qp->sq);
+	unetmm_ib_queue_discard(&qp->rq);
+	return 0;
+}
+
+/* Attributes that are told again, and those that the next state needs. */
+static void unetmm_ib_keep(struct ib_qp_attr *to, const struct ib_qp_attr *a, int mask)
+{
+	if (mask & IB_QP_DEST_QPN)
+		to->dest_qp_num = a->dest_qp_num;
+	if (mask & IB_QP_AV)
+		to->ah_attr = a->ah_attr;
+	if (mask & IB_QP_ACCESS_FLAGS)
+		to->qp_access_flags = a->qp_access_flags;
+	if (mask & IB_QP_PATH_MTU)
+		to->path_mtu = a->path_mtu;
+	if (mask & IB_QP_SQ_PSN)
+		to->sq_psn = a->sq_psn;
+	if (mask & IB_QP_RQ_PSN)
+		to->rq_psn = a->rq_psn;
+	if (mask & IB_QP_TIMEOUT)
+		to->timeout = a->timeout;
+	if (mask & IB_QP_RETRY_CNT)
+		to->retry_cnt = a->retry_cnt;
+	if (mask & IB_QP_RNR_RETRY)
+		to->rnr_retry = a->rnr_retry;
+	if (mask & IB_QP_MIN_RNR_TIMER)
+		to->min_rnr_timer = a->min_rnr_timer;
+	if (mask & IB_QP_MAX_QP_RD_ATOMIC)
+		to->max_rd_atomic = a->max_rd_atomic;
+	if (mask & IB_QP_MAX_DEST_RD_ATOMIC)
+		to->max_dest_rd_atomic = a->max_dest_rd_atomic;
+	if (mask & IB_QP_PORT)
+		to->port_num = a->port_num;
+	if (mask & IB_QP_PKEY_INDEX)
+		to->pkey_index = a->pkey_index;
+}
+
+static int unetmm_ib_change(struct unetmm_ib_qp *qp, enum ib_qp_state next)
+{
+	int ret = 0;
+
+	switch (next) {
+	case IB_QPS_RESET:
+		return unetmm_ib_reset(qp);
+	case IB_QPS_ERR:
+		/* A queue pair in RESET has nothing, and is told nothing. */
+		if (qp->state == IB_QPS_RESET)
+			qp->state = IB_QPS_ERR;
+		unetmm_ib_error(qp);
+		return 0;
+	case IB_QPS_RTR:
+		ret = unetmm_ib_open_channel(qp);
+		break;
+	case IB_QPS_INIT:
+	case IB_QPS_RTS:
+		break;
+	default:
+		return -EOPNOTSUPP;
+	}
+	if (!ret)
+		qp->state = next;
+	return ret;
+}
+
+static int unetmm_ib_modify(struct unetmm_ib_qp *qp, struct ib_qp_attr *a, int mask)
+{
+	enum ib_qp_state now = qp->state, next = mask & IB_QP_STATE ? a->qp_state : now;
+	const struct ib_qp_attr before = qp->attr;
+	int ret = 0;
+
+	if (mask & IB_QP_CUR_STATE && a->cur_qp_state != now)
+		return -EINVAL;
+	if (!ib_modify_qp_is_ok(now, next, qp->ib.qp_type, mask))
+		return -EINVAL;
+	if (mask & (IB_QP_ALT_PATH | IB_QP_PATH_MIG_STATE) || next == IB_QPS_SQD)
+		return -EOPNOTSUPP;
+	/* The card has the rights since RTR. */
+	if (mask & IB_QP_ACCESS_FLAGS && qp->open &&
+	    unetmm_ib_denied(a->qp_access_flags) != unetmm_ib_denied(qp->attr.qp_access_flags))
+		return -EOPNOTSUPP;
+	unetmm_ib_keep(&qp->attr, a, mask);
+	if (next != now)
+		ret = unetmm_ib_change(qp, next);
+	if (ret)
+		qp->attr = before;
+	qp->attr.qp_state = qp->state;
+	unetmm_ib_run(qp);
+	return ret;
+}
+
+static int unetmm_ib_modify_qp(struct ib_qp *ib, struct ib_qp_attr *a, int mask,
+			       struct ib_udata *udata)
+{
+	struct unetmm_ib_qp *qp = unetmm_ib_qp(ib);
+	int ret;
+
+	if (ib->qp_type == IB_QPT_GSI)
+		return 0;
+	if (mask & ~IB_QP_ATTR_STANDARD_BITS)
+		return -EOPNOTSUPP;
+	mutex_lock(&qp->lock);
+	ret = unetmm_ib_modify(qp, a, mask);
+	mutex_unlock(&qp->lock);
+	return ret;
+}
+
+static int unetmm_ib_query_qp(struct ib_qp *ib, struct ib_qp_attr *a, int mask,
+			      struct ib_qp_init_attr *init)
+{
+	struct unetmm_ib_qp *qp = unetmm_ib_qp(ib);
+
+	if (ib->qp_type == IB_QPT_GSI) {
+		memset(a, 0, sizeof(*a));
+		memset(init, 0, sizeof(*init));
+		a->qp_state = IB_QPS_RTS;
+		a->cur_qp_state = IB_QPS_RTS;
+		return 0;
+	}
+	mutex_lock(&qp->lock);
+	*a = qp->attr;
+	a->qp_state = qp->state;
+	a->cur_qp_state = qp->state;
+	a->cap = qp->cap;
+	init->cap = qp->cap;
+	init->sq_sig_type = qp->sig_type;
+	mutex_unlock(&qp->lock);
+	return 0;
+}
+
+/* ---- Posts -------------------------------------------------------------------- */
+
+/* librxe has put the requests into the queue, and calls with none. */
+static int unetmm_ib_post_send(struct ib_qp *ib, const struct ib_send_wr *wr,
+			       const struct ib_send_wr **bad)
+{
+	struct unetmm_ib_qp *qp = unetmm_ib_qp(ib);
+
+	if (ib->qp_type == IB_QPT_GSI)
+		return unetmm_ib_gsi_send(ib, wr, bad);
+	if (wr) {
+		*bad = wr;
+		return -EOPNOTSUPP;
+	}
+	mutex_lock(&qp->lock);
+	unetmm_ib_run(qp);
+	mutex_unlock(&qp->lock);
+	return 0;
+}
+
+static int unetmm_ib_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr,
+			       const struct ib_recv_wr **bad)
+{
+	if (ib->qp_type == IB_QPT_GSI)
+		return unetmm_ib_gsi_receive(ib, wr, bad);
+	*bad = wr;
+	return -EOPNOTSUPP;
+}
+
+const struct ib_device_ops unetmm_ib_qp_ops = {
+	.create_qp = unetmm_ib_create_qp,
+	.destroy_qp = unetmm_ib_destroy_qp,
+	.modify_qp = unetmm_ib_modify_qp,
+	.query_qp = unetmm_ib_query_qp,
+	.post_send = unetmm_ib_post_send,
+	.post_recv = unetmm_ib_post_recv,
+	INIT_RDMA_OBJ_SIZE(ib_qp, unetmm_ib_qp, ib),
+};

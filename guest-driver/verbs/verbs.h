@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * unetmm_ib: the card as an RDMA device.  docs/verbs.rst has the map of verbs' objects.
+ *
+ * The user's interface is that of rdma_rxe: queues of work requests and of completions in
+ * memory that the process has mapped.  The engine copies requests from there to the
+ * endpoint of the queue pair, and the endpoint's completions back.
+ *
+ * LIFETIMES
+ *
+ *   unetmm_ib     from probe() to remove() of the auxiliary device, which ends all of a
+ *                 device's objects (ib_unregister_device()).
+ *   contexts, queues, queue pairs   as ib_core has them: a queue pair goes before its
+ *                 completion queues, and these before their context.
+ *   memory of a queue   from its object's creation to its end; pages that a process has
+ *                 mapped stay the process's until it unmaps them.
+ *   a memory region   is found under mrs.xa_lock, and used under that lock only.
+ *
+ * LOCKS, the outer ones first
+ *
+ *   qp->lock      a queue pair's state, its queues, its endpoint's queues.  The engine
+ *                 holds the lock for a bounded time: see unetmm_ib_run().
+ *   cq->lock      a completion queue; interrupts may be off.
+ *   mrs.xa_lock   the regions.
+ *   gsi->lock     see verbs/gsi.c.
+ *
+ * A queue that is mapped is the process's: it may write anything there at any time.  The
+ * driver keeps its own index, size and mask of each queue, reads the process's index once,
+ * copies an entry before it looks at it, and takes a bounded number of entries in a turn.
+ */
+#ifndef UNETMM_VERBS_H
+#define UNETMM_VERBS_H
+
+#include <linux/hrtimer.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/spinlock.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/rdma_user_rxe.h>
+
+#include "card/card.h"
+#include "ep/ep.h"
+
+#define UNETMM_IB_ABI		2	/* rxe's */
+#define UNETMM_IB_MAX_WR	4096
+#define UNETMM_IB_MAX_SGE	UNETMM_MAX_SEGS
+#define UNETMM_IB_MAX_CQE	32767
+/* Of a send request: its head and 16 segments, or inline data; a power of two. */
+#define UNETMM_IB_WQE_BYTES	512
+/* Numbers 0 and 1 are special; queue pairs have those of endpoints behind this one. */
+#define UNETMM_IB_QPN		0x100
+
+static_assert(sizeof(struct rxe_send_wqe) + UNETMM_MAX_INLINE <= UNETMM_IB_WQE_BYTES);
+static_assert(sizeof(struct rxe_send_wqe) + UNETMM_MAX_SEGS * sizeof(struct rxe_sge) <=
+	      UNETMM_IB_WQE_BYTES);
+
+struct unetmm_ib_gsi;
+
+struct unetmm_ib {
+	struct ib_device ib;		/* first */
+	struct unetmm_dev *dev;
+	const struct unetmm_lent_calls *calls;
+	struct net_device *netdev;
+	struct notifier_block notifier;	/* of netdevs: the link */
+	struct xarray mrs;		/* by lkey >> 8 */
+	u32 mr_next;
+	u32 max_message;		/* a buffer for one fits into the TLB */
+	struct unetmm_ib_gsi *gsi;	/* NULL: nobody has made QP1 */
+	atomic_t ah_next;
+	atomic_t pd_next;
+};
+
+struct unetmm_ib_context {
+	struct ib_ucontext ib;
+	struct unetmm_file *file;
+};
+
+struct unetmm_ib_pd {
+	struct ib_pd ib;
+	u32 number;			/* the card's; 0: the kernel's */
+};
+
+struct unetmm_ib_ah {
+	struct ib_ah ib;
+	struct rdma_ah_attr attr;
+};
+
+/* Memory behind a mapping; of a queue. */
+struct unetmm_ib_mapped {
+	struct rdma_user_mmap_entry entry;
+	void *mem;
+};
+
+/* Entries that the process and the driver share, as librxe maps them. */
+struct unetmm_ib_queue {
+	struct unetmm_ib_mapped *mapped;
+	struct rxe_queue_buf *buf;
+	struct unetmm_ib_context *context;	/* that is charged */
+	struct mminfo info;
+	u32 mask;
+	u32 log2;			/* bytes of an entry */
+	u32 index;			/* the driver's: the next entry; masked */
+};
+
+struct unetmm_ib_cq {
+	struct ib_cq ib;
+	spinlock_t lock;		/* all below */
+	struct unetmm_ib_queue q;	/* a process's */
+	u32 notify;			/* IB_CQ_SOLICITED_MASK, or 0 */
+	bool overrun;
+	struct ib_wc *ring;		/* the kernel's: QP1's */
+	u32 head, tail;
+};
+
+struct unetmm_ib_mr {
+	struct ib_mr ib;
+	struct unetmm_file *file;
+	u64 start;			/* address of the process */
+	u64 iova;			/* by which requests name it */
+	u64 length;
+	u32 index;			/* in mrs */
+	int access;
+	bool region;			/* the card has it, for peers */
+};
+
+/* A send request that the card has, or that has ended and waits for those before it. */
+struct unetmm_ib_sent {
+	u64 wr_id;
+	u32 len;
+	u8 opcode;			/* IB_WC_* */
+	u8 status;			/* IB_WC_*, if it has ended */
+	bool done;
+	bool signaled;
+	bool fetches;			/* a READ or an atomic */
+};
+
+struct unetmm_ib_received {
+	u64 wr_id;
+	bool done;
+};
+
+struct unetmm_ib_qp {
+	struct ib_qp ib;
+	struct unetmm_ib *dev;
+	struct unetmm_ib_context *context;
+	struct mutex lock;		/* all below, if no comment says otherwise */
+	struct work_struct work;
+	struct hrtimer timer;		/* looks for receive requests */
+	u64 pause_ns;			/* of the timer */
+	bool closing;			/* the timer and the work are to end */
+	enum ib_qp_state state;
+	struct ib_qp_attr attr;
+	struct ib_qp_cap cap;
+	enum ib_sig_type sig_type;
+	struct unetmm_ib_queue sq;
+	struct unetmm_ib_queue rq;
+	struct unetmm_ep *ep;		/* from creation to the end */
+	void __iomem *doorbell;
+	u32 sq_prod, fq_prod, cq_cons;	/* the endpoint's, running freely */
+	struct unetmm_ib_sent *sent;	/* by number; as many as the send queue has slots */
+	u32 sent_next, sent_done;
+	u32 fetching;			/* of these: READs and atomics that have not ended */
+	struct unetmm_ib_received *received;
+	u32 received_next, received_done;
+	bool open;			/* the card has the channel */
+	bool told_established;		/* since RESET */
+	bool stuck;			/* a request is wrong: nothing behind it is taken */
+	u8 wqe[UNETMM_IB_WQE_BYTES];	/* copy of a request */
+};
+
+static inline struct unetmm_ib *unetmm_ib_of(struct ib_device *ib)
+{
+	return container_of(ib, struct unetmm_ib, ib);
+}
+
+static inline struct unetmm_ib_context *unetmm_ib_context(struct ib_ucontext *ib)
+{
+	return container_of(ib, struct unetmm_ib_context, ib);
+}
+
+static inline struct unetmm_ib_pd *unetmm_ib_pd(struct ib_pd *ib)
+{
+	return container_of(ib, struct unetmm_ib_pd, ib);
+}
+
+static inline struct unetmm_ib_cq *unetmm_ib_cq(struct ib_cq *ib)
+{
+	return container_of(ib, struct unetmm_ib_cq, ib);
+}
+
+static inline struct unetmm_ib_qp *unetmm_ib_qp(struct ib_qp *ib)
+{
+	return container_of(ib, struct unetmm_ib_qp, ib);
+}
+
+/* verbs/queue.c */
+int unetmm_ib_queue_make(struct unetmm_ib_queue *q, struct ib_ucontext *context, u32 entries,
+			 u32 bytes);
+void unetmm_ib_queue_free(struct unetmm_ib_queue *q);
+bool unetmm_ib_queue_peek(struct unetmm_ib_queue *q, void *copy, u32 bytes);
+void unetmm_ib_queue_next(struct unetmm_ib_queue *q);
+bool unetmm_ib_queue_put(struct unetmm_ib_queue *q, const void *entry, u32 bytes);
+bool unetmm_ib_queue_waits(struct unetmm_ib_queue *q);
+void unetmm_ib_queue_discard(struct unetmm_ib_queue *q);
+int unetmm_ib_mmap(struct ib_ucontext *context, struct vm_area_struct *vma);
+void unetmm_ib_mmap_free(struct rdma_user_mmap_entry *entry);
+
+/* verbs/cq.c */
+extern const struct ib_device_ops unetmm_ib_cq_ops;
+void unetmm_ib_cq_put(struct ib_cq *ib, const struct ib_uverbs_wc *wc, bool solicited);
+void unetmm_ib_cq_put_kernel(struct ib_cq *ib, const struct ib_wc *wc);
+
+/* verbs/mr.c */
+extern const struct ib_device_ops unetmm_ib_mr_ops;
+bool unetmm_ib_mr_find(struct unetmm_ib_qp *qp, const struct rxe_sge *sge, int access, u64 *addr);
+
+/* verbs/engine.c */
+extern struct workqueue_struct *unetmm_ib_wq;
+void unetmm_ib_run(struct unetmm_ib_qp *qp);
+void unetmm_ib_error(struct unetmm_ib_qp *qp);
+void unetmm_ib_work(struct work_struct *work);
+enum hrtimer_restart unetmm_ib_timer(struct hrtimer *timer);
+void unetmm_ib_woken(struct unetmm_ep *ep);
+
+/* verbs/qp.c */
+extern const struct ib_device_ops unetmm_ib_qp_ops;
+
+/* verbs/context.c */
+extern const struct ib_device_ops unetmm_ib_context_ops;
+
+/* verbs/gsi.c: QP1 */
+int unetmm_ib_gsi_init(void);
+void unetmm_ib_gsi_exit(void);
+int unetmm_ib_gsi_create(struct ib_qp *ib, const struct ib_qp_init_attr *attr);
+void unetmm_ib_gsi_destroy(struct ib_qp *ib);
+int unetmm_ib_gsi_send(struct ib_qp *ib, const struct ib_send_wr *wr,
+		       const struct ib_send_wr **bad);
+int unetmm_ib_gsi_receive(struct ib_qp *ib, const struct ib_recv_wr *wr,
+			  const struct ib_recv_wr **bad);
+
+#endif /* UNETMM_VERBS_H */
