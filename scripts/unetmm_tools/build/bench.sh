@@ -25,12 +25,13 @@ renamed() {
     die "Debian's archive has no $1: run scripts/setup --update, or bench with --skip rxe"
 }
 
-# module_order KERNEL_DIR: the files of BENCH_MODULES and their dependencies, in
+# module_order KERNEL_DIR MODULE...: the files of the modules and their dependencies, in
 # an order in which insmod can take them.
 module_order() {
     local dir=$1 base name line
+    shift
     base="lib/modules/$(cat "$dir/release")"
-    for name in "${BENCH_MODULES[@]}"; do
+    for name in "$@"; do
         line=$(grep -E "/$name\.ko[^:]*:" "$dir/$base/modules.dep")
         # modules.dep lists the deepest dependency last.
         echo "${line#*:} " | tr ' ' '\n' | grep . | tac || true
@@ -58,7 +59,7 @@ make_overlay() {
     done
     unset LD_LIBRARY_PATH
     cp -r "$debs/etc/libibverbs.d" "$root/etc/"
-    for file in $(module_order "$kernel"); do
+    for file in $(module_order "$kernel" "${BENCH_MODULES[@]}"); do
         add_module "$root" "$kernel/lib/modules/$(cat "$kernel/release")/$file" \
             "rxe/$n-$(basename "$file")"
         n=$((n + 1))

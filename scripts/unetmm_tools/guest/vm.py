@@ -25,6 +25,7 @@ BUILT_KERNELS = ("debug", "kcsan")
 KERNELS = ("6.1", "6.12", "newest", *BUILT_KERNELS)
 # The kernel of guests of another machine
 ARM64 = "arm64"
+VERBS_KERNELS = ("6.1", "6.12")
 KERNELS_TEXT = ", ".join(KERNELS[:-1]) + f" or {KERNELS[-1]}"
 
 # The line of /init at the end of a script, which may have left its last line open
@@ -119,8 +120,8 @@ def add_machine_options(group):
                        help="default: q35, of arm64 virt")
     group.add_argument("--memory", default="512M", metavar="SIZE",
                        help="default: 512M")
-    group.add_argument("--cpus", type=int, default=1, metavar="N",
-                       help="default: 1")
+    group.add_argument("--cpus", type=int, metavar="N",
+                       help="default: 1; with --verbs 2")
     group.add_argument("--shift", type=int, default=3, metavar="N",
                        help="with lockstep: an instruction takes 2^N ns of "
                        "virtual time (default: 3)")
@@ -176,6 +177,9 @@ def add_run_options(group):
                             "newc format")
     group.add_argument("--python", action="store_true",
                        help="add python3 and the package unetmm to the guest")
+    group.add_argument("--verbs", action="store_true",
+                       help="add Debian's programs for verbs, pyverbs, Python and "
+                            "unetmm_ib; verbs-up in the guest makes the device")
     group.add_argument("--append", default="", metavar="WORDS",
                        help="more words for the kernel's command line")
     group.add_argument("--console", metavar="FILE",
@@ -206,6 +210,9 @@ def parse_options(arguments):
     options.machine = options.machine or ARCHES[options.arch][0]
     options.qemu = options.qemu or os.environ.get("UNETMM_QEMU") or \
         ("built" if is_virtual(options) else DEFAULT_QEMU)
+    if options.cpus is None:
+        # Of two processes that poll, each has the time of a processor.
+        options.cpus = 2 if options.verbs else 1
     check_options(options)
     return options
 
@@ -219,8 +226,11 @@ def check_options(options):
         raise VmError("--root-port needs PCI Express: leave out --machine pc")
     if options.cpus < 1:
         raise VmError(f"--cpus {options.cpus}: a guest needs at least one")
-    if INSTALLED and (options.qemu == "built" or options.python):
-        raise VmError("--qemu built and --python need the project's sources: use "
+    if options.verbs and options.kernel not in VERBS_KERNELS:
+        raise VmError("--verbs needs a kernel with verbs: use --kernel "
+                      f"{' or '.join(VERBS_KERNELS)}")
+    if INSTALLED and (options.qemu == "built" or options.python or options.verbs):
+        raise VmError("--qemu built, --python and --verbs need the project's sources: use "
                       "scripts/vm there")
     if options.kernel not in (*KERNELS, ARM64) and not os.path.exists(options.kernel):
         raise VmError(f"--kernel {options.kernel}: use {KERNELS_TEXT}, or "
@@ -539,8 +549,11 @@ def initrd_with_more(initrd, script, more):
 def overlays(options):
     """The archives of more files for the guest."""
     found = [options.overlay] if options.overlay else []
-    if options.python:
+    if options.python or options.verbs:
         found.append(setup_paths("python-guest")["python-guest"])
+    if options.verbs:
+        target = f"verbs-guest-{options.kernel}"
+        found.append(setup_paths(target)[target])
     return found
 
 
