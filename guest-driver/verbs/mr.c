@@ -4,8 +4,9 @@
  *
  * Each region is paged on demand, whatever the process asks for: nothing is pinned.  One
  * without IB_ACCESS_ON_DEMAND is looked at when it is registered: all of it has to be
- * there, with the rights.  A region that peers may use is a region of the card; the lkey
- * is the driver's, which translates it when it copies a request.
+ * there, with the rights.  A region of huge pages is as any other.  A region that peers
+ * may use is a region of the card; the lkey is the driver's, which translates it when it
+ * copies a request.
  */
 #include <linux/slab.h>
 
@@ -15,7 +16,8 @@
 
 #define UNETMM_IB_MR_ACCESS \
 	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ | \
-	 IB_ACCESS_REMOTE_ATOMIC | IB_ACCESS_ON_DEMAND | IB_ACCESS_OPTIONAL)
+	 IB_ACCESS_REMOTE_ATOMIC | IB_ACCESS_ON_DEMAND | IB_ACCESS_HUGETLB | \
+	 IB_ACCESS_OPTIONAL)
 #define UNETMM_IB_MR_MOST	BIT(24)	/* lkeys have 8 bits beside the index */
 
 static u8 unetmm_ib_rights(int access)
