@@ -484,20 +484,78 @@ TEST(test_ended, cmocka_unit_test)
     TELL(NULL, ended, beyond_spaces, "a cleared region was of no space");
 }
 
-/* The answer to a question waits for a packet. */
-static void asked(Fix *f)
+static void opened_as(Fix *f, uint8_t flags, uint8_t state)
 {
     const struct unetmm_cmd_channel how = {
         .mtu = PEER_MTU, .send_psn = PEER_MY, .recv_psn = PEER_YOURS,
-        .flags = UNETMM_CHANNEL_F_ACK,
+        .flags = flags, .state = state,
     };
+
+    peer_open(f);
+    fake_channel_rel(&f->a, PEER_CH, fake_peer_mac, PEER_EP, PEER_CH, &how);
+}
+
+/* A send has failed and waits for those before it. */
+static void ending(Fix *f)
+{
+    struct unetmm_sqe s = peer_sqe(UNETMM_OP_SEND, 0, 1, 0, 1);
+
+    opened_as(f, UNETMM_CHANNEL_F_STRICT, UNETMM_CHANNEL_RTS);
+    s.handle = 0;
+    peer_post(f, s);
+    s.imm = 1;
+    peer_post(f, s);
+    assert_true(f->h.core.eps[1].rels->ending.due);
+}
+
+static void flushing(Fix *f)
+{
+    const struct unetmm_cmd flush = {
+        .opcode = UNETMM_CMD_CHANNEL_CLEAR, .ep = f->a.id,
+        .channel = { .channel = PEER_CH, .flags = UNETMM_CHANNEL_F_FLUSH },
+    };
+
+    peer_open(f);
+    assert_int_equal(fake_command(&f->d, flush, NULL), UNETMM_CS_OK);
+    assert_true(f->h.core.eps[1].flushing);
+}
+
+static void initial(Fix *f)
+{
+    opened_as(f, 0, UNETMM_CHANNEL_INIT);
+}
+
+LIE(ends_behind_all, rel->ending.msg += 2)
+LIE(ends_well, rel->ending.status = UNETMM_ST_OK)
+LIE(flushes_none, c->eps[1].flush_sq--; c->eps[1].flush_fq--)
+LIE(flushes_no_send, c->eps[1].flush_sq++)
+LIE(flushes_no_buffer, c->eps[1].flush_fq++)
+LIE(rejects_too_soon, rel->rx.late_why = UNETMM_WHY_MEMORY)
+LIE(keys_too_soon, rel->rx.bad_keys = 1)
+
+TEST(test_ending, cmocka_unit_test)
+{
+    TELL(NULL, ending, the_truth, NULL);
+    TELL(NULL, ending, ends_behind_all, "ending_msg is 3");
+    TELL(NULL, ending, ends_well, "ends for no send of it");
+    TELL(NULL, flushing, the_truth, NULL);
+    TELL(NULL, flushing, flushes_none, NULL);
+    TELL(NULL, flushing, flushes_no_send, "cannot be flushed so");
+    TELL(NULL, flushing, flushes_no_buffer, "cannot be flushed so");
+    TELL(NULL, initial, the_truth, NULL);
+    TELL(NULL, initial, rejects_too_soon, "too soon");
+    TELL(NULL, initial, keys_too_soon, "too soon");
+}
+
+/* The answer to a question waits for a packet. */
+static void asked(Fix *f)
+{
     const struct unetmm_frame h = {
         .opcode = UNETMM_WIRE_VOID, .psn = PEER_YOURS,
         .flags = UNETMM_WIRE_F_ASK,
     };
 
-    peer_open(f);
-    fake_channel_rel(&f->a, PEER_CH, fake_peer_mac, PEER_EP, PEER_CH, &how);
+    opened_as(f, UNETMM_CHANNEL_F_ACK, UNETMM_CHANNEL_RTS);
     f->h.core.eps[1].rels->along.likely = UNETMM_REL_ALONG_LIKELY;
     peer_give(f, h, NULL, 0);
     assert_int_equal(f->h.core.eps[1].rels->along.question, UNETMM_REL_WAITS);
@@ -817,6 +875,8 @@ TEST(test_layout, cmocka_unit_test)
     note_scene(found, NULL, ended);
     note_scene(found, NULL, asked);
     note_scene(found, NULL, with_result);
+    note_scene(found, NULL, ending);
+    note_scene(found, NULL, flushing);
     note_scene(found, NULL, moved_part);
     lines = (const char **)g_hash_table_get_keys_as_array(found, &n);
     qsort(lines, n, sizeof(*lines), by_name);

@@ -548,7 +548,9 @@ static bool rel_stage_ok(UnetmmRel *rel)
                 rel->msgs.next != rel->msgs.first ||
                 (rel->msgs.end != rel->msgs.first &&
                  unetmm_rel_msg(rel, rel->msgs.first)->started);
-    bool received = rel->rx.have || rel->rx.why || rel->rx.refused ||
+    const UnetmmRecvWindow *rx = &rel->rx;
+    bool received = rx->have || rx->why || rx->late_why || rx->refused ||
+                    rx->landed || rx->wrong || rx->bad_keys ||
                     rel->in.in_message || rel->in.run || rel->answers.owed;
 
     return rel->state != UNETMM_REL_OPEN ||
