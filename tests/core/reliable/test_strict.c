@@ -235,6 +235,36 @@ TEST(test_answer, fix_test)
     over(f, UNETMM_ST_PROTECTION);
 }
 
+/* The peer is not ready for one behind a READ: the READ gets its answer. */
+TEST(test_not_ready, fix_test)
+{
+    Fix *f = *state;
+    uint8_t data[100] = { 7 };
+    const struct unetmm_cmd never = {
+        .opcode = UNETMM_CMD_CHANNEL_MODIFY, .ep = f->a.id,
+        .modify = { .channel = PEER_CH,
+                    .members = UNETMM_MODIFY_NOT_READY_RETRIES },
+    };
+
+    open_strict(f, 0);
+    assert_int_equal(fake_command(&f->d, never, NULL), UNETMM_CS_OK);
+    post(f, UNETMM_OP_READ, 1);
+    post(f, UNETMM_OP_SEND, 2);
+    post(f, UNETMM_OP_SEND, 3);
+    fake_wire_clear(&f->h);
+    for (unsigned i = 0; i < 2; i++) {
+        peer_ack_as(f, PEER_MY + 1, 0, UNETMM_ACK_NOT_READY, 10);
+        fake_expect_none(&f->a);
+    }
+    fake_insert(f->s1, PEER_PAGE(1), 1, NULL);
+    peer_give(f, (struct unetmm_frame) { .opcode = UNETMM_WIRE_ANSWER,
+                                         .psn = PEER_MY }, data, 100);
+    sent(f, UNETMM_ST_OK, 1);
+    sent(f, UNETMM_ST_NOT_READY, 2);
+    sent(f, UNETMM_ST_FLUSHED, 3);
+    over(f, UNETMM_ST_NOT_READY);
+}
+
 /* The peer's half has ended first: by its number, for its reason. */
 TEST(test_told, fix_test)
 {

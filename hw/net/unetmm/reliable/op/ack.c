@@ -33,8 +33,15 @@ static void ack_not_ready(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     }
     if (rel->not_ready_retries != UNETMM_REL_NO_LIMIT &&
         refusals >= rel->not_ready_retries) {
-        unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_NOT_READY,
-                        UNETMM_WHY_CHANNEL);
+        if (rel->strict && rel->tx.cum != rel->tx.nxt) {
+            /* Before the refused one there may be READs. */
+            unetmm_rel_end_at(core, ep, rel,
+                              unetmm_rel_msg_of(rel, rel->tx.cum),
+                              UNETMM_ST_NOT_READY);
+        } else {
+            unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_NOT_READY,
+                            UNETMM_WHY_CHANNEL);
+        }
         return;
     }
     /* A pause of 0 would have both sides ask and refuse at one moment. */
