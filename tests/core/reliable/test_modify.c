@@ -147,6 +147,61 @@ TEST(test_no_retries, fix_test)
     peer_expect_ack(f, PEER_YOURS, 0, UNETMM_ACK_FAILED, UNETMM_WHY_CHANNEL);
 }
 
+/* Where no packet is lost, the peer is asked once all the same. */
+static void no_retries_asked(Fix *f, struct unetmm_sqe s, uint8_t opcode)
+{
+    open_in(f, UNETMM_CHANNEL_RTS);
+    fake_import(&f->a, PEER_IMPORT, PEER_CH, PEER_FAR, PEER_FAR_KEY,
+                PEER_FAR_LENGTH, UNETMM_RIGHT_ALL);
+    change(f, MODIFY(.members = UNETMM_MODIFY_RETRIES));
+    peer_post(f, s);
+    fake_wire_clear(&f->h);
+    if (opcode == UNETMM_WIRE_ACK) {
+        peer_ack_as(f, PEER_MY, 0, UNETMM_ACK_PENDING, 0);
+    } else {
+        f->d.hold_back = true;
+        peer_give(f, (struct unetmm_frame) {
+            .opcode = UNETMM_WIRE_ANSWER, .psn = PEER_MY }, "eight by", 8);
+        assert_true(f->h.core.eps[1].rels->tx.unplaced);
+    }
+    fake_wire_clear(&f->h);
+    fake_advance(&f->h, 1000 * 1000);
+    fake_expect_none(&f->a);
+    peer_expect(f, opcode, opcode == UNETMM_WIRE_ACK ? PEER_YOURS : PEER_MY);
+    fake_advance(&f->h, 2000 * 1000);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_TIMEOUT, s.cookie);
+}
+
+TEST(test_no_retries_pending, fix_test)
+{
+    struct unetmm_sqe s = peer_sqe(UNETMM_OP_SEND, 0, 8, 0, 1);
+
+    s.handle = 0;
+    no_retries_asked(*state, s, UNETMM_WIRE_ACK);
+}
+
+TEST(test_no_retries_no_place, fix_test)
+{
+    no_retries_asked(*state, peer_sqe(UNETMM_OP_READ, 7, 8, 0, 1),
+                     UNETMM_WIRE_READ);
+}
+
+/* In its first state, too, it says that it has ended. */
+TEST(test_failed, fix_test)
+{
+    Fix *f = *state;
+    const struct unetmm_cmd flush = {
+        .opcode = UNETMM_CMD_CHANNEL_CLEAR, .ep = f->a.id,
+        .channel = { .channel = PEER_CH, .flags = UNETMM_CHANNEL_F_FLUSH },
+    };
+
+    open_in(f, UNETMM_CHANNEL_INIT);
+    assert_int_equal(fake_command(&f->d, flush, NULL), UNETMM_CS_OK);
+    fake_wire_clear(&f->h);
+    expect_count(&f->h, drop_rel_failed, 1, give(f, PEER_YOURS));
+    peer_expect_ack(f, PEER_YOURS, 0, UNETMM_ACK_FAILED, UNETMM_WHY_CHANNEL);
+}
+
 /* Refused so often; UINT32_MAX: it goes on. */
 static void refuse(Fix *f, uint8_t retries, uint32_t most)
 {

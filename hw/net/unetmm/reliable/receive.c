@@ -293,7 +293,7 @@ void unetmm_rel_receive(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
         unetmm_recv_drop(core, ep, UNETMM_C_drop_channel);
         return;
     }
-    if (rel->stage == UNETMM_CHANNEL_INIT) {
+    if (rel->state == UNETMM_REL_OPEN && rel->stage == UNETMM_CHANNEL_INIT) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_init);
         return;
     }

@@ -18,6 +18,16 @@
 #include "../abi/unetmm_host.h"
 #include "reliable.h"
 
+/* Where the peer has the oldest packet, no loss is known: it is asked once. */
+static uint32_t rel_retries(const UnetmmRel *rel)
+{
+    const UnetmmSendWindow *tx = &rel->tx;
+    bool known = tx->una == tx->nxt ||
+                 ((tx->acked | tx->unplaced) & unetmm_rel_bit(tx->una));
+
+    return known ? MAX(rel->retries, 1) : rel->retries;
+}
+
 static void rel_expired(UnetmmCore *core, UnetmmRel *rel)
 {
     UnetmmEp *ep = &core->eps[rel->ep];
@@ -31,7 +41,7 @@ static void rel_expired(UnetmmCore *core, UnetmmRel *rel)
         unetmm_sendwin_resumed(&rel->tx);
         trace_unetmm_rel_resumed(ep->id, rel->channel, tx->una);
     } else if (!(tx->lost & unetmm_rel_bit(tx->una))) {
-        if (tx->retries >= rel->retries) {
+        if (tx->retries >= rel_retries(rel)) {
             unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_TIMEOUT,
                             UNETMM_WHY_CHANNEL);
             return;
