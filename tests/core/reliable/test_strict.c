@@ -173,6 +173,24 @@ TEST(test_earlier, fix_test)
     over(f, UNETMM_ST_REMOTE_RIGHT);
 }
 
+/* The channel fails by a silence before that: one send alone has a reason. */
+TEST(test_silence, fix_test)
+{
+    Fix *f = *state;
+    struct unetmm_sqe s = peer_sqe(UNETMM_OP_WRITE, 0, 1, 0, 2);
+
+    open_strict(f, 0);
+    post(f, UNETMM_OP_WRITE, 1);
+    s.imm = 1;
+    peer_post(f, s);
+    for (unsigned i = 0; i < 20; i++) {
+        fake_advance(&f->h, 1000 * 1000);
+    }
+    sent(f, UNETMM_ST_TIMEOUT, 1);
+    sent(f, UNETMM_ST_FLUSHED, 2);
+    fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_TIMEOUT, 0);
+}
+
 /*
  * Rejected by the peer: a READ before it gets its answer, no VOID goes.  A peer
  * that then has all has done nothing for those behind it.

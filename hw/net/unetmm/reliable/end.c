@@ -56,8 +56,7 @@ static void rel_end_sends(UnetmmRel *rel, const UnetmmRelMsg *blame,
         }
         blame = blame ?: m;
         m->ended = true;
-        m->status = rel->ending.due && i == rel->ending.msg ?
-                    rel->ending.status : m == blame ? status : others;
+        m->status = m == blame ? status : others;
     }
     rel->ending.due = false;
     rel->msgs.next = rel->msgs.end;

@@ -190,7 +190,8 @@ void unetmm_rel_complete(UnetmmCore *core, UnetmmEp *ep)
 
         if (unetmm_rel_ends(rel)) {
             unetmm_count(core, ep, UNETMM_C_rel_strict, 1);
-            unetmm_rel_fail(core, ep, rel, &unetmm_rel_nobody,
+            unetmm_rel_fail(core, ep, rel,
+                            unetmm_rel_msg(rel, rel->ending.msg),
                             rel->ending.status, UNETMM_WHY_CHANNEL);
         }
         if (rel_complete_one(core, ep, rel)) {
