@@ -79,10 +79,12 @@ void umfi_cm_port_progress(struct umfi_cm_port *port)
         }
         /* The buffer is the card's again before the message is believed. */
         umfi_cm_port_copy(port, &c, &m);
+        /* A peer may hang up before its card acknowledges our answer: CLOSED says how it ends. */
         if (conn && c.type == UNETMM_CQE_RECEIVED && !c.is_inline) {
             take_message(conn, &m, c.len);
-        } else if (conn && c.type != UNETMM_CQE_BUFFER) {
-            /* A send that failed, the end, a write, or a message of no type of ours */
+        } else if (conn && c.type != UNETMM_CQE_BUFFER &&
+                   !(conn->answered && c.type == UNETMM_CQE_SENT)) {
+            /* A request that failed, the end, a write, or a message of no type of ours */
             UMFI_INFO(FI_LOG_EP_CTRL, "the channel of a request has ended: %s\n",
                       unetmm_status_str(c.status));
             take_end(conn, &c);

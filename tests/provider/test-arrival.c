@@ -345,6 +345,19 @@ TEST(connector_sends_first, acceptor_test)
     assert_int_equal(nevents, 2);
 }
 
+/* It hangs up so soon that its card does not acknowledge our answer. */
+TEST(connector_does_not_acknowledge, acceptor_test)
+{
+    scene.cm->pending[scene.cm->npending++] = (struct unetmm_completion) {
+        .type = UNETMM_CQE_SENT, .status = UNETMM_ST_BAD_CHANNEL,
+    };
+    close_channel(scene.cm, 0, UNETMM_ST_BAD_CHANNEL);
+    progress(&scene);
+    assert_int_equal(nevents, 2);
+    assert_int_equal(events[1], FI_CONNECTED);
+    require_open(&scene, 1 << 0);
+}
+
 /* Whether it has the answer is not known: later messages may be lost. */
 TEST(connector_is_lost, acceptor_test)
 {
