@@ -74,10 +74,11 @@ struct umfi_arrival *umfi_arrival_find(struct umfi_port *port, const uint8_t mac
                                        uint32_t endpoint, uint32_t channel)
 {
     umfi_assert_held(&port->domain->fabric->lock);
+    umfi_assert_held(&port->domain->lock);
     for (struct umfi_list *i = port->arrivals.next; i != &port->arrivals; i = i->next) {
         struct umfi_arrival *arrival = umfi_of(i, struct umfi_arrival, node);
 
-        if (!memcmp(arrival->mac, mac, 6) && arrival->endpoint == endpoint &&
+        if (!arrival->closed && !memcmp(arrival->mac, mac, 6) && arrival->endpoint == endpoint &&
             arrival->peer_channel == channel) {
             return arrival;
         }

@@ -89,6 +89,7 @@ void umfi_arrivals_take(struct umfi_port *port);
 void umfi_arrivals_sweep(struct umfi_port *port,
                          unsigned (*requests)(const struct umfi_port *port,
                                               const uint8_t mac[6]));
+/* One that has not ended; under the domain's lock, too. */
 struct umfi_arrival *umfi_arrival_find(struct umfi_port *port, const uint8_t mac[6],
                                        uint32_t endpoint, uint32_t channel);
 

@@ -18,33 +18,26 @@ bool umfi_cm_take_accept(struct umfi_conn *conn, const struct umfi_message *m)
 {
     struct umfi_ep *ep = conn->ep;
     struct umfi_arrival *arrival;
-    bool closed;
 
     if (conn->port->listens || !ep) {
         return umfi_message_not_expected(m);
     }
     umfi_arrivals_take(ep->port);
-    arrival = umfi_arrival_find(ep->port, conn->mac, le32toh(m->endpoint),
-                                le32toh(m->channel));
-    if (!arrival) {
-        UMFI_WARN(FI_LOG_EP_CTRL, "an answer names a channel that has not come, or has "
-                  "ended: the request ends\n");
-        return false;
-    }
     umfi_lock(ep->domain);
     /* A stranger's messages go, and an end that has come is known. */
     umfi_port_progress(ep->port);
-    closed = arrival->closed || ep->port->failed;
-    if (!closed) {
+    arrival = ep->port->failed ? NULL :
+        umfi_arrival_find(ep->port, conn->mac, le32toh(m->endpoint), le32toh(m->channel));
+    if (arrival) {
         umfi_list_del(&arrival->node);
         ep->channel = arrival->channel;
         ep->open = true;
         umfi_ep_connected(ep, m->data, le16toh(m->len));
     }
     umfi_unlock(ep->domain);
-    if (closed) {
-        UMFI_INFO(FI_LOG_EP_CTRL, "an answer names a channel that has ended: the request "
-                  "ends\n");
+    if (!arrival) {
+        UMFI_WARN(FI_LOG_EP_CTRL, "an answer names a channel that has not come, or has "
+                  "ended: the request ends\n");
         return false;
     }
     free(arrival);

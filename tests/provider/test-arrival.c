@@ -238,6 +238,19 @@ TEST(both_end, connector_test)
     assert_int_equal(state_of(&scene), UMFI_CONNECTED);
 }
 
+/* The peer's next channel has the number of one that has ended. */
+TEST(number_of_an_ended_one, connector_test)
+{
+    call_in(&scene, 1);
+    close_channel(scene.data, 0, UNETMM_ST_BAD_CHANNEL);
+    scene.data->arrived = 0;
+    call_in(&scene, 1);
+    answer(&scene, 0);
+    progress(&scene);
+    assert_int_equal(state_of(&scene), UMFI_CONNECTED);
+    require_open(&scene, 1 << 1);
+}
+
 /* The acceptor's channel has ended before its answer is read: nobody waits for that end. */
 TEST(ended_acceptor, connector_test)
 {
