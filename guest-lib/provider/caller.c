@@ -7,8 +7,8 @@
  * answered, the thread goes on with the connection under the fabric's lock, and the
  * event queue tells the program.
  *
- * Each peer chooses how long its driver is silent, so an address has CALLS_OF_ADDRESS of
- * the threads at most.  The calls beyond wait in a list for one of the same address to end.
+ * Each peer chooses how long its driver is silent, so a peer has CALLS_OF_PEER of the
+ * threads at most.  The calls beyond wait in a list for one of the same peer to end.
  */
 #include "provider.h"
 
@@ -18,7 +18,7 @@
 #include <string.h>
 
 #define CALLS               256     /* threads at a time */
-#define CALLS_OF_ADDRESS    4
+#define CALLS_OF_PEER       4
 #define STACK_BYTES         (256u << 10)
 
 /*
@@ -100,6 +100,13 @@ static int start(struct umfi_call *call)
     return -ret;
 }
 
+/* A peer is a card, which may have many addresses; an address where the card is not known. */
+static bool is_same_peer(const struct umfi_call *a, const struct umfi_call *b)
+{
+    return a->has_mac && b->has_mac ? !memcmp(a->mac, b->mac, sizeof(a->mac)) :
+        a->to.s_addr == b->to.s_addr;
+}
+
 static bool has_thread(const struct umfi_fabric *fabric, const struct umfi_call *call)
 {
     unsigned all = 0, same = 0;
@@ -107,9 +114,9 @@ static bool has_thread(const struct umfi_fabric *fabric, const struct umfi_call 
     for (const struct umfi_list *i = fabric->calling.next; i != &fabric->calling;
          i = i->next) {
         all++;
-        same += umfi_of(i, struct umfi_call, node)->to.s_addr == call->to.s_addr;
+        same += is_same_peer(umfi_of(i, struct umfi_call, node), call);
     }
-    return all < CALLS && same < CALLS_OF_ADDRESS;
+    return all < CALLS && same < CALLS_OF_PEER;
 }
 
 /* Starts waiting calls in their order.  A call fails if no thread can be made. */

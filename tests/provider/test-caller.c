@@ -11,7 +11,7 @@
 
 #define CALLS           260
 #define THREADS         256
-#define OF_ADDRESS      4       /* threads */
+#define OF_PEER         4       /* threads */
 #define REFUSED_MS      100
 #define MOST_MS         1000
 
@@ -112,7 +112,8 @@ static void close_scene(void)
     sem_destroy(&ended);
 }
 
-static void begin(uintptr_t card, uint32_t to, bool has_mac)
+/* `mac` 0: not known yet */
+static void begin(uintptr_t card, uint32_t to, uint32_t mac)
 {
     struct umfi_call *call = calloc(1, sizeof(*call));
 
@@ -120,7 +121,8 @@ static void begin(uintptr_t card, uint32_t to, bool has_mac)
     call->fabric = &fabric;
     call->card = (struct unetmm_ep *)card;
     call->to.s_addr = to;
-    call->has_mac = has_mac;
+    call->has_mac = mac;
+    memcpy(call->mac, &mac, sizeof(mac));
     call->called = called;
     call->first_ms = REFUSED_MS;
     call->most_ms = MOST_MS;
@@ -147,7 +149,7 @@ TEST(times, cmocka_unit_test)
 {
     open_scene();
     driver_answer = -ETIMEDOUT;
-    begin(1, 1, true);
+    begin(1, 1, 1);
     await(&ended, 1);
     assert_int_equal(results[0], -ETIMEDOUT);
     assert_int_equal(asked, 1);
@@ -155,7 +157,7 @@ TEST(times, cmocka_unit_test)
     assert_int_equal(resolved, 0);
     driver_answer = -EHOSTUNREACH;
     asked_ns = 0;
-    begin(1, 1, true);
+    begin(1, 1, 1);
     await(&ended, 1);
     assert_int_equal(results[1], -EHOSTUNREACH);
     assert_int_equal(asked_ns, MOST_MS * 1000000ll);
@@ -168,30 +170,30 @@ TEST(addresses, cmocka_unit_test)
 {
     open_scene();
     driver_answer = 5;
-    begin(1, 1, false);
+    begin(1, 1, 0);
     await(&ended, 1);
     assert_int_equal(results[0], 5);
     assert_int_equal(resolved, 1);
     resolve_answer = -EHOSTUNREACH;
-    begin(1, 1, false);
+    begin(1, 1, 0);
     await(&ended, 1);
     assert_int_equal(results[1], -EHOSTUNREACH);
     assert_int_equal(asked, 1);
     close_scene();
 }
 
-/* The peers of one address have some threads, and others do not wait for these. */
+/* A peer has some threads, and others do not wait for them. */
 TEST(shares, cmocka_unit_test)
 {
     sigset_t own;
 
     open_scene();
     waits = true;
-    for (unsigned i = 0; i < OF_ADDRESS + 1; i++) {
-        begin(1, 1, true);
+    for (unsigned i = 0; i < OF_PEER + 1; i++) {
+        begin(1, 1, 1);
     }
-    require_inside(OF_ADDRESS);
-    begin(1, 2, true);
+    require_inside(OF_PEER);
+    begin(1, 2, 2);
     require_inside(1);
     /* Signals are for the program's own threads. */
     assert_true(masked);
@@ -203,12 +205,28 @@ TEST(shares, cmocka_unit_test)
     await(&ended, 1);
     assert_int_equal(results[0], 3);
     /* One of either address has ended: at most one more is asked. */
-    for (unsigned i = 0; i < OF_ADDRESS + 1; i++) {
+    for (unsigned i = 0; i < OF_PEER + 1; i++) {
         sem_post(&released);
     }
-    await(&ended, OF_ADDRESS + 1);
-    assert_int_equal(asked, OF_ADDRESS + 2);
+    await(&ended, OF_PEER + 1);
+    assert_int_equal(asked, OF_PEER + 2);
     close_scene();
+}
+
+/* A card takes no more threads by the names of others. */
+TEST(share_of_a_card, cmocka_unit_test)
+{
+    open_scene();
+    waits = true;
+    for (unsigned i = 0; i < OF_PEER + 1; i++) {
+        begin(1, i, 1);
+    }
+    require_inside(OF_PEER);
+    /* Another card of one of these addresses */
+    begin(1, 1, 2);
+    require_inside(1);
+    close_scene();
+    assert_int_equal(asked, OF_PEER + 1);
 }
 
 /* Calls of an endpoint that is closed end at once, wherever they are; others go on. */
@@ -216,14 +234,14 @@ TEST(cancelled, cmocka_unit_test)
 {
     open_scene();
     waits = true;
-    for (unsigned i = 0; i < OF_ADDRESS + 1; i++) {
-        begin(1, 1, true);
+    for (unsigned i = 0; i < OF_PEER + 1; i++) {
+        begin(1, 1, 1);
     }
-    begin(2, 2, true);
-    require_inside(OF_ADDRESS + 1);
+    begin(2, 2, 2);
+    require_inside(OF_PEER + 1);
     umfi_calls_cancel(&fabric, (struct unetmm_ep *)1);
     assert_int_equal(nresults, 0);
-    assert_int_equal(asked, OF_ADDRESS + 1);
+    assert_int_equal(asked, OF_PEER + 1);
     driver_answer = 4;
     sem_post(&released);
     await(&ended, 1);
@@ -238,11 +256,11 @@ TEST(place_of_a_cancelled_call, cmocka_unit_test)
 {
     open_scene();
     waits = true;
-    for (unsigned i = 0; i < OF_ADDRESS; i++) {
-        begin(i ? 1 : 2, 1, true);
+    for (unsigned i = 0; i < OF_PEER; i++) {
+        begin(i ? 1 : 2, 1, 1);
     }
-    begin(1, 1, true);
-    require_inside(OF_ADDRESS);
+    begin(1, 1, 1);
+    require_inside(OF_PEER);
     umfi_calls_cancel(&fabric, (struct unetmm_ep *)2);
     require_inside(1);
     close_scene();
@@ -253,7 +271,7 @@ TEST(no_thread, cmocka_unit_test)
 {
     open_scene();
     thread_error = EAGAIN;
-    begin(1, 1, true);
+    begin(1, 1, 1);
     assert_int_equal(nresults, 1);
     assert_int_equal(results[0], -EAGAIN);
     assert_int_equal(asked, 0);
@@ -266,7 +284,7 @@ TEST(most_threads, cmocka_unit_test)
     open_scene();
     waits = true;
     for (unsigned i = 0; i < CALLS; i++) {
-        begin(1, i, true);
+        begin(1, i, i + 1);
     }
     require_inside(THREADS);
     for (unsigned i = 0; i < CALLS; i++) {
