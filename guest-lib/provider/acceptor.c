@@ -168,7 +168,8 @@ static void called(struct umfi_call *call, int channel)
     }
     umfi_unlock(ep->domain);
     if (conn) {
-        umfi_conn_answer(conn, &m, lives ? UMFI_ACCEPT : UMFI_REJECT, call->data, call->len);
+        umfi_conn_answer(conn, &m, lives ? UMFI_ACCEPT : UMFI_REJECT, call->data,
+                         lives ? call->len : 0);
     }
 }
 

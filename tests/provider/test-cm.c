@@ -818,10 +818,14 @@ TEST(connector_not_reached, cmocka_unit_test)
     open_request(&s, &pep);
     assert_true(umfi_cm_take(&s.fabric, event_handle, &s.one));
     connect_error = -ETIMEDOUT;
-    assert_int_equal(umfi_cm_accept(&s.one, NULL, 0), 0);
+    assert_int_equal(umfi_cm_accept(&s.one, "data", 4), 0);
     assert_int_equal(unreached, 1);
     assert_int_equal(requests, 1);
     assert_int_equal(sent[6], CM_REJECT);
+    /* They are those of an ACCEPT. */
+    for (unsigned i = CM_BYTES - CM_DATA - 2; i < CM_BYTES; i++) {
+        assert_int_equal(sent[i], 0);
+    }
     assert_null(s.one.conn);
     assert_int_equal(umfi_cm_accept(&s.one, NULL, 0), -FI_ECONNABORTED);
     close_listener(&s, &pep);
