@@ -145,8 +145,11 @@ static int port_create(struct umfi_cm_port *port)
 {
     struct unetmm_ep_attr attr = UNETMM_EP_ATTR_INIT;
     struct epoll_event event = { .events = EPOLLIN };
+    const struct unetmm_info *card = &port->fabric->dev.card;
     int ret;
 
+    /* Sends do not wait: a message for each channel, of three slots */
+    attr.send_slots = umfi_ring_depth((size_t)4 * card->channels, card);
     attr.free_depth = BUFFERS;
     attr.completion_depth = UMFI_CM_COMPLETIONS;
     attr.spin_ns = 0;

@@ -43,6 +43,17 @@ int umfi_cq_attach(struct umfi_cq *cq, struct umfi_port *port);
 void umfi_cq_detach(struct umfi_cq *cq, struct umfi_port *port);
 int umfi_cq_trywait(struct umfi_cq *cq);
 
+/* The depth of a queue of the card: a power of two, no more than the card has */
+static inline uint32_t umfi_ring_depth(size_t wanted, const struct unetmm_info *card)
+{
+    uint32_t depth = 16;
+
+    while (depth < wanted && depth < 1u << card->max_ring_log2) {
+        depth *= 2;
+    }
+    return depth;
+}
+
 /* ---- Ports (port.c) ------------------------------------------------------ */
 
 /* An operation in progress; the card has its address as user_data. */

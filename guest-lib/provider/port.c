@@ -16,7 +16,6 @@
 
 #define BACKLOG     64
 #define BATCH       16
-#define DEPTH_LEAST 16u
 
 /* ---- Completions ----------------------------------------------------------- */
 
@@ -343,16 +342,6 @@ void umfi_port_leave(struct umfi_port *port, unsigned channel)
 
 /* ---- Opening and closing --------------------------------------------------- */
 
-static uint32_t depth_for(size_t wanted, uint32_t most)
-{
-    uint32_t depth = DEPTH_LEAST;
-
-    while (depth < wanted && depth < most) {
-        depth *= 2;
-    }
-    return depth;
-}
-
 /* The lowest operation is the first that is taken: see next_of(). */
 static void fill_pool(struct umfi_port *port)
 {
@@ -383,14 +372,13 @@ static int create(struct umfi_port *port, size_t tx_size, size_t rx_size)
     struct umfi_fabric *fabric = port->domain->fabric;
     const struct unetmm_info *card = &fabric->dev.card;
     struct unetmm_ep_attr attr = UNETMM_EP_ATTR_INIT;
-    uint32_t most = 1u << card->max_ring_log2;
     size_t slots = 4 * tx_size;
     int ret;
 
     /* The longest message that is copied takes four slots. */
-    attr.send_slots = depth_for(slots < UMFI_RMA_SLOTS ? UMFI_RMA_SLOTS : slots, most);
-    attr.free_depth = depth_for(rx_size, most);
-    attr.completion_depth = depth_for(attr.send_slots + attr.free_depth, most);
+    attr.send_slots = umfi_ring_depth(slots < UMFI_RMA_SLOTS ? UMFI_RMA_SLOTS : slots, card);
+    attr.free_depth = umfi_ring_depth(rx_size, card);
+    attr.completion_depth = umfi_ring_depth(attr.send_slots + attr.free_depth, card);
     attr.spin_ns = 0;
     /* Each message of FI_MSG takes a buffer, however short it is. */
     attr.flags = UNETMM_EP_NO_INLINE;

@@ -302,16 +302,16 @@ TEST(all_fail_once, cmocka_unit_test)
 TEST(depths, cmocka_unit_test)
 {
     static const struct {
-        unsigned card_log2;
+        unsigned card_log2, channels;
         size_t tx, rx;
-        uint32_t send, receive, completion;
+        uint32_t send, receive, completion, cm_send;
     } rows[] = {
-        { 16, 0, 0, 1024, 256, 2048 },
-        { 16, 1, 1, UMFI_RMA_SLOTS, 16, 1024 },
-        { 17, 8192, 1, 32768, 16, 65536 },
-        { 17, 8193, 17, 65536, 32, 131072 },
-        { 12, 1024, 1024, 4096, 1024, 4096 },
-        { 12, 4096, 8192, 4096, 4096, 4096 },
+        { 16, 8, 0, 0, 1024, 256, 2048, 32 },
+        { 16, 256, 1, 1, UMFI_RMA_SLOTS, 16, 1024, 1024 },
+        { 17, 300, 8192, 1, 32768, 16, 65536, 2048 },
+        { 17, 8, 8193, 17, 65536, 32, 131072, 32 },
+        { 12, 1024, 1024, 1024, 4096, 1024, 4096, 4096 },
+        { 12, 2048, 4096, 8192, 4096, 4096, 4096, 4096 },
     };
 
     context_fd = eventfd(0, EFD_NONBLOCK);
@@ -319,14 +319,16 @@ TEST(depths, cmocka_unit_test)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct fi_tx_attr tx = { .size = rows[i].tx };
         struct fi_rx_attr rx = { .size = rows[i].rx };
+        struct unetmm_info *card = NULL;
 
         ncards = 0;
         info = (struct fi_info) { .tx_attr = &tx, .rx_attr = &rx };
         for (size_t step = 0; step < sizeof(steps) / sizeof(steps[0]); step++) {
             assert_int_equal(steps[step].make(), 0);
             if (steps[step].make == open_fabric) {
-                umfi_of(fabric, struct umfi_fabric, fid)->dev.card.max_ring_log2 =
-                    (uint8_t)rows[i].card_log2;
+                card = &umfi_of(fabric, struct umfi_fabric, fid)->dev.card;
+                card->max_ring_log2 = (uint8_t)rows[i].card_log2;
+                card->channels = rows[i].channels;
             } else if (steps[step].make == enable_own) {
                 assert_int_equal(created.send_slots, rows[i].send);
                 assert_int_equal(created.free_depth, rows[i].receive);
@@ -334,6 +336,8 @@ TEST(depths, cmocka_unit_test)
                 assert_int_equal(created.flags, UNETMM_EP_NO_INLINE);
                 assert_int_equal(created.policy, UNETMM_POLICY_RNR);
             } else if (steps[step].make == listen_pep) {
+                /* A message for each channel, of three slots */
+                assert_int_equal(created.send_slots, rows[i].cm_send);
                 assert_int_equal(created.free_depth, 64);
                 assert_int_equal(created.completion_depth, 1024);
                 assert_int_equal(created.policy, UNETMM_POLICY_RNR);
