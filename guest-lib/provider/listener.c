@@ -2,8 +2,8 @@
 /*
  * The listener: fi_listen(), and the end of listening.
  *
- * Lifetime: a PEP has a CM port from fi_listen() until it is closed.  Connectors that have
- * their answer keep the port after that, until they have taken the connection, in time.  When
+ * Lifetime: a PEP has a CM port from fi_listen() until it is closed.  Connectors that
+ * were accepted keep the port after that, until they have taken the connection, in time.  When
  * the card has stopped the port, the next fi_listen() gives the PEP another port, and the new
  * port takes the requests that the program knows.
  */
