@@ -86,13 +86,6 @@ struct umfi_arrival *umfi_arrival_find(struct umfi_port *port, const uint8_t mac
     return NULL;
 }
 
-static void take_out(struct umfi_port *port, struct umfi_arrival *arrival)
-{
-    umfi_lock(port->domain);
-    umfi_list_del(&arrival->node);
-    umfi_unlock(port->domain);
-}
-
 /* Of the same card, from this one on: the list begins with the oldest. */
 static unsigned count_from(const struct umfi_port *port, const struct umfi_arrival *first)
 {
@@ -117,6 +110,7 @@ void umfi_arrivals_sweep(struct umfi_port *port,
     struct umfi_list *next;
 
     umfi_assert_held(&port->domain->fabric->lock);
+    umfi_lock(port->domain);
     for (struct umfi_list *i = port->arrivals.next; i != &port->arrivals; i = next) {
         struct umfi_arrival *arrival = umfi_of(i, struct umfi_arrival, node);
 
@@ -126,8 +120,9 @@ void umfi_arrivals_sweep(struct umfi_port *port,
             continue;
         }
         UMFI_INFO(FI_LOG_EP_CTRL, "a channel that nobody has asked for ends\n");
-        take_out(port, arrival);
-        end(port, arrival->channel);
+        umfi_list_del(&arrival->node);
+        umfi_port_leave(port, arrival->channel);
         free(arrival);
     }
+    umfi_unlock(port->domain);
 }

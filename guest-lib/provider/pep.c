@@ -43,15 +43,17 @@ static int pep_setname(fid_t fid, void *addr, size_t len)
 {
     struct umfi_pep *pep = umfi_of(fid, struct umfi_pep, fid.fid);
     const struct sockaddr_in *in = addr;
+    int ret = -FI_EINVAL;
 
+    umfi_lock_take(&pep->fabric->lock);
     if (pep->port) {
-        return -FI_EOPBADSTATE;
+        ret = -FI_EOPBADSTATE;
+    } else if (len >= sizeof(*in) && in->sin_family == AF_INET) {
+        pep->address.sin_port = in->sin_port;
+        ret = 0;
     }
-    if (len < sizeof(*in) || in->sin_family != AF_INET) {
-        return -FI_EINVAL;
-    }
-    pep->address.sin_port = in->sin_port;
-    return 0;
+    umfi_lock_drop(&pep->fabric->lock);
+    return ret;
 }
 
 static int pep_getname(fid_t fid, void *addr, size_t *len)
