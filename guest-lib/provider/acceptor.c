@@ -24,6 +24,7 @@ unsigned umfi_cm_take_callers(struct umfi_cm_port *port)
     struct unetmm_peer peer;
     unsigned n = 0;
 
+    umfi_assert_held(&port->fabric->lock);
     while (port->pep && n < UMFI_CM_BACKLOG && unetmm_accept(port->ep, &peer, 0) >= 0) {
         n++;
         umfi_conn_make_room(port);
@@ -90,6 +91,7 @@ static bool check_request(struct umfi_conn *conn, const struct umfi_message *m)
 
 bool umfi_cm_take_request(struct umfi_conn *conn, const struct umfi_message *m)
 {
+    umfi_assert_held(&conn->port->fabric->lock);
     /* A closed PEP keeps only the requests that it has answered. */
     if (!conn->port->listens || conn->requested || conn->aside) {
         return umfi_message_not_expected(m);
@@ -101,6 +103,7 @@ void umfi_cm_check_again(struct umfi_cm_port *port)
 {
     struct umfi_list *next;
 
+    umfi_assert_held(&port->fabric->lock);
     for (struct umfi_list *i = port->conns.next; i != &port->conns; i = next) {
         struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
 

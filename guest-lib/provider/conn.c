@@ -46,6 +46,7 @@ struct umfi_conn *umfi_conn_open(struct umfi_cm_port *port, unsigned channel,
 
 void umfi_conn_hang_up(struct umfi_conn *conn)
 {
+    umfi_assert_held(&conn->port->fabric->lock);
     if (conn->open) {
         conn->open = false;
         umfi_cm_port_end_channel(conn->port, conn->channel, conn->closed);
@@ -102,6 +103,7 @@ void umfi_conn_make_room(struct umfi_cm_port *port)
 {
     struct umfi_conn *oldest = NULL;
 
+    umfi_assert_held(&port->fabric->lock);
     if (port->idle < port->idle_most) {
         return;
     }
@@ -120,6 +122,7 @@ void umfi_conn_make_room(struct umfi_cm_port *port)
 void umfi_conn_answer(struct umfi_conn *conn, struct umfi_message *m, enum umfi_message_type type,
                       const void *data, size_t len)
 {
+    umfi_assert_held(&conn->port->fabric->lock);
     conn->accepted = type == UMFI_ACCEPT;
     if (!conn->open) {
         umfi_conn_free(conn);
@@ -162,6 +165,7 @@ int umfi_cm_begin(struct umfi_ep *ep, bool accepts)
 {
     int ret = -FI_EISCONN;
 
+    umfi_assert_held(&ep->domain->fabric->lock);
     umfi_lock(ep->domain);
     if (ep->state == UMFI_IDLE && accepts == (ep->conn && ep->conn->port->listens)) {
         ep->state = UMFI_CONNECTING;
@@ -174,6 +178,7 @@ int umfi_cm_begin(struct umfi_ep *ep, bool accepts)
 
 void umfi_cm_refuse(struct umfi_ep *ep, int error, const void *data, size_t len)
 {
+    umfi_assert_held(&ep->domain->fabric->lock);
     umfi_lock(ep->domain);
     ep->state = UMFI_IDLE;
     umfi_unlock(ep->domain);

@@ -19,6 +19,7 @@ bool umfi_cm_take_accept(struct umfi_conn *conn, const struct umfi_message *m)
     struct umfi_ep *ep = conn->ep;
     struct umfi_arrival *arrival;
 
+    umfi_assert_held(&conn->port->fabric->lock);
     if (conn->port->listens || !ep) {
         return umfi_message_not_expected(m);
     }
@@ -48,6 +49,7 @@ bool umfi_cm_take_accept(struct umfi_conn *conn, const struct umfi_message *m)
 
 bool umfi_cm_take_reject(struct umfi_conn *conn, const struct umfi_message *m)
 {
+    umfi_assert_held(&conn->port->fabric->lock);
     if (conn->port->listens || !conn->ep) {
         return umfi_message_not_expected(m);
     }

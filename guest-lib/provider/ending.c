@@ -14,6 +14,7 @@
 
 void umfi_conn_lose(struct umfi_conn *conn)
 {
+    umfi_assert_held(&conn->port->fabric->lock);
     umfi_conn_hang_up(conn);
     if (!conn->port->listens) {
         if (conn->ep) {
@@ -31,6 +32,7 @@ void umfi_cm_lose_all(struct umfi_cm_port *port)
 {
     struct umfi_list *next;
 
+    umfi_assert_held(&port->fabric->lock);
     for (struct umfi_list *i = port->conns.next; i != &port->conns; i = next) {
         next = i->next;
         umfi_conn_lose(umfi_of(i, struct umfi_conn, node));
@@ -46,6 +48,7 @@ void umfi_cm_end_late(struct umfi_cm_port *port)
     int64_t now = port->idle ? umfi_now_ms() : 0;
     struct umfi_list *next;
 
+    umfi_assert_held(&port->fabric->lock);
     for (struct umfi_list *i = port->conns.next; port->idle && i != &port->conns;
          i = next) {
         struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
@@ -78,6 +81,7 @@ void umfi_cm_end_left(struct umfi_cm_port *port)
 {
     struct umfi_list *next;
 
+    umfi_assert_held(&port->fabric->lock);
     for (struct umfi_list *i = port->conns.next; i != &port->conns; i = next) {
         struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
 
@@ -93,6 +97,7 @@ void umfi_cm_end_left(struct umfi_cm_port *port)
 
 void umfi_cm_port_end(struct umfi_cm_port *port)
 {
+    umfi_assert_held(&port->fabric->lock);
     while (port->conns.next != &port->conns) {
         umfi_conn_free(umfi_of(port->conns.next, struct umfi_conn, node));
     }

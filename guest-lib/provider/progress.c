@@ -66,6 +66,7 @@ void umfi_cm_port_progress(struct umfi_cm_port *port)
     unsigned taken = 0, calls = 0;
     struct unetmm_completion c;
 
+    umfi_assert_held(&port->fabric->lock);
     umfi_cm_port_post_refused(port);
     while (taken++ < UMFI_CM_COMPLETIONS && calls < UMFI_CM_BACKLOG &&
            umfi_cm_port_take(port, &c)) {
