@@ -292,7 +292,8 @@ static struct unetmm_ib_mad_send *unetmm_ib_mad(const struct ib_send_wr *wr)
 	s->packet.opcode = IB_OPCODE_UD_SEND_ONLY;
 	s->packet.pkey = cpu_to_be16(IB_DEFAULT_PKEY_FULL);
 	s->packet.dest_qp = cpu_to_be32(ud->remote_qpn);
-	s->packet.qkey = cpu_to_be32(ud->remote_qkey);
+	/* The wr says IB_QP_SET_QKEY: that of the sending queue pair. */
+	s->packet.qkey = cpu_to_be32(IB_QP1_QKEY);
 	s->packet.source_qp = cpu_to_be32(1);
 	for (i = 0; i < wr->num_sge && done < IB_MGMT_MAD_SIZE; i++) {
 		u32 n = min_t(u32, wr->sg_list[i].length, IB_MGMT_MAD_SIZE - done);
