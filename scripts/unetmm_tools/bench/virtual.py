@@ -379,6 +379,7 @@ def parse():
 def main():
     """Measures, shows, compares."""
     options = parse()
+    vm.setup_paths("packages", "qemu", f"initramfs-{options.kernel}")
     try:
         if options.cost:
             show_cost(options)
