@@ -259,6 +259,11 @@ def stage_fabtests(options):
     yield from own_runner("fabtests", options, 7200)
 
 
+def stage_verbs(options):
+    """The card as an RDMA device, with Debian's own programs."""
+    yield from own_runner("verbs", options, 900)
+
+
 def stage_mpi(options):
     """scripts/cluster, and MPI on its guests."""
     yield shell_test("the provider and its tests suit the libfabric of Debian 13",

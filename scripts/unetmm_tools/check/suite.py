@@ -16,7 +16,7 @@ from unetmm_tools.check.stages import (e2e, stage_commands, stage_docs, stage_dr
                                        stage_fabtests, stage_fuzz, stage_lockstep, stage_mpi,
                                        stage_msan, stage_mutate, stage_package, stage_qtest,
                                        stage_roots, stage_s390x, stage_stock, stage_threads,
-                                       stage_tools, stage_unit)
+                                       stage_tools, stage_unit, stage_verbs)
 from unetmm_tools.check.style import stage_style
 
 UNSTEADY_LIST = os.path.join(REPO, "tests", "unsteady.txt")
@@ -39,6 +39,7 @@ STAGES = {
     "lockstep": (stage_lockstep, ["qemu", "initramfs-6.1", "unit"]),
     "mpi": (stage_mpi, ["qemu", "initramfs-6.1", "unit", "mpi-guest",
             "mpi5-guest"]),
+    "verbs": (stage_verbs, ["qemu", "initramfs-6.1", "verbs-guest-6.1", "python-guest"]),
     "commands": (stage_commands, ["qemu", "initramfs-6.1"]),
     "tools": (stage_tools, ["qemu", "initramfs-6.1", "initramfs-6.12", "unit",
               "python-guest"]),
