@@ -62,6 +62,8 @@ static int unetmm_ib_create_ah(struct ib_ah *ib, struct rdma_ah_init_attr *attr,
 	struct rxe_create_ah_resp resp = {};
 
 	unetmm_ib_ah(ib)->attr = *attr->ah_attr;
+	/* The caller's reference ends with the call. */
+	unetmm_ib_ah(ib)->attr.grh.sgid_attr = NULL;
 	if (!udata || udata->outlen < sizeof(resp))
 		return 0;
 	resp.ah_num = atomic_inc_return(&dev->ah_next);

@@ -306,6 +306,9 @@ static u32 unetmm_ib_put_receive(struct unetmm_ib_qp *qp, const struct rxe_recv_
 			addr = 0;
 		unetmm_ib_put_fqe(qp, qp->fq_prod + n++, addr,
 				  min(sge->length, qp->dev->max_message), UNETMM_FQE_F_CHAIN);
+		/* A longer message fails, rather than leave a gap in front of the next one. */
+		if (sge->length > qp->dev->max_message)
+			break;
 	}
 	if (!n)
 		unetmm_ib_put_fqe(qp, qp->fq_prod + n++, 0, 1, 0);
@@ -447,7 +450,7 @@ static int unetmm_ib_segments(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
 			continue;
 		if (!unetmm_ib_mr_find(qp, sge, d->read ? IB_ACCESS_LOCAL_WRITE : 0, &addr))
 			return IB_WC_LOC_PROT_ERR;
-		if (check_add_overflow(*len, sge->length, len) || *len > UNETMM_MAX_MESSAGE)
+		if (check_add_overflow(*len, sge->length, len) || *len > qp->dev->max_message)
 			return IB_WC_LOC_LEN_ERR;
 		seg[n].addr = cpu_to_le64(addr);
 		seg[n++].len = cpu_to_le32(sge->length);
@@ -611,6 +614,9 @@ static void unetmm_ib_look_later(struct unetmm_ib_qp *qp, bool busy)
 		return;
 	if (busy)
 		WRITE_ONCE(qp->pause_ns, UNETMM_IB_PAUSE_MIN);
+	/* The process can offer receives without end, and has use for none. */
+	if (qp->state == IB_QPS_ERR)
+		WRITE_ONCE(qp->pause_ns, UNETMM_IB_PAUSE_MAX);
 	if (!READ_ONCE(qp->closing))
 		hrtimer_start(&qp->timer, ns_to_ktime(max_t(u64, READ_ONCE(qp->pause_ns),
 							    UNETMM_IB_PAUSE_MIN)),
@@ -632,6 +638,7 @@ void unetmm_ib_run(struct unetmm_ib_qp *qp)
 		/* Behind the barrier in there: the card may have waited for room until now. */
 		if (unetmm_ib_card_state(qp) & UNETMM_EP_CQ_BLOCKED)
 			unetmm_ib_ring(qp);
+		cond_resched();
 	} while (more && ++turns < UNETMM_IB_TURNS);
 	if (more && !READ_ONCE(qp->closing))
 		queue_work(unetmm_ib_wq, &qp->work);

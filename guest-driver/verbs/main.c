@@ -170,8 +170,6 @@ static int unetmm_ib_probe(struct auxiliary_device *base, const struct auxiliary
 	struct unetmm_ib *dev;
 	int ret;
 
-	if (!strcmp(verbs, "off"))
-		return -ENODEV;
 	dev = ib_alloc_device(unetmm_ib, ib);
 	if (!dev)
 		return -ENOMEM;
@@ -234,7 +232,10 @@ static int __init unetmm_ib_init(void)
 
 	if (ret)
 		return ret;
-	unetmm_ib_wq = alloc_workqueue("unetmm-ib", WQ_UNBOUND | WQ_HIGHPRI, 0);
+	/* Nothing at all, nor UDP port 4791, which rdma_rxe may want. */
+	if (!strcmp(verbs, "off"))
+		return 0;
+	unetmm_ib_wq = alloc_workqueue("unetmm-ib", WQ_UNBOUND, 0);
 	if (!unetmm_ib_wq)
 		return -ENOMEM;
 	ret = unetmm_ib_gsi_init();
@@ -251,6 +252,8 @@ destroy:
 
 static void __exit unetmm_ib_exit(void)
 {
+	if (!unetmm_ib_wq)
+		return;
 	auxiliary_driver_unregister(&unetmm_ib_driver);
 	unetmm_ib_gsi_exit();
 	destroy_workqueue(unetmm_ib_wq);

@@ -92,8 +92,8 @@ static int unetmm_ib_make_queues(struct unetmm_ib_qp *qp, struct ib_qp_init_attr
 	if (ret)
 		return ret;
 	cap->max_inline_data = min_t(u32, BIT(qp->sq.log2) - head, UNETMM_MAX_INLINE);
-	cap->max_send_wr = qp->sq.mask;
-	cap->max_recv_wr = qp->rq.mask;
+	cap->max_send_wr = min_t(u32, qp->sq.mask, UNETMM_IB_MAX_WR);
+	cap->max_recv_wr = min_t(u32, qp->rq.mask, UNETMM_IB_MAX_WR);
 	qp->cap = *cap;
 	resp.sq_mi = qp->sq.info;
 	resp.rq_mi = qp->rq.info;
@@ -219,8 +219,11 @@ static void unetmm_ib_keep(struct ib_qp_attr *to, const struct ib_qp_attr *a, in
 {
 	if (mask & IB_QP_DEST_QPN)
 		to->dest_qp_num = a->dest_qp_num;
-	if (mask & IB_QP_AV)
+	if (mask & IB_QP_AV) {
 		to->ah_attr = a->ah_attr;
+		/* The caller's reference ends with the call. */
+		to->ah_attr.grh.sgid_attr = NULL;
+	}
 	if (mask & IB_QP_ACCESS_FLAGS)
 		to->qp_access_flags = a->qp_access_flags;
 	if (mask & IB_QP_PATH_MTU)

@@ -143,7 +143,7 @@ void unetmm_ib_queue_discard(struct unetmm_ib_queue *q)
 {
 	if (!q->buf)
 		return;
-	q->index = READ_ONCE(q->buf->producer_index) & q->mask;
+	WRITE_ONCE(q->index, READ_ONCE(q->buf->producer_index) & q->mask);
 	/* As unetmm_ib_queue_next(). */
 	smp_store_release(&q->buf->consumer_index, q->index);
 }
