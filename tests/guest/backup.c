@@ -954,14 +954,6 @@ static void above_its_high(void *argument)
     scene_close(&s);
 }
 
-static bool has_ended(pid_t pid)
-{
-    siginfo_t info = { .si_pid = 0 };
-
-    CHECK_SYS(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT));
-    return info.si_pid == pid;
-}
-
 /* A group's missing memory delays no other process's misses. */
 static void group_is_high(void)
 {

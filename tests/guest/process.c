@@ -41,6 +41,14 @@ void start(struct tool *tool, const char *command)
     }
 }
 
+bool has_ended(pid_t pid)
+{
+    siginfo_t info = { .si_pid = 0 };
+
+    CHECK_SYS(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT));
+    return info.si_pid == pid;
+}
+
 static void read_back(int fd, char *text)
 {
     ssize_t n = CHECK_SYS(pread(fd, text, TEXT_BYTES - 1, 0));

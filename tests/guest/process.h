@@ -5,6 +5,7 @@
 #ifndef TEST_PROCESS_H
 #define TEST_PROCESS_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #define TEXT_BYTES      16384
@@ -22,6 +23,8 @@ void start(struct tool *tool, const char *command);
 /* Its exit status, or minus the signal that has ended it. */
 int await(struct tool *tool);
 int run_tool(struct tool *tool, const char *command);
+/* Of a child that nobody has waited for yet. */
+bool has_ended(pid_t pid);
 
 void expect(const struct tool *tool, int status, int wanted);
 void expect_word(const char *text, const char *word);
