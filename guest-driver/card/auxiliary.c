@@ -4,7 +4,7 @@
  *
  * LIFETIMES.  The device is there while the card runs: it goes before the card is
  * stopped (removed, reset, asleep), and its driver's remove() ends all contexts first.
- * Its structure has a reference to the card.
+ * The auxiliary device has a reference to the card.
  *
  * LOCKS.  The calls take dev->rwsem themselves, for reading.  The caller may hold locks of
  * its own outside of ours, none that a call of `woken` takes.
@@ -101,7 +101,7 @@ static int unetmm_lent_restart_locked(struct unetmm_ep *ep, u32 policy)
 	struct unetmm_dev *dev = ep->dev;
 
 	if (unetmm_ep_destroy(ep)) {
-		/* Its queues are not ours to empty. */
+		/* The channel's queues are not ours to empty. */
 		unetmm_fail(dev, "the card does not end an endpoint");
 		return -ENODEV;
 	}

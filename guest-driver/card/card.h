@@ -71,14 +71,14 @@ struct unetmm_lent_calls {
 	/* A reference.  `woken` comes in interrupts, and does not after ep_close(). */
 	struct unetmm_ep *(*ep_open)(struct unetmm_file *file, struct unetmm_endpoint *a, u32 pd,
 				     void (*woken)(struct unetmm_ep *ep), void *owner);
-	/* The same number again, with empty queues and without a channel. */
+	/* Makes the endpoint anew, with its number and empty queues, without a channel. */
 	int (*ep_restart)(struct unetmm_ep *ep, u32 policy);
 	void (*ep_close)(struct unetmm_ep *ep);
 	const struct unetmm_cqe *(*ep_peek)(const struct unetmm_ep *ep, u32 cons);
 	bool (*ep_arm)(const struct unetmm_ep *ep, u32 cons);
 	int (*channel_set)(struct unetmm_ep *ep, const struct unetmm_cmd_channel *how);
 	int (*channel_clear)(struct unetmm_ep *ep);
-	/* Of the calling process; a->flags KEYED or WHOLE. */
+	/* Exports memory of the calling process; a->flags KEYED or WHOLE. */
 	int (*region_set)(struct unetmm_file *file, const struct unetmm_export *a, u64 iova,
 			  u32 pd, u32 *rkey);
 	void (*region_clear)(struct unetmm_file *file, u64 id);

@@ -61,7 +61,7 @@ static int unetmm_open(struct inode *inode, struct file *filp)
 
 	if (IS_ERR(file))
 		return PTR_ERR(file);
-	/* Nobody has mapped anything by the descriptor before it is there. */
+	/* No process maps anything by the descriptor before open() has returned. */
 	WRITE_ONCE(file->filp, filp);
 	filp->private_data = file;
 	return 0;

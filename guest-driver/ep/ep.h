@@ -62,7 +62,7 @@ struct unetmm_ep {
 	u32 fq_offset;
 	u32 cq_offset;
 	bool failed;			/* the card stopped it */
-	/* Of a verbs module: has completions, or has failed.  Must not sleep. */
+	/* Tells a verbs module that the endpoint has completions or has failed.  Must not sleep. */
 	void (*woken)(struct unetmm_ep *ep);	/* ep_lock and map_lock */
 	void *owner;			/* the same */
 	bool has_channel;		/* channel 0, set without CONNECT; file->lock */

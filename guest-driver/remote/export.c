@@ -410,7 +410,7 @@ static struct unetmm_exported *unetmm_exported_new(struct unetmm_file *file,
 	return export;
 }
 
-/* Of the calling process; a failure frees it. */
+/* An export of the calling process; a failure frees it. */
 static int unetmm_exported_make(struct unetmm_file *file, struct unetmm_exported *export,
 				const struct unetmm_export *a)
 {
@@ -435,7 +435,7 @@ int unetmm_op_export(struct unetmm_file *file, void *arg)
 	int ret;
 
 	ret = unetmm_export_check(file, a, &last);
-	/* Of the whole space each page is looked at when a peer uses it. */
+	/* The card looks at each page of a whole space when a peer uses the page. */
 	if (!ret && !(a->flags & UNETMM_EXPORT_WHOLE))
 		ret = unetmm_export_memory(a->addr, last, a->rights);
 	if (ret)

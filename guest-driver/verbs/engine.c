@@ -3,7 +3,7 @@
  * unetmm_ib: the engine of a queue pair: requests of the process to the card, completions
  * of the card to the process.
  *
- * It runs in post_send, and in a work item that is queued when the card has completions,
+ * The engine runs in post_send, and in a work item that is queued when the card has completions,
  * when a timer has found receive requests, and when a turn was not enough.  A turn is
  * bounded by the endpoint's queues, whatever the process writes.
  *

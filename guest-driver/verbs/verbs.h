@@ -47,7 +47,7 @@
 #define UNETMM_IB_MAX_WR	4096
 #define UNETMM_IB_MAX_SGE	UNETMM_MAX_SEGS
 #define UNETMM_IB_MAX_CQE	32767
-/* Of a send request: its head and 16 segments, or inline data; a power of two. */
+/* Bytes of a send request: its head and 16 segments, or inline data; a power of two. */
 #define UNETMM_IB_WQE_BYTES	512
 /* Numbers 0 and 1 are special; queue pairs have those of endpoints behind this one. */
 #define UNETMM_IB_QPN		0x100

@@ -47,7 +47,7 @@ static bool add(struct umfi_port *port, const struct unetmm_peer *peer)
     known = !unetmm_channel_info(port->ep, peer->channel, &info);
     if (known) {
         arrival->peer_channel = info.peer_channel;
-        /* It may have ended before it was in the list. */
+        /* The channel may have ended before the arrival was in the list. */
         arrival->closed = umfi_port_has_ended(port, arrival->channel);
         umfi_list_add(&port->arrivals, &arrival->node);
     }

@@ -104,7 +104,7 @@ void umfi_conn_answer(struct umfi_conn *conn, struct umfi_message *m,
 struct umfi_conn *umfi_conn_find(struct umfi_fabric *fabric, fid_t handle);
 /* The EP connects: it asks, or it `accepts`.  -FI_EISCONN */
 int umfi_cm_begin(struct umfi_ep *ep, bool accepts);
-/* It was refused, or has failed. */
+/* The request was refused, or has failed. */
 void umfi_cm_refuse(struct umfi_ep *ep, int error, const void *data, size_t len);
 /* The caller names the peer. */
 struct umfi_call *umfi_cm_call(struct umfi_ep *ep, const void *data, size_t len,
