@@ -23,11 +23,6 @@
 #include "ring/ring.h"
 #include "base/base.h"
 
-static void unetmm_lent_close(struct unetmm_file *file)
-{
-	unetmm_file_free(file);
-}
-
 static struct unetmm_file *unetmm_lent_open(struct unetmm_dev *dev)
 {
 	struct unetmm_space a = { .size = sizeof(a), .source = UNETMM_SOURCE_ODP };
@@ -214,7 +209,7 @@ static struct net_device *unetmm_lent_netdev(struct unetmm_dev *dev)
 
 static const struct unetmm_lent_calls unetmm_lent_calls = {
 	.open = unetmm_lent_open,
-	.close = unetmm_lent_close,
+	.close = unetmm_file_free,
 	.ours = unetmm_lent_ours,
 	.ep_open = unetmm_lent_ep_open,
 	.ep_restart = unetmm_lent_ep_restart,

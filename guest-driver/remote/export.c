@@ -466,8 +466,11 @@ int unetmm_export_rkey(struct unetmm_file *file, const struct unetmm_export *a, 
 	export->iova = iova;
 	export->pd = pd;
 	ret = unetmm_exported_make(file, export, a);
-	if (!ret)
-		ret = unetmm_op_export_key(file, &key);
+	if (ret)
+		return ret;
+	ret = unetmm_op_export_key(file, &key);
+	if (ret)
+		unetmm_export_destroy(file, NULL, &(struct unetmm_destroy){ .id = a->id });
 	*rkey = key.key;
 	return ret;
 }

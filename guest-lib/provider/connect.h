@@ -26,7 +26,7 @@ int umfi_cm_connect(struct umfi_ep *ep, const struct sockaddr_in *to, const void
 int umfi_cm_accept(struct umfi_ep *ep, const void *data, size_t len);
 int umfi_cm_reject(struct umfi_pep *pep, fid_t handle, const void *data, size_t len);
 /*
- * Nobody listens any more.  Connectors that were accepted keep the port until they have
+ * Ends the listening.  Connectors that were accepted keep the port until they have
  * taken the connection, in time.
  */
 void umfi_cm_unlisten(struct umfi_pep *pep);

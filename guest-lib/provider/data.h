@@ -134,7 +134,7 @@ void umfi_port_claim(struct umfi_port *port, struct umfi_ep *ep);
 void umfi_port_release(struct umfi_port *port, struct umfi_ep *ep);
 /* Completes with FI_ECANCELED the operations of an EP, or of all EPs (NULL): those with a flag. */
 void umfi_port_cancel(struct umfi_port *port, struct umfi_ep *ep, uint64_t flag);
-/* The same for a closed EP, whose operations then have none. */
+/* Forgets a closed EP: its operations have no EP any more. */
 void umfi_port_forget(struct umfi_port *port, struct umfi_ep *ep);
 
 /*
@@ -171,7 +171,7 @@ static inline void umfi_op_begin(struct umfi_port *port)
     port->free = op->next;
 }
 
-/* The same for all but receives. */
+/* Counts an operation that is not a receive. */
 static inline void umfi_send_begin(struct umfi_ep *ep)
 {
     umfi_op_begin(ep->port);

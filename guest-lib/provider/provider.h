@@ -195,7 +195,7 @@ int umfi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr,
  */
 int umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
                  struct fi_info *info, const void *data, size_t len);
-/* Of an EP, whose step is not undone: without memory the queue is overrun. */
+/* Tells of a step of an EP, which is not undone: without memory the queue is overrun. */
 void umfi_eq_tell(struct umfi_ep *ep, uint32_t event, int err, const void *data, size_t len);
 /* Takes an event out of the list, under eq.lock; the descriptor is readable while there is one. */
 struct umfi_event *umfi_event_unlink(struct umfi_eq *eq, struct umfi_event **at);

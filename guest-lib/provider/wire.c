@@ -35,7 +35,7 @@ int umfi_conn_send(struct umfi_conn *conn, struct umfi_message *m, enum umfi_mes
     m->magic = htole32(MAGIC);
     m->version = htole16(UMFI_PROTOCOL_VERSION);
     m->type = htole16(type);
-    /* Of an answer; as fi_cm(3) has it, the rest is dropped without a word. */
+    /* Data of an answer: as fi_cm(3) has it, the rest is dropped without an error. */
     len = len < sizeof(m->data) ? len : sizeof(m->data);
     m->len = htole16((uint16_t)len);
     if (len) {

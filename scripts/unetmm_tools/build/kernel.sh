@@ -143,7 +143,7 @@ get_debian_kernel() {
     for package in $(image_packages "$suite" "$abi" "$version") \
         $(header_packages "$suite" "$abi" "$version"); do
         from=$suite
-        # These programs run here.
+        # The package has programs that run on this machine.
         [[ $1/$package != arm64/linux-kbuild-* ]] || from=""
         fetch_suite_deb "$from" "$package" "$dir" "${UNUSED_MODULES[@]}"
     done

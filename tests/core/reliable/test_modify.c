@@ -110,7 +110,7 @@ TEST(test_states, fix_test)
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
     peer_expect_ack(f, 0x1000000, 0, 0, 0);
     post(f, 2);
-    /* It answers, too. */
+    /* The channel answers, too. */
     peer_give(f, (struct unetmm_frame) {
         .opcode = UNETMM_WIRE_READ, .psn = 0x1000000, .handle = PEER_REGION,
         .offset = PEER_KEY, .imm = 8 }, NULL, 0);

@@ -51,7 +51,7 @@ static void over(Fix *f, uint8_t status)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_strict), 1);
 }
 
-/* Its memory is nowhere, or its descriptor bad: in its turn, all the same. */
+/* A send of bad memory, or with a bad descriptor: the end comes in its turn. */
 static void fails_here(Fix *f, struct unetmm_sqe bad, uint8_t status)
 {
     open_strict(f, 0);
@@ -156,16 +156,23 @@ TEST(test_no_channel, fix_test)
     peer_expect(f, UNETMM_WIRE_WRITE, PEER_MY);
 }
 
-/* Of two that fail the first one ends it, also if it fails later. */
-TEST(test_earlier, fix_test)
+/* A WRITE with cookie 1 on its way, and behind it a refused one with cookie 2. */
+static void refused_behind(Fix *f)
 {
-    Fix *f = *state;
     struct unetmm_sqe s = peer_sqe(UNETMM_OP_WRITE, 0, 1, 0, 2);
 
     open_strict(f, 0);
     post(f, UNETMM_OP_WRITE, 1);
     s.imm = 1;
     peer_post(f, s);
+}
+
+/* The earlier one of two that fail ends the channel, also if it fails later. */
+TEST(test_earlier, fix_test)
+{
+    Fix *f = *state;
+
+    refused_behind(f);
     peer_expect(f, UNETMM_WIRE_WRITE, PEER_MY);
     peer_ack_as(f, PEER_MY, 0, UNETMM_ACK_REJECTED, UNETMM_WHY_RIGHT);
     sent(f, UNETMM_ST_REMOTE_RIGHT, 1);
@@ -177,12 +184,8 @@ TEST(test_earlier, fix_test)
 TEST(test_silence, fix_test)
 {
     Fix *f = *state;
-    struct unetmm_sqe s = peer_sqe(UNETMM_OP_WRITE, 0, 1, 0, 2);
 
-    open_strict(f, 0);
-    post(f, UNETMM_OP_WRITE, 1);
-    s.imm = 1;
-    peer_post(f, s);
+    refused_behind(f);
     for (unsigned i = 0; i < 20; i++) {
         fake_advance(&f->h, 1000 * 1000);
     }

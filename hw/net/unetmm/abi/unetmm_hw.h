@@ -269,8 +269,8 @@ struct unetmm_cmd_channel {
 };
 
 /*
- * Of a reliable channel.  MODIFY goes from a later one of these to an earlier
- * one; descriptors are taken in each, and wait.
+ * States of a reliable channel.  MODIFY goes from a later one of these to an
+ * earlier one; descriptors are taken in each, and wait.
  */
 #define UNETMM_CHANNEL_RTS      0       /* receives and sends */
 #define UNETMM_CHANNEL_RTR      1       /* receives, acknowledges and answers */

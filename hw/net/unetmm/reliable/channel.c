@@ -65,7 +65,7 @@ static bool rel_time_ok(uint32_t us)
     return us && us <= UNETMM_REL_MAX_TIMEOUT_US;
 }
 
-/* Of the members that count, in the state that the channel has now. */
+/* Are the members that count right, in the state that the channel has now? */
 static bool rel_modify_ok(const UnetmmRel *rel,
                           const struct unetmm_cmd_modify *cmd)
 {

@@ -45,7 +45,7 @@ typedef struct UnetmmRelMsg {
 static_assert(UNETMM_SQE_RESULT * sizeof(struct unetmm_seg) >= 16,
               "the operands of an atomic end before its segment");
 
-/* None of a channel: to blame for an end, no send is. */
+/* Not a message of a channel: no send is to blame for the end. */
 extern const UnetmmRelMsg unetmm_rel_nobody;
 
 /* The sends of a channel; their numbers run freely. */

@@ -179,7 +179,7 @@ void unetmm_rel_fill_target(const UnetmmRelMsg *m, struct unetmm_frame *f,
 bool unetmm_rel_handle_ok(const struct unetmm_frame *f);
 
 /* op/ack.c */
-/* Of an operation that is rejected for UNETMM_WHY_*; OK: none is. */
+/* The status of an operation that is rejected for UNETMM_WHY_*; or OK. */
 uint8_t unetmm_rel_reject_status(uint32_t why);
 
 /* op/answer.c */
