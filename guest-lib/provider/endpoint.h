@@ -75,7 +75,9 @@ int umfi_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr,
                   struct fid_ep **ep, void *context);
 int umfi_pep_open(struct fid_fabric *fabric, struct fi_info *info,
                   struct fid_pep **pep, void *context);
-int umfi_copy_address(const struct sockaddr_in *from, void *to, size_t *len);
+/* Copies an address under the fabric's lock. */
+int umfi_copy_address(struct umfi_fabric *fabric, const struct sockaddr_in *from, void *to,
+                      size_t *len);
 
 int umfi_getopt(fid_t fid, int level, int name, void *value, size_t *len);
 int umfi_setopt(fid_t fid, int level, int name, const void *value, size_t len);

@@ -5,12 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-int umfi_copy_address(const struct sockaddr_in *from, void *to, size_t *len)
+int umfi_copy_address(struct umfi_fabric *fabric, const struct sockaddr_in *from, void *to,
+                      size_t *len)
 {
     size_t room = *len;
 
     *len = sizeof(*from);
+    umfi_lock_take(&fabric->lock);
     memcpy(to, from, room < sizeof(*from) ? room : sizeof(*from));
+    umfi_lock_drop(&fabric->lock);
     return room < sizeof(*from) ? -FI_ETOOSMALL : 0;
 }
 
@@ -261,13 +264,16 @@ static struct fi_ops ep_fi_ops = {
 
 static int ep_getname(fid_t fid, void *addr, size_t *len)
 {
-    return umfi_copy_address(&umfi_of(fid, struct umfi_ep, fid.fid)->src, addr,
-                             len);
+    struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid.fid);
+
+    return umfi_copy_address(ep->domain->fabric, &ep->src, addr, len);
 }
 
 static int ep_getpeer(struct fid_ep *fid, void *addr, size_t *len)
 {
-    return umfi_copy_address(&umfi_of(fid, struct umfi_ep, fid)->dst, addr, len);
+    struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
+
+    return umfi_copy_address(ep->domain->fabric, &ep->dst, addr, len);
 }
 
 static int ep_connect(struct fid_ep *fid, const void *addr, const void *data,

@@ -58,8 +58,9 @@ static int pep_setname(fid_t fid, void *addr, size_t len)
 
 static int pep_getname(fid_t fid, void *addr, size_t *len)
 {
-    return umfi_copy_address(&umfi_of(fid, struct umfi_pep, fid.fid)->address,
-                             addr, len);
+    struct umfi_pep *pep = umfi_of(fid, struct umfi_pep, fid.fid);
+
+    return umfi_copy_address(pep->fabric, &pep->address, addr, len);
 }
 
 static int pep_listen(struct fid_pep *fid)

@@ -25,7 +25,8 @@
  * under a lock asserts that the lock is held, unless the function belongs to the data path.
  *
  *   fabric.lock   fabric: cm_ports, ports, active, the lists of calls, spans.  All members of
- *                 CM ports and conns.  port.arrivals.  pep.port.  ep.conn, ep.call, ep.dst.
+ *                 CM ports and conns.  port.arrivals.  pep.port, pep.address.  ep.conn, ep.call,
+ *                 ep.dst.
  *                 A call: node, ep, cancelled; its thread alone has the others.  Not held
  *                 in calls that wait for a peer.
  *   domain.lock   domain: whole, whole_key, eps, closed, nclosed.  All members of ports,

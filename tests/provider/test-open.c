@@ -351,6 +351,41 @@ TEST(depths, cmocka_unit_test)
 
 /* ---- Addresses --------------------------------------------------------------------- */
 
+static void *get_name(void *got)
+{
+    size_t len = sizeof(struct sockaddr_in);
+
+    return fi_getname(&pep->fid, got, &len) ? NULL : got;
+}
+
+/* fi_getname() of another thread waits while the address is changed. */
+TEST(name_is_locked, cmocka_unit_test)
+{
+    struct sockaddr_in got = { 0 };
+    struct umfi_fabric *owner;
+    pthread_t thread;
+    void *ret;
+
+    context_fd = eventfd(0, EFD_NONBLOCK);
+    ncards = 0;
+    for (size_t i = 0; steps[i].make != bind_all; i++) {
+        assert_int_equal(steps[i].make(), 0);
+    }
+    owner = umfi_of(fabric, struct umfi_fabric, fid);
+    umfi_lock_take(&owner->lock);
+    assert_int_equal(pthread_create(&thread, NULL, get_name, &got), 0);
+    while (__atomic_load_n(&owner->lock.state, __ATOMIC_ACQUIRE) != UMFI_AWAITED) {
+        assert_int_equal(__atomic_load_n(&got.sin_family, __ATOMIC_ACQUIRE), 0);
+    }
+    umfi_of(pep, struct umfi_pep, fid)->address.sin_port = htons(5);
+    umfi_lock_drop(&owner->lock);
+    assert_int_equal(pthread_join(thread, &ret), 0);
+    assert_ptr_equal(ret, &got);
+    assert_int_equal(got.sin_port, htons(5));
+    close_all();
+    close(context_fd);
+}
+
 TEST(names, cmocka_unit_test)
 {
     struct sockaddr_in name = { .sin_family = AF_INET, .sin_port = htons(77) }, got;
