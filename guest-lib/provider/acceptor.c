@@ -28,9 +28,7 @@ unsigned umfi_cm_take_callers(struct umfi_cm_port *port)
     while (port->pep && n < UMFI_CM_BACKLOG && unetmm_accept(port->ep, &peer, 0) >= 0) {
         n++;
         umfi_conn_make_room(port);
-        if (umfi_conn_open(port, peer.channel, peer.mac, NULL)) {
-            port->idle++;
-        }
+        umfi_conn_open(port, peer.channel, peer.mac, NULL);
     }
     return n;
 }
@@ -63,8 +61,7 @@ static bool give_request(struct umfi_conn *conn, const struct umfi_message *m)
     if (umfi_eq_push(pep->eq, FI_CONNREQ, &pep->fid.fid, 0, info, m->data, le16toh(m->len))) {
         return false;
     }
-    conn->requested = true;
-    conn->port->idle--;
+    umfi_conn_set_state(conn, UMFI_CONN_REQUESTED);
     return true;
 }
 
@@ -81,19 +78,19 @@ static bool check_request(struct umfi_conn *conn, const struct umfi_message *m)
         UMFI_WARN(FI_LOG_EP_CTRL, "a request has the address of another card\n");
         return false;
     }
-    if (ret && !conn->aside) {
+    if (ret && conn->state == UMFI_CONN_CALLED) {
+        umfi_conn_set_state(conn, UMFI_CONN_ASIDE);
         conn->request = *m;
         conn->until_ms = umfi_now_ms() + umfi_config.connect_ms;
     }
-    conn->aside = ret;
-    return conn->aside || give_request(conn, m);
+    return ret || give_request(conn, m);
 }
 
 bool umfi_cm_take_request(struct umfi_conn *conn, const struct umfi_message *m)
 {
     umfi_assert_held(&conn->port->fabric->lock);
     /* A closed PEP keeps only the requests that it has answered. */
-    if (!conn->port->listens || conn->requested || conn->aside) {
+    if (conn->state != UMFI_CONN_CALLED) {
         return umfi_message_not_expected(m);
     }
     return check_request(conn, m);
@@ -108,7 +105,7 @@ void umfi_cm_check_again(struct umfi_cm_port *port)
         struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
 
         next = i->next;
-        if (conn->aside && !check_request(conn, &conn->request)) {
+        if (conn->state == UMFI_CONN_ASIDE && !check_request(conn, &conn->request)) {
             umfi_conn_lose(conn);
         }
     }
@@ -206,7 +203,7 @@ int umfi_cm_accept(struct umfi_ep *ep, const void *data, size_t len)
         return -FI_ENOMEM;
     }
     umfi_lock_take(&fabric->lock);
-    if (ep->conn && ep->conn->requested && ep->conn->open && !umfi_cm_begin(ep, true)) {
+    if (ep->conn && ep->conn->state == UMFI_CONN_REQUESTED && !umfi_cm_begin(ep, true)) {
         call_back(call, ep->conn);
         ret = 0;
     }

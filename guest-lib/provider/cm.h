@@ -31,23 +31,33 @@ struct umfi_message {
     uint8_t data[UMFI_CM_DATA];
 };
 
+/*
+ * CALLED, ASIDE, REQUESTED, ORPHANED, ANSWERED, TAKEN: an acceptor's.  All but ORPHANED and ENDED
+ * have a channel.
+ */
+enum umfi_conn_state {
+    UMFI_CONN_NEW,
+    UMFI_CONN_REQUESTING,       /* a connector's: the peer is to answer */
+    UMFI_CONN_CALLED,           /* the peer is to send its REQUEST */
+    UMFI_CONN_ASIDE,            /* the kernel asks for the address in `request` */
+    UMFI_CONN_REQUESTED,        /* the program is to answer: it has the handle */
+    UMFI_CONN_ORPHANED,         /* the same, but the channel has ended */
+    UMFI_CONN_ANSWERED,         /* the peer is to end the channel, when it has the answer */
+    UMFI_CONN_TAKEN,            /* the peer has done so */
+    UMFI_CONN_ENDED,            /* and is freed */
+    UMFI_CONN_STATES
+};
+
 struct umfi_conn {
     struct fid fid;             /* the handle in FI_CONNREQ's info */
     struct umfi_list node;      /* port.conns */
     struct umfi_cm_port *port;
     struct umfi_ep *ep;         /* that asks, or is to answer */
     unsigned channel;
-    bool open;                  /* its channel */
-    bool closed;                /* its CQE_CLOSED has come */
-    bool requested;             /* acceptor: REQUEST has come */
-    bool answered;              /* acceptor: the peer is to end the channel */
-    bool accepted;              /* the answer, to be given or given, is ACCEPT */
-    bool hung_up;               /* by the peer, which may not have read our answer */
-    bool aside;                 /* acceptor: the kernel asks for the address in `request` */
+    enum umfi_conn_state state; /* umfi_conn_set_state() alone writes it */
     uint8_t mac[6];
     uint64_t service;
-    /* aside: of the kernel's answer.  answered: the peer is to end the channel until then. */
-    int64_t until_ms;
+    int64_t until_ms;           /* the end of ASIDE, or of ANSWERED */
     struct sockaddr_in peer;
     struct umfi_message request;
 };
@@ -70,7 +80,7 @@ struct umfi_cm_port {
     struct umfi_conn **by_channel;
     uint8_t *buffers;
     uint64_t refused;               /* buffers that the library has not taken */
-    unsigned idle, idle_most;       /* callers: see umfi_conn_make_room() */
+    unsigned idle, idle_most;       /* conns: see umfi_conn_make_room() */
     unsigned calling;               /* calls that use it without the lock */
     bool failed;                    /* the card stopped the endpoint */
     bool told;                      /* the program knows */
@@ -81,7 +91,10 @@ int umfi_cm_port_open(struct umfi_fabric *fabric, struct umfi_pep *pep,
 void umfi_cm_port_free(struct umfi_cm_port *port);
 /* The next completion, if there is one. */
 bool umfi_cm_port_take(struct umfi_cm_port *port, struct unetmm_completion *c);
-/* The conn of a completion, or NULL.  False: no conn has had the channel yet. */
+/*
+ * The conn of a completion, or NULL; a conn whose CLOSED this is has its number no longer.
+ * False: no conn has had the channel yet.
+ */
 bool umfi_cm_port_owner(struct umfi_cm_port *port, const struct unetmm_completion *c,
                         struct umfi_conn **conn);
 /* The message in the completion's buffer, if the latter has one, which is the card's again. */
@@ -95,7 +108,7 @@ void umfi_cm_port_end_channel(struct umfi_cm_port *port, unsigned channel, bool 
 /* `ep` NULL: a caller.  NULL: no memory, and the channel has ended. */
 struct umfi_conn *umfi_conn_open(struct umfi_cm_port *port, unsigned channel,
                                  const uint8_t mac[6], struct umfi_ep *ep);
-void umfi_conn_hang_up(struct umfi_conn *conn);
+void umfi_conn_set_state(struct umfi_conn *conn, enum umfi_conn_state state);
 void umfi_conn_free(struct umfi_conn *conn);
 void umfi_conn_make_room(struct umfi_cm_port *port);
 /* ACCEPT or REJECT is the last message: the peer is to end the channel. */

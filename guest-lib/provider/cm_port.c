@@ -83,13 +83,13 @@ bool umfi_cm_port_owner(struct umfi_cm_port *port, const struct unetmm_completio
     bool in_range = c->channel < port->fabric->dev.card.channels;
 
     *conn = in_range ? port->by_channel[c->channel] : NULL;
-    if (*conn != &ended) {
-        return *conn;
+    if (!*conn) {
+        return false;
     }
-    *conn = NULL;
     if (c->type == UNETMM_CQE_CLOSED) {
         port->by_channel[c->channel] = NULL;
     }
+    *conn = *conn == &ended ? NULL : *conn;
     return true;
 }
 

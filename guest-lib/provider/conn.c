@@ -2,11 +2,18 @@
 /*
  * Conns: a channel of a CM port each, for one request for a connection.
  *
- * Lifetime: a connector's conn begins when the peer's driver has given the channel, and ends
- * with the answer.  An acceptor's conn begins with the channel that a peer opens.  From
- * FI_CONNREQ on the program has the conn's handle, so the conn stays, also without its channel,
- * until the program has answered; then until the peer has taken the answer, in time.  The end
- * of the channel and that of the CM port end a conn earlier (ending.c).
+ * Lifetime:
+ *
+ *   connector   NEW -> REQUESTING -> ENDED
+ *   acceptor    NEW -> CALLED -> [ASIDE ->] REQUESTED -> ANSWERED -> [TAKEN ->] ENDED
+ *                                               +-> ORPHANED ----------------^
+ *
+ * A connector's conn begins when the peer's driver has given the channel, and ends with the
+ * answer.  An acceptor's conn begins with the channel that a peer opens.  From FI_CONNREQ on the
+ * program has the conn's handle, so the conn stays, also without its channel, until the program
+ * has answered; then until the peer has taken the answer, in time.  The end of the channel and
+ * that of the CM port end a conn earlier, from each state (ending.c).  umfi_conn_set_state() has
+ * the table of transitions; it counts the port's idle conns, and ends the channel.
  *
  * An EP has a conn from its request, or from the opening for a peer's request, until the conn
  * ends or the EP is closed: each of the two then forgets the other.
@@ -15,10 +22,46 @@
  */
 #include "cm.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define ANSWERED_TIMES  10      /* connect_ms: a connector may look late at its queue */
+
+#define TO(state)   (1u << UMFI_CONN_##state)
+
+/* The states that each state may be followed by */
+static const unsigned followers[UMFI_CONN_STATES] = {
+    [UMFI_CONN_NEW] = TO(REQUESTING) | TO(CALLED),
+    [UMFI_CONN_REQUESTING] = TO(ENDED),
+    [UMFI_CONN_CALLED] = TO(ASIDE) | TO(REQUESTED) | TO(ENDED),
+    [UMFI_CONN_ASIDE] = TO(REQUESTED) | TO(ENDED),
+    [UMFI_CONN_REQUESTED] = TO(ORPHANED) | TO(ANSWERED) | TO(ENDED),
+    [UMFI_CONN_ORPHANED] = TO(ENDED),
+    [UMFI_CONN_ANSWERED] = TO(TAKEN) | TO(ENDED),
+    [UMFI_CONN_TAKEN] = TO(ENDED),
+};
+
+/* An acceptor's conn that only the peer could go on with, and the peer need not. */
+static bool is_idle(const struct umfi_conn *conn)
+{
+    return (TO(CALLED) | TO(ASIDE) | TO(ANSWERED)) >> conn->state & 1;
+}
+
+void umfi_conn_set_state(struct umfi_conn *conn, enum umfi_conn_state state)
+{
+    struct umfi_cm_port *port = conn->port;
+    bool orphaned = conn->state == UMFI_CONN_ORPHANED;
+
+    umfi_assert_held(&port->fabric->lock);
+    assert(followers[conn->state] >> state & 1);
+    port->idle -= is_idle(conn);
+    conn->state = state;
+    port->idle += is_idle(conn);
+    if (state == UMFI_CONN_ORPHANED || (state == UMFI_CONN_ENDED && !orphaned)) {
+        umfi_cm_port_end_channel(port, conn->channel, port->by_channel[conn->channel] != conn);
+    }
+}
 
 struct umfi_conn *umfi_conn_open(struct umfi_cm_port *port, unsigned channel,
                                  const uint8_t mac[6], struct umfi_ep *ep)
@@ -33,7 +76,6 @@ struct umfi_conn *umfi_conn_open(struct umfi_cm_port *port, unsigned channel,
     conn->fid.fclass = FI_CLASS_CONNREQ;
     conn->port = port;
     conn->channel = channel;
-    conn->open = true;
     conn->ep = ep;
     memcpy(conn->mac, mac, 6);
     port->by_channel[channel] = conn;
@@ -41,37 +83,15 @@ struct umfi_conn *umfi_conn_open(struct umfi_cm_port *port, unsigned channel,
     if (ep) {
         ep->conn = conn;
     }
+    umfi_conn_set_state(conn, ep ? UMFI_CONN_REQUESTING : UMFI_CONN_CALLED);
     return conn;
 }
 
-void umfi_conn_hang_up(struct umfi_conn *conn)
-{
-    umfi_assert_held(&conn->port->fabric->lock);
-    if (conn->open) {
-        conn->open = false;
-        umfi_cm_port_end_channel(conn->port, conn->channel, conn->closed);
-    }
-}
-
-/*
- * A caller whose REQUEST has not come, or that is to end its channel: only the peer
- * could go on, and it need not.
- */
-static bool is_idle(const struct umfi_conn *conn)
-{
-    return conn->port->listens && (!conn->requested || conn->answered);
-}
-
 /* The connector has taken the channel of the acceptor's EP, or will not. */
-static void settle(const struct umfi_conn *conn)
+static void settle_ep(struct umfi_ep *ep, bool taken)
 {
-    struct umfi_ep *ep = conn->ep;
-
-    if (!ep || !conn->accepted) {
-        return;
-    }
     umfi_lock(ep->domain);
-    if (ep->state == UMFI_ACCEPTING && conn->hung_up) {
+    if (ep->state == UMFI_ACCEPTING && taken) {
         umfi_ep_connected(ep, NULL, 0);
     } else if (ep->state == UMFI_ACCEPTING) {
         umfi_ep_abort(ep);
@@ -81,13 +101,11 @@ static void settle(const struct umfi_conn *conn)
 
 void umfi_conn_free(struct umfi_conn *conn)
 {
-    umfi_assert_held(&conn->port->fabric->lock);
-    umfi_conn_hang_up(conn);
-    settle(conn);
-    if (is_idle(conn)) {
-        conn->port->idle--;
-    }
+    bool taken = conn->state == UMFI_CONN_TAKEN;
+
+    umfi_conn_set_state(conn, UMFI_CONN_ENDED);
     if (conn->ep) {
+        settle_ep(conn->ep, taken);
         conn->ep->conn = NULL;
     }
     umfi_list_del(&conn->node);
@@ -123,20 +141,18 @@ void umfi_conn_answer(struct umfi_conn *conn, struct umfi_message *m, enum umfi_
                       const void *data, size_t len)
 {
     umfi_assert_held(&conn->port->fabric->lock);
-    conn->accepted = type == UMFI_ACCEPT;
-    if (!conn->open) {
+    if (conn->state == UMFI_CONN_ORPHANED) {
         umfi_conn_free(conn);
         return;
     }
-    if (conn->ep && !conn->accepted) {
+    if (conn->ep && type != UMFI_ACCEPT) {
         conn->ep->conn = NULL;
         conn->ep = NULL;
     }
     umfi_conn_make_room(conn->port);
-    conn->answered = true;
+    umfi_conn_set_state(conn, UMFI_CONN_ANSWERED);
     conn->until_ms = umfi_now_ms() +
         (int64_t)(conn->port->pep ? ANSWERED_TIMES : 1) * umfi_config.connect_ms;
-    conn->port->idle++;
     if (umfi_conn_send(conn, m, type, data, len)) {
         umfi_conn_free(conn);
     }
@@ -152,7 +168,8 @@ struct umfi_conn *umfi_conn_find(struct umfi_fabric *fabric, fid_t handle)
         for (struct umfi_list *i = port->conns.next; i != &port->conns; i = i->next) {
             struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
 
-            if (&conn->fid == handle && conn->requested && !conn->answered) {
+            if (&conn->fid == handle && (conn->state == UMFI_CONN_REQUESTED ||
+                                         conn->state == UMFI_CONN_ORPHANED)) {
                 return conn;
             }
         }

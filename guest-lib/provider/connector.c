@@ -20,7 +20,7 @@ bool umfi_cm_take_accept(struct umfi_conn *conn, const struct umfi_message *m)
     struct umfi_arrival *arrival;
 
     umfi_assert_held(&conn->port->fabric->lock);
-    if (conn->port->listens || !ep) {
+    if (conn->state != UMFI_CONN_REQUESTING) {
         return umfi_message_not_expected(m);
     }
     umfi_arrivals_take(ep->port);
@@ -50,7 +50,7 @@ bool umfi_cm_take_accept(struct umfi_conn *conn, const struct umfi_message *m)
 bool umfi_cm_take_reject(struct umfi_conn *conn, const struct umfi_message *m)
 {
     umfi_assert_held(&conn->port->fabric->lock);
-    if (conn->port->listens || !conn->ep) {
+    if (conn->state != UMFI_CONN_REQUESTING) {
         return umfi_message_not_expected(m);
     }
     UMFI_INFO(FI_LOG_EP_CTRL, "port %u: rejected\n", ntohs(conn->ep->dst.sin_port));

@@ -15,17 +15,19 @@
 void umfi_conn_lose(struct umfi_conn *conn)
 {
     umfi_assert_held(&conn->port->fabric->lock);
-    umfi_conn_hang_up(conn);
-    if (!conn->port->listens) {
-        if (conn->ep) {
-            umfi_cm_refuse(conn->ep, FI_ECONNREFUSED, NULL, 0);
-        }
-        umfi_conn_free(conn);
-    } else if (conn->answered || !conn->requested ||
-               (!conn->ep && umfi_eq_withdraw(conn->port->pep->eq, &conn->fid))) {
-        /* Else the program has the handle. */
-        umfi_conn_free(conn);
+    if (conn->state == UMFI_CONN_ORPHANED) {
+        return;
     }
+    if (conn->state == UMFI_CONN_REQUESTED &&
+        (conn->ep || !umfi_eq_withdraw(conn->port->pep->eq, &conn->fid))) {
+        /* The program has the handle. */
+        umfi_conn_set_state(conn, UMFI_CONN_ORPHANED);
+        return;
+    }
+    if (conn->state == UMFI_CONN_REQUESTING) {
+        umfi_cm_refuse(conn->ep, FI_ECONNREFUSED, NULL, 0);
+    }
+    umfi_conn_free(conn);
 }
 
 void umfi_cm_lose_all(struct umfi_cm_port *port)
@@ -47,6 +49,7 @@ void umfi_cm_end_late(struct umfi_cm_port *port)
 {
     int64_t now = port->idle ? umfi_now_ms() : 0;
     struct umfi_list *next;
+    bool answered;
 
     umfi_assert_held(&port->fabric->lock);
     for (struct umfi_list *i = port->conns.next; port->idle && i != &port->conns;
@@ -54,8 +57,9 @@ void umfi_cm_end_late(struct umfi_cm_port *port)
         struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
 
         next = i->next;
-        if ((conn->answered || conn->aside) && now >= conn->until_ms) {
-            UMFI_INFO(FI_LOG_EP_CTRL, "a request ends: %s\n", conn->answered ?
+        answered = conn->state == UMFI_CONN_ANSWERED;
+        if ((answered || conn->state == UMFI_CONN_ASIDE) && now >= conn->until_ms) {
+            UMFI_INFO(FI_LOG_EP_CTRL, "a request ends: %s\n", answered ?
                       "its sender has not taken the answer" :
                       "no card has the address in it");
             umfi_conn_free(conn);
@@ -126,9 +130,9 @@ void umfi_cm_abandon(struct umfi_ep *ep)
     if (!conn) {
         return;
     }
-    if (!conn->port->listens) {
+    if (conn->state == UMFI_CONN_REQUESTING) {
         umfi_conn_free(conn);
-    } else if (conn->answered) {
+    } else if (conn->state == UMFI_CONN_ANSWERED) {
         conn->ep = NULL;
         ep->conn = NULL;
     } else {

@@ -50,13 +50,6 @@ static void tell_failed(struct umfi_cm_port *port)
     }
 }
 
-static void take_end(struct umfi_conn *conn, const struct unetmm_completion *c)
-{
-    conn->closed = conn->closed || c->type == UNETMM_CQE_CLOSED;
-    conn->hung_up = conn->closed && c->status == UNETMM_ST_BAD_CHANNEL &&
-        conn->answered;
-}
-
 /*
  * Takes at most as many completions and calls as the queue and the backlog have room for, so
  * that peers which go on sending and calling do not keep the lock from other threads.
@@ -84,11 +77,14 @@ void umfi_cm_port_progress(struct umfi_cm_port *port)
         if (conn && c.type == UNETMM_CQE_RECEIVED && !c.is_inline) {
             take_message(conn, &m, c.len);
         } else if (conn && c.type != UNETMM_CQE_BUFFER &&
-                   !(conn->answered && c.type == UNETMM_CQE_SENT)) {
+                   !(conn->state == UMFI_CONN_ANSWERED && c.type == UNETMM_CQE_SENT)) {
             /* A request that failed, the end, a write, or a message of no type of ours */
             UMFI_INFO(FI_LOG_EP_CTRL, "the channel of a request has ended: %s\n",
                       unetmm_status_str(c.status));
-            take_end(conn, &c);
+            if (conn->state == UMFI_CONN_ANSWERED && c.type == UNETMM_CQE_CLOSED &&
+                c.status == UNETMM_ST_BAD_CHANNEL) {
+                umfi_conn_set_state(conn, UMFI_CONN_TAKEN);
+            }
             umfi_conn_lose(conn);
         }
     }
@@ -107,7 +103,7 @@ static unsigned requests_of(const struct umfi_port *port, const uint8_t mac[6])
          active && i != &active->conns; i = i->next) {
         const struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
 
-        n += conn->ep && conn->ep->port == port && !memcmp(conn->mac, mac, 6);
+        n += conn->ep->port == port && !memcmp(conn->mac, mac, 6);
     }
     return n;
 }

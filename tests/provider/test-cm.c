@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Connection management: whose answer a message of a peer is. */
 #include "../one_test.h"
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <errno.h>
 
+#include "cm.h"
 #include "fake_caller.h"
-#include "provider.h"
 
 #define CHANNELS    4
 #define BUFFERS     64
@@ -1274,6 +1276,32 @@ TEST(handle_of_another, cmocka_unit_test)
     assert_false(umfi_cm_take(&s.fabric, event_handle, &s.two));
     assert_int_equal(requests, 0);
     abandon(&s, &s.one);
+    close_listener(&s, &pep);
+}
+
+/* A request that has its answer gets no other: the provider's own mistake ends the program. */
+TEST(answered_twice, cmocka_unit_test)
+{
+    struct umfi_message m = { 0 };
+    struct umfi_pep pep = { 0 };
+    struct scene s;
+    int status;
+    pid_t child;
+
+    open_request(&s, &pep);
+    child = fork();
+    if (!child) {
+        struct umfi_conn *conn = umfi_of(event_handle, struct umfi_conn, fid);
+
+        /* A library of libfabric's has a handler. */
+        signal(SIGABRT, SIG_DFL);
+        umfi_lock_take(&s.fabric.lock);
+        umfi_conn_answer(conn, &m, UMFI_REJECT, NULL, 0);
+        umfi_conn_answer(conn, &m, UMFI_REJECT, NULL, 0);
+        _exit(requests == 2);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
     close_listener(&s, &pep);
 }
 
