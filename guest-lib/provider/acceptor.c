@@ -19,7 +19,7 @@
 
 #define REFUSED_MS      100     /* of umfi_cm_accept() */
 
-unsigned umfi_cm_take_callers(struct umfi_cm_port *port)
+unsigned umfi_cm_accept_callers(struct umfi_cm_port *port)
 {
     struct unetmm_peer peer;
     unsigned n = 0;
@@ -34,7 +34,7 @@ unsigned umfi_cm_take_callers(struct umfi_cm_port *port)
 }
 
 /* The program gets the request, whose address is the peer's. */
-static bool give_request(struct umfi_conn *conn, const struct umfi_message *m)
+static bool push_request(struct umfi_conn *conn, const struct umfi_message *m)
 {
     struct umfi_pep *pep = conn->port->pep;
     struct fi_info *info;
@@ -58,7 +58,7 @@ static bool give_request(struct umfi_conn *conn, const struct umfi_message *m)
     }
     info->ep_attr->max_msg_size = pep->max_msg_size;
     info->handle = &conn->fid;
-    if (umfi_eq_push(pep->eq, FI_CONNREQ, &pep->fid.fid, 0, info, m->data, le16toh(m->len))) {
+    if (umfi_eq_push_event(pep->eq, FI_CONNREQ, &pep->fid.fid, 0, info, m->data, le16toh(m->len))) {
         return false;
     }
     umfi_conn_set_state(conn, UMFI_CONN_REQUESTED);
@@ -83,10 +83,10 @@ static bool check_request(struct umfi_conn *conn, const struct umfi_message *m)
         conn->request = *m;
         conn->until_ms = umfi_now_ms() + umfi_config.connect_ms;
     }
-    return ret || give_request(conn, m);
+    return ret || push_request(conn, m);
 }
 
-bool umfi_cm_take_request(struct umfi_conn *conn, const struct umfi_message *m)
+bool umfi_cm_handle_request(struct umfi_conn *conn, const struct umfi_message *m)
 {
     umfi_assert_held(&conn->port->fabric->lock);
     /* A closed PEP keeps only the requests that it has answered. */
@@ -96,7 +96,7 @@ bool umfi_cm_take_request(struct umfi_conn *conn, const struct umfi_message *m)
     return check_request(conn, m);
 }
 
-void umfi_cm_check_again(struct umfi_cm_port *port)
+void umfi_cm_check_aside(struct umfi_cm_port *port)
 {
     struct umfi_list *next;
 
@@ -106,12 +106,12 @@ void umfi_cm_check_again(struct umfi_cm_port *port)
 
         next = i->next;
         if (conn->state == UMFI_CONN_ASIDE && !check_request(conn, &conn->request)) {
-            umfi_conn_lose(conn);
+            umfi_conn_drop(conn);
         }
     }
 }
 
-bool umfi_cm_take(struct umfi_fabric *fabric, fid_t handle, struct umfi_ep *ep)
+bool umfi_cm_assign_request(struct umfi_fabric *fabric, fid_t handle, struct umfi_ep *ep)
 {
     struct umfi_conn *conn;
 
@@ -133,14 +133,14 @@ bool umfi_cm_take(struct umfi_fabric *fabric, fid_t handle, struct umfi_ep *ep)
 static void end_data_channel(struct umfi_port *port, unsigned channel)
 {
     umfi_lock(port->domain);
-    umfi_port_leave(port, channel);
+    umfi_port_end_channel(port, channel);
     umfi_unlock(port->domain);
 }
 
 /* The data channel is there, or the connector was not reached: tells the connector. */
-static void called(struct umfi_call *call, int channel)
+static void data_channel_opened(struct umfi_call *call, int channel)
 {
-    struct umfi_ep *ep = umfi_cm_called(call);
+    struct umfi_ep *ep = umfi_call_release_ep(call);
     struct umfi_message m = { 0 };
     struct umfi_conn *conn;
     bool lives = channel >= 0;
@@ -156,20 +156,20 @@ static void called(struct umfi_call *call, int channel)
     if (lives) {
         m.endpoint = htole32((uint32_t)unetmm_ep_id(call->card));
         m.channel = htole32((uint32_t)channel);
-        lives = umfi_ep_expect(ep, (unsigned)channel);
+        lives = umfi_ep_begin_accepting(ep, (unsigned)channel);
     } else {
         UMFI_WARN(FI_LOG_EP_CTRL, "accepting: %s\n",
                   unetmm_strerror(channel, UNETMM_CALL_CONNECT));
-        umfi_ep_unreached(ep);
+        umfi_ep_end_unreached(ep);
     }
     if (!conn && lives) {
         /* The listener has gone. */
-        umfi_ep_abort(ep);
+        umfi_ep_abort_accepting(ep);
     }
     umfi_unlock(ep->domain);
     if (conn) {
-        umfi_conn_answer(conn, &m, lives ? UMFI_ACCEPT : UMFI_REJECT, call->data,
-                         lives ? call->len : 0);
+        umfi_conn_send_answer(conn, &m, lives ? UMFI_ACCEPT : UMFI_REJECT, call->data,
+                              lives ? call->len : 0);
     }
 }
 
@@ -178,7 +178,7 @@ static void called(struct umfi_call *call, int channel)
  * final, unless the backlog is full.  The time is short because each peer chooses the service
  * that it names.
  */
-static void call_back(struct umfi_call *call, struct umfi_conn *conn)
+static void call_connector(struct umfi_call *call, struct umfi_conn *conn)
 {
     struct umfi_ep *ep = call->ep;
 
@@ -196,15 +196,15 @@ static void call_back(struct umfi_call *call, struct umfi_conn *conn)
 int umfi_cm_accept(struct umfi_ep *ep, const void *data, size_t len)
 {
     struct umfi_fabric *fabric = ep->domain->fabric;
-    struct umfi_call *call = umfi_cm_call(ep, data, len, called);
+    struct umfi_call *call = umfi_call_create(ep, data, len, data_channel_opened);
     int ret = -FI_ECONNABORTED;
 
     if (!call) {
         return -FI_ENOMEM;
     }
     umfi_lock_take(&fabric->lock);
-    if (ep->conn && ep->conn->state == UMFI_CONN_REQUESTED && !umfi_cm_begin(ep, true)) {
-        call_back(call, ep->conn);
+    if (ep->conn && ep->conn->state == UMFI_CONN_REQUESTED && !umfi_ep_begin_connecting(ep, true)) {
+        call_connector(call, ep->conn);
         ret = 0;
     }
     umfi_lock_drop(&fabric->lock);
@@ -224,7 +224,7 @@ int umfi_cm_reject(struct umfi_pep *pep, fid_t handle, const void *data, size_t 
     conn = umfi_conn_find(pep->fabric, handle);
     if (conn && conn->port->pep == pep) {
         ret = 0;
-        umfi_conn_answer(conn, &m, UMFI_REJECT, data, len);
+        umfi_conn_send_answer(conn, &m, UMFI_REJECT, data, len);
     }
     umfi_lock_drop(&pep->fabric->lock);
     return ret;

@@ -258,7 +258,8 @@ static int await_answer(int fd, const struct umfi_netdev *dev, struct in_addr to
     return -FI_EHOSTUNREACH;
 }
 
-static int ask(int fd, const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6])
+static int ask_neighbour_table(int fd, const struct umfi_netdev *dev, struct in_addr to,
+                               uint8_t mac[6])
 {
     if (fd < 0 || !ask_table(fd, dev, to)) {
         UMFI_WARN(FI_LOG_EP_CTRL, "netlink: %s\n", strerror(errno));
@@ -277,7 +278,7 @@ int umfi_resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6
     }
     fd = open_netlink(RTMGRP_NEIGH);
     pthread_cleanup_push(close_at, &fd);
-    ret = ask(fd, dev, to, mac);
+    ret = ask_neighbour_table(fd, dev, to, mac);
     pthread_cleanup_pop(1);
     return ret;
 }
@@ -304,7 +305,7 @@ bool umfi_neighbours_changed(int fd)
 }
 
 /* -FI_EAGAIN: the table has no entry. */
-static int look_up(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6])
+static int look_up_neighbour(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6])
 {
     int fd = open_netlink(0), ret = -FI_EAGAIN;
 
@@ -332,7 +333,7 @@ int umfi_has_address(const struct umfi_netdev *dev, const uint8_t mac[6],
     if (is_own(dev, address)) {
         memcpy(found, dev->mac, 6);
     } else {
-        ret = look_up(dev, address, found);
+        ret = look_up_neighbour(dev, address, found);
     }
     if (ret == -FI_EAGAIN) {
         ask_peer(dev, address);

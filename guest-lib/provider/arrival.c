@@ -20,14 +20,14 @@
 #define SPARE       4u      /* beside the requests of a card */
 #define LEAST_MS    1000    /* of an arrival: the answer is on its way */
 
-static void end(struct umfi_port *port, unsigned channel)
+static void end_channel(struct umfi_port *port, unsigned channel)
 {
     umfi_lock(port->domain);
-    umfi_port_leave(port, channel);
+    umfi_port_end_channel(port, channel);
     umfi_unlock(port->domain);
 }
 
-static bool add(struct umfi_port *port, const struct unetmm_peer *peer)
+static bool add_arrival(struct umfi_port *port, const struct unetmm_peer *peer)
 {
     struct unetmm_channel_info info = { .size = sizeof(info) };
     struct umfi_arrival *arrival = calloc(1, sizeof(*arrival));
@@ -58,14 +58,14 @@ static bool add(struct umfi_port *port, const struct unetmm_peer *peer)
     return known;
 }
 
-void umfi_arrivals_take(struct umfi_port *port)
+void umfi_arrivals_accept(struct umfi_port *port)
 {
     struct unetmm_peer peer;
 
     umfi_assert_held(&port->domain->fabric->lock);
     for (unsigned i = 0; i < BATCH && unetmm_accept(port->ep, &peer, 0) >= 0; i++) {
-        if (!add(port, &peer)) {
-            end(port, peer.channel);
+        if (!add_arrival(port, &peer)) {
+            end_channel(port, peer.channel);
         }
     }
 }
@@ -87,7 +87,7 @@ struct umfi_arrival *umfi_arrival_find(struct umfi_port *port, const uint8_t mac
 }
 
 /* Of the same card, from this one on: the list begins with the oldest. */
-static unsigned count_from(const struct umfi_port *port, const struct umfi_arrival *first)
+static unsigned count_arrivals_from(const struct umfi_port *port, const struct umfi_arrival *first)
 {
     unsigned n = 0;
 
@@ -100,12 +100,12 @@ static unsigned count_from(const struct umfi_port *port, const struct umfi_arriv
 static bool has_place(const struct umfi_port *port, const struct umfi_arrival *arrival,
                       unsigned requests)
 {
-    return requests && count_from(port, arrival) <= requests + SPARE;
+    return requests && count_arrivals_from(port, arrival) <= requests + SPARE;
 }
 
-void umfi_arrivals_sweep(struct umfi_port *port,
-                         unsigned (*requests)(const struct umfi_port *port,
-                                              const uint8_t mac[6]))
+void umfi_arrivals_end_unwanted(struct umfi_port *port,
+                                unsigned (*requests)(const struct umfi_port *port,
+                                                     const uint8_t mac[6]))
 {
     struct umfi_list *next;
 
@@ -121,7 +121,7 @@ void umfi_arrivals_sweep(struct umfi_port *port,
         }
         UMFI_INFO(FI_LOG_EP_CTRL, "a channel that nobody has asked for ends\n");
         umfi_list_del(&arrival->node);
-        umfi_port_leave(port, arrival->channel);
+        umfi_port_end_channel(port, arrival->channel);
         free(arrival);
     }
     umfi_unlock(port->domain);

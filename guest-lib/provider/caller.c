@@ -62,9 +62,9 @@ static int make_call(struct umfi_call *call)
     return ret;
 }
 
-static void start_some(struct umfi_fabric *fabric);
+static void start_waiting_calls(struct umfi_fabric *fabric);
 
-static void *run(void *arg)
+static void *run_call(void *arg)
 {
     struct umfi_call *call = arg;
     struct umfi_fabric *fabric = call->fabric;
@@ -76,14 +76,14 @@ static void *run(void *arg)
         umfi_list_del(&call->node);
         umfi_list_add(&fabric->called, &call->node);
         call->called(call, ret);
-        start_some(fabric);
+        start_waiting_calls(fabric);
     }
     umfi_lock_drop(&fabric->lock);
     return NULL;
 }
 
 /* The signals of the program are handled by its own threads. */
-static int start(struct umfi_call *call)
+static int start_thread(struct umfi_call *call)
 {
     pthread_attr_t attr;
     sigset_t all, before;
@@ -93,7 +93,7 @@ static int start(struct umfi_call *call)
         pthread_attr_setstacksize(&attr, STACK_BYTES);
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before);
-        ret = pthread_create(&call->thread, &attr, run, call);
+        ret = pthread_create(&call->thread, &attr, run_call, call);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
         pthread_attr_destroy(&attr);
     }
@@ -120,7 +120,7 @@ static bool has_thread(const struct umfi_fabric *fabric, const struct umfi_call 
 }
 
 /* Starts waiting calls in their order.  A call fails if no thread can be made. */
-static void start_some(struct umfi_fabric *fabric)
+static void start_waiting_calls(struct umfi_fabric *fabric)
 {
     struct umfi_list *next;
 
@@ -133,7 +133,7 @@ static void start_some(struct umfi_fabric *fabric)
 
             umfi_list_del(&call->node);
             umfi_list_add(&fabric->calling, &call->node);
-            ret = start(call);
+            ret = start_thread(call);
             if (ret) {
                 umfi_list_del(&call->node);
                 call->called(call, ret);
@@ -144,7 +144,7 @@ static void start_some(struct umfi_fabric *fabric)
 }
 
 /* Their threads are at their end. */
-static void join_ended(struct umfi_fabric *fabric)
+static void join_ended_calls(struct umfi_fabric *fabric)
 {
     while (fabric->called.next != &fabric->called) {
         struct umfi_call *call = umfi_of(fabric->called.next, struct umfi_call, node);
@@ -158,29 +158,29 @@ static void join_ended(struct umfi_fabric *fabric)
 void umfi_call_begin(struct umfi_call *call)
 {
     umfi_assert_held(&call->fabric->lock);
-    join_ended(call->fabric);
+    join_ended_calls(call->fabric);
     umfi_list_add(&call->fabric->to_call, &call->node);
-    start_some(call->fabric);
+    start_waiting_calls(call->fabric);
 }
 
-static bool is_of(const struct umfi_call *call, const struct unetmm_ep *card)
+static bool is_call_of(const struct umfi_call *call, const struct unetmm_ep *card)
 {
     return !card || call->card == card;
 }
 
 /* Drops those that have no thread yet; takes out one that has.  NULL: there is none. */
-static struct umfi_call *take_call(struct umfi_fabric *fabric, const struct unetmm_ep *card)
+static struct umfi_call *remove_call(struct umfi_fabric *fabric, const struct unetmm_ep *card)
 {
     struct umfi_call *found = NULL;
     struct umfi_list *next;
 
     umfi_lock_take(&fabric->lock);
-    join_ended(fabric);
+    join_ended_calls(fabric);
     for (struct umfi_list *i = fabric->to_call.next; i != &fabric->to_call; i = next) {
         struct umfi_call *call = umfi_of(i, struct umfi_call, node);
 
         next = i->next;
-        if (is_of(call, card)) {
+        if (is_call_of(call, card)) {
             umfi_list_del(&call->node);
             free(call);
         }
@@ -189,12 +189,12 @@ static struct umfi_call *take_call(struct umfi_fabric *fabric, const struct unet
          i = i->next) {
         struct umfi_call *call = umfi_of(i, struct umfi_call, node);
 
-        found = is_of(call, card) ? call : NULL;
+        found = is_call_of(call, card) ? call : NULL;
     }
     if (found) {
         found->cancelled = true;
         umfi_list_del(&found->node);
-        start_some(fabric);
+        start_waiting_calls(fabric);
     }
     umfi_lock_drop(&fabric->lock);
     return found;
@@ -204,7 +204,7 @@ void umfi_calls_cancel(struct umfi_fabric *fabric, const struct unetmm_ep *card)
 {
     struct umfi_call *call;
 
-    while ((call = take_call(fabric, card)) != NULL) {
+    while ((call = remove_call(fabric, card)) != NULL) {
         pthread_cancel(call->thread);
         pthread_join(call->thread, NULL);
         free(call);

@@ -11,7 +11,7 @@
 
 #define LOOK_MS     10
 
-bool umfi_ep_expect(struct umfi_ep *ep, unsigned channel)
+bool umfi_ep_begin_accepting(struct umfi_ep *ep, unsigned channel)
 {
     umfi_assert_held(&ep->domain->lock);
     /* The end of the channel may have come. */
@@ -21,7 +21,7 @@ bool umfi_ep_expect(struct umfi_ep *ep, unsigned channel)
     ep->state = UMFI_ACCEPTING;
     umfi_list_add(&ep->port->accepting, &ep->node);
     if (umfi_port_has_ended(ep->port, channel)) {
-        umfi_ep_abort(ep);
+        umfi_ep_abort_accepting(ep);
         return false;
     }
     return true;
@@ -32,8 +32,8 @@ void umfi_ep_connected(struct umfi_ep *ep, const void *data, size_t len)
     umfi_assert_held(&ep->domain->lock);
     umfi_list_del(&ep->node);
     ep->state = UMFI_CONNECTED;
-    umfi_port_claim(ep->port, ep);
-    umfi_eq_tell(ep, FI_CONNECTED, 0, data, len);
+    umfi_port_claim_channel(ep->port, ep);
+    umfi_ep_push_event(ep, FI_CONNECTED, 0, data, len);
 }
 
 /* Nothing more is awaited. */
@@ -45,7 +45,7 @@ static void set_ended(struct umfi_ep *ep)
     ep->state = UMFI_ENDED;
 }
 
-static void ended(struct umfi_ep *ep, int status)
+static void channel_ended(struct umfi_ep *ep, int status)
 {
     if (ep->state != UMFI_CONNECTED && ep->state != UMFI_ENDING) {
         return;
@@ -54,10 +54,10 @@ static void ended(struct umfi_ep *ep, int status)
               unetmm_status_str((unsigned)status));
     umfi_list_del(&ep->node);
     set_ended(ep);
-    umfi_eq_tell(ep, FI_SHUTDOWN, 0, NULL, 0);
+    umfi_ep_push_event(ep, FI_SHUTDOWN, 0, NULL, 0);
     if (!ep->srx) {
         /* The sends come back by themselves, the buffers do not. */
-        umfi_port_cancel(ep->port, ep, FI_RECV);
+        umfi_port_cancel_ops(ep->port, ep, FI_RECV);
     }
 }
 
@@ -83,7 +83,7 @@ static int post_fence(struct umfi_ep *ep)
 }
 
 /* The completion of the EP's fence may come after the EP: it frees the operation alone. */
-static void leave_fence(struct umfi_ep *ep)
+static void forget_fence(struct umfi_ep *ep)
 {
     if (ep->fence) {
         ep->fence->kept = false;
@@ -102,7 +102,7 @@ static bool has_unsent(const struct umfi_ep *ep)
 }
 
 /* EPs that share a port share its slots: half of them are for messages. */
-static bool has_room(const struct umfi_port *port)
+static bool has_room_for_fence(const struct umfi_port *port)
 {
     return unetmm_send_pending(port->ep) < (int)(port->slots / 2);
 }
@@ -111,12 +111,12 @@ static bool has_room(const struct umfi_port *port)
  * One EP waits for its peer.  The time of all other peers of the domain begins as well:
  * those that have gone then cost a program that closes its EPs one such time in all.
  */
-static void fence_others(struct umfi_domain *domain)
+static void fence_other_eps(struct umfi_domain *domain)
 {
     for (struct umfi_list *i = domain->eps.next; i != &domain->eps; i = i->next) {
         struct umfi_ep *ep = umfi_of(i, struct umfi_ep, in_domain);
 
-        if (ep->port && !ep->fence && has_room(ep->port) && has_unsent(ep)) {
+        if (ep->port && !ep->fence && has_room_for_fence(ep->port) && has_unsent(ep)) {
             post_fence(ep);
         }
     }
@@ -154,7 +154,7 @@ static bool is_drained(struct umfi_ep *ep)
  * Sleeps until then without the lock, so that others of the domain go on.  One of them may
  * take the port's wake-up: hence LOOK_MS.
  */
-static void drain(struct umfi_ep *ep)
+static void drain_sends(struct umfi_ep *ep)
 {
     struct pollfd wake = { .fd = unetmm_fd(ep->port->ep), .events = POLLIN };
     bool waits = false;
@@ -163,7 +163,7 @@ static void drain(struct umfi_ep *ep)
         int64_t left = ep->until_ms - umfi_now_ms();
 
         if (!waits) {
-            fence_others(ep->domain);
+            fence_other_eps(ep->domain);
             waits = true;
         }
         if (left > 0 && !unetmm_arm(ep->port->ep)) {
@@ -179,26 +179,26 @@ static void end_channel(struct umfi_ep *ep)
     /* All messages until now are the program's. */
     umfi_port_progress(ep->port);
     ep->open = false;
-    umfi_port_release(ep->port, ep);
+    umfi_port_release_channel(ep->port, ep);
 }
 
-void umfi_ep_abort(struct umfi_ep *ep)
+void umfi_ep_abort_accepting(struct umfi_ep *ep)
 {
     umfi_ep_connected(ep, NULL, 0);
     ep->open = false;
-    umfi_port_release(ep->port, ep);
-    ended(ep, UNETMM_ST_BAD_CHANNEL);
+    umfi_port_release_channel(ep->port, ep);
+    channel_ended(ep, UNETMM_ST_BAD_CHANNEL);
 }
 
-void umfi_ep_unreached(struct umfi_ep *ep)
+void umfi_ep_end_unreached(struct umfi_ep *ep)
 {
     umfi_assert_held(&ep->domain->lock);
     ep->state = UMFI_CONNECTED;
-    umfi_eq_tell(ep, FI_CONNECTED, 0, NULL, 0);
-    ended(ep, UNETMM_ST_TIMEOUT);
+    umfi_ep_push_event(ep, FI_CONNECTED, 0, NULL, 0);
+    channel_ended(ep, UNETMM_ST_TIMEOUT);
 }
 
-static void end_drained(struct umfi_port *port)
+static void end_drained_eps(struct umfi_port *port)
 {
     struct umfi_list *next;
 
@@ -210,7 +210,7 @@ static void end_drained(struct umfi_port *port)
             /* end_channel() makes progress, which may end other EPs of the list. */
             umfi_list_del(&ep->node);
             end_channel(ep);
-            ended(ep, UNETMM_ST_OK);
+            channel_ended(ep, UNETMM_ST_OK);
             next = port->ending.next;
         }
     }
@@ -228,7 +228,7 @@ int umfi_ep_begin_shutdown(struct umfi_ep *ep)
     return 0;
 }
 
-void umfi_ep_leave_channel(struct umfi_ep *ep)
+void umfi_ep_close_channel(struct umfi_ep *ep)
 {
     umfi_assert_held(&ep->domain->lock);
     umfi_list_del(&ep->node);
@@ -236,9 +236,9 @@ void umfi_ep_leave_channel(struct umfi_ep *ep)
         begin_ending(ep);
     }
     if (ep->state == UMFI_ENDING) {
-        drain(ep);
+        drain_sends(ep);
     }
-    leave_fence(ep);
+    forget_fence(ep);
     if (ep->open) {
         end_channel(ep);
     }
@@ -247,6 +247,6 @@ void umfi_ep_leave_channel(struct umfi_ep *ep)
 
 const struct umfi_port_events umfi_channel_events = {
     .connected = umfi_ep_connected,
-    .ended = ended,
-    .progressed = end_drained,
+    .ended = channel_ended,
+    .progressed = end_drained_eps,
 };

@@ -62,8 +62,8 @@ struct umfi_conn {
     struct umfi_message request;
 };
 
-int umfi_conn_send(struct umfi_conn *conn, struct umfi_message *m,
-                   enum umfi_message_type type, const void *data, size_t len);
+int umfi_conn_send_message(struct umfi_conn *conn, struct umfi_message *m,
+                           enum umfi_message_type type, const void *data, size_t len);
 /* False: the message was logged, and its channel is to end. */
 bool umfi_message_is_sound(const struct umfi_message *m, size_t len);
 bool umfi_message_not_expected(const struct umfi_message *m);
@@ -90,16 +90,16 @@ int umfi_cm_port_open(struct umfi_fabric *fabric, struct umfi_pep *pep,
                       struct umfi_cm_port **port);
 void umfi_cm_port_free(struct umfi_cm_port *port);
 /* The next completion, if there is one. */
-bool umfi_cm_port_take(struct umfi_cm_port *port, struct unetmm_completion *c);
+bool umfi_cm_port_poll(struct umfi_cm_port *port, struct unetmm_completion *c);
 /*
  * The conn of a completion, or NULL; a conn whose CLOSED this is has its number no longer.
  * False: no conn has had the channel yet.
  */
-bool umfi_cm_port_owner(struct umfi_cm_port *port, const struct unetmm_completion *c,
-                        struct umfi_conn **conn);
+bool umfi_cm_port_find_conn(struct umfi_cm_port *port, const struct unetmm_completion *c,
+                            struct umfi_conn **conn);
 /* The message in the completion's buffer, if the latter has one, which is the card's again. */
-void umfi_cm_port_copy(struct umfi_cm_port *port, const struct unetmm_completion *c,
-                       struct umfi_message *m);
+void umfi_cm_port_copy_message(struct umfi_cm_port *port, const struct unetmm_completion *c,
+                               struct umfi_message *m);
 void umfi_cm_port_post_refused(struct umfi_cm_port *port);
 void umfi_cm_port_end_channel(struct umfi_cm_port *port, unsigned channel, bool closed);
 
@@ -112,38 +112,38 @@ void umfi_conn_set_state(struct umfi_conn *conn, enum umfi_conn_state state);
 void umfi_conn_free(struct umfi_conn *conn);
 void umfi_conn_make_room(struct umfi_cm_port *port);
 /* ACCEPT or REJECT is the last message: the peer is to end the channel. */
-void umfi_conn_answer(struct umfi_conn *conn, struct umfi_message *m,
-                      enum umfi_message_type type, const void *data, size_t len);
+void umfi_conn_send_answer(struct umfi_conn *conn, struct umfi_message *m,
+                           enum umfi_message_type type, const void *data, size_t len);
 struct umfi_conn *umfi_conn_find(struct umfi_fabric *fabric, fid_t handle);
 /* The EP connects: it asks, or it `accepts`.  -FI_EISCONN */
-int umfi_cm_begin(struct umfi_ep *ep, bool accepts);
+int umfi_ep_begin_connecting(struct umfi_ep *ep, bool accepts);
 /* The request was refused, or has failed. */
-void umfi_cm_refuse(struct umfi_ep *ep, int error, const void *data, size_t len);
+void umfi_ep_fail_connecting(struct umfi_ep *ep, int error, const void *data, size_t len);
 /* The caller names the peer. */
-struct umfi_call *umfi_cm_call(struct umfi_ep *ep, const void *data, size_t len,
-                               void (*called)(struct umfi_call *call, int channel));
+struct umfi_call *umfi_call_create(struct umfi_ep *ep, const void *data, size_t len,
+                                   void (*called)(struct umfi_call *call, int channel));
 /* The call has ended.  Its EP, or NULL. */
-struct umfi_ep *umfi_cm_called(struct umfi_call *call);
+struct umfi_ep *umfi_call_release_ep(struct umfi_call *call);
 
 /* ---- Ends (ending.c) ------------------------------------------------------- */
 
 /* The channel has ended, or says nonsense. */
-void umfi_conn_lose(struct umfi_conn *conn);
-void umfi_cm_lose_all(struct umfi_cm_port *port);
-void umfi_cm_end_late(struct umfi_cm_port *port);
-void umfi_cm_end_left(struct umfi_cm_port *port);
+void umfi_conn_drop(struct umfi_conn *conn);
+void umfi_cm_port_drop_conns(struct umfi_cm_port *port);
+void umfi_cm_port_end_late_conns(struct umfi_cm_port *port);
+void umfi_cm_port_end_unneeded_conns(struct umfi_cm_port *port);
 /* Ends all conns of the port, and the port. */
 void umfi_cm_port_end(struct umfi_cm_port *port);
 
 /* ---- Messages of peers (connector.c, acceptor.c).  False: the channel is to end. --- */
 
-bool umfi_cm_take_accept(struct umfi_conn *conn, const struct umfi_message *m);
-bool umfi_cm_take_reject(struct umfi_conn *conn, const struct umfi_message *m);
-bool umfi_cm_take_request(struct umfi_conn *conn, const struct umfi_message *m);
+bool umfi_cm_handle_accept(struct umfi_conn *conn, const struct umfi_message *m);
+bool umfi_cm_handle_reject(struct umfi_conn *conn, const struct umfi_message *m);
+bool umfi_cm_handle_request(struct umfi_conn *conn, const struct umfi_message *m);
 /* How many; no more than can wait at a time. */
-unsigned umfi_cm_take_callers(struct umfi_cm_port *port);
+unsigned umfi_cm_accept_callers(struct umfi_cm_port *port);
 /* The kernel may know the addresses of requests that were put aside. */
-void umfi_cm_check_again(struct umfi_cm_port *port);
+void umfi_cm_check_aside(struct umfi_cm_port *port);
 
 /* ---- Progress (progress.c) -------------------------------------------------- */
 

@@ -7,8 +7,8 @@
  * ends when its PEP has been closed and its last conn has ended, or when fi_listen() replaces
  * it.  The end of the fabric ends all.
  *
- * The buffers are the card's, but between a completion and umfi_cm_port_copy().  All functions
- * are called under the fabric's lock.
+ * The buffers are the card's, but between a completion and umfi_cm_port_copy_message().  All
+ * functions are called under the fabric's lock.
  */
 #include "cm.h"
 
@@ -21,7 +21,7 @@
 #define BUFFERS         64u
 #define BUFFER_BYTES    256u
 
-bool umfi_cm_port_take(struct umfi_cm_port *port, struct unetmm_completion *c)
+bool umfi_cm_port_poll(struct umfi_cm_port *port, struct unetmm_completion *c)
 {
     int n;
 
@@ -43,7 +43,7 @@ static bool has_buffer(const struct unetmm_completion *c)
 }
 
 /* A refusal, for want of memory, is not the end: see umfi_cm_port_post_refused(). */
-static int post(struct umfi_cm_port *port, uint64_t buffer)
+static int post_buffer(struct umfi_cm_port *port, uint64_t buffer)
 {
     int ret = unetmm_post_recv(port->ep, port->buffers + buffer * BUFFER_BYTES, BUFFER_BYTES,
                                buffer, 0);
@@ -57,17 +57,17 @@ void umfi_cm_port_post_refused(struct umfi_cm_port *port)
 {
     for (unsigned i = 0; i < BUFFERS && port->refused; i++) {
         if (port->refused >> i & 1) {
-            post(port, i);
+            post_buffer(port, i);
         }
     }
 }
 
-void umfi_cm_port_copy(struct umfi_cm_port *port, const struct unetmm_completion *c,
-                       struct umfi_message *m)
+void umfi_cm_port_copy_message(struct umfi_cm_port *port, const struct unetmm_completion *c,
+                               struct umfi_message *m)
 {
     if (has_buffer(c)) {
         memcpy(m, port->buffers + c->user_data * BUFFER_BYTES, sizeof(*m));
-        post(port, c->user_data);
+        post_buffer(port, c->user_data);
     }
 }
 
@@ -77,8 +77,8 @@ void umfi_cm_port_copy(struct umfi_cm_port *port, const struct unetmm_completion
  */
 static struct umfi_conn ended;
 
-bool umfi_cm_port_owner(struct umfi_cm_port *port, const struct unetmm_completion *c,
-                        struct umfi_conn **conn)
+bool umfi_cm_port_find_conn(struct umfi_cm_port *port, const struct unetmm_completion *c,
+                            struct umfi_conn **conn)
 {
     bool in_range = c->channel < port->fabric->dev.card.channels;
 
@@ -136,12 +136,12 @@ static int post_buffers(struct umfi_cm_port *port)
         }
     }
     for (unsigned i = 0; !ret && i < BUFFERS; i++) {
-        ret = post(port, i);
+        ret = post_buffer(port, i);
     }
     return ret;
 }
 
-static int port_create(struct umfi_cm_port *port)
+static int create_endpoint(struct umfi_cm_port *port)
 {
     struct unetmm_ep_attr attr = UNETMM_EP_ATTR_INIT;
     struct epoll_event event = { .events = EPOLLIN };
@@ -185,7 +185,7 @@ int umfi_cm_port_open(struct umfi_fabric *fabric, struct umfi_pep *pep,
     port->idle_most = (fabric->dev.card.channels + 1) / 2;
     port->by_channel = calloc(fabric->dev.card.channels, sizeof(struct umfi_conn *));
     if (port->by_channel) {
-        ret = port_create(port);
+        ret = create_endpoint(port);
     }
     if (ret) {
         umfi_cm_port_free(port);

@@ -94,7 +94,7 @@ static void settle_ep(struct umfi_ep *ep, bool taken)
     if (ep->state == UMFI_ACCEPTING && taken) {
         umfi_ep_connected(ep, NULL, 0);
     } else if (ep->state == UMFI_ACCEPTING) {
-        umfi_ep_abort(ep);
+        umfi_ep_abort_accepting(ep);
     }
     umfi_unlock(ep->domain);
 }
@@ -137,8 +137,8 @@ void umfi_conn_make_room(struct umfi_cm_port *port)
     umfi_conn_free(oldest);
 }
 
-void umfi_conn_answer(struct umfi_conn *conn, struct umfi_message *m, enum umfi_message_type type,
-                      const void *data, size_t len)
+void umfi_conn_send_answer(struct umfi_conn *conn, struct umfi_message *m,
+                           enum umfi_message_type type, const void *data, size_t len)
 {
     umfi_assert_held(&conn->port->fabric->lock);
     if (conn->state == UMFI_CONN_ORPHANED) {
@@ -153,7 +153,7 @@ void umfi_conn_answer(struct umfi_conn *conn, struct umfi_message *m, enum umfi_
     umfi_conn_set_state(conn, UMFI_CONN_ANSWERED);
     conn->until_ms = umfi_now_ms() +
         (int64_t)(conn->port->pep ? ANSWERED_TIMES : 1) * umfi_config.connect_ms;
-    if (umfi_conn_send(conn, m, type, data, len)) {
+    if (umfi_conn_send_message(conn, m, type, data, len)) {
         umfi_conn_free(conn);
     }
 }
@@ -178,7 +178,7 @@ struct umfi_conn *umfi_conn_find(struct umfi_fabric *fabric, fid_t handle)
 }
 
 /* An EP that was opened for a peer's request makes none itself. */
-int umfi_cm_begin(struct umfi_ep *ep, bool accepts)
+int umfi_ep_begin_connecting(struct umfi_ep *ep, bool accepts)
 {
     int ret = -FI_EISCONN;
 
@@ -193,18 +193,18 @@ int umfi_cm_begin(struct umfi_ep *ep, bool accepts)
     return ret;
 }
 
-void umfi_cm_refuse(struct umfi_ep *ep, int error, const void *data, size_t len)
+void umfi_ep_fail_connecting(struct umfi_ep *ep, int error, const void *data, size_t len)
 {
     umfi_assert_held(&ep->domain->fabric->lock);
     umfi_lock(ep->domain);
     ep->state = UMFI_IDLE;
     umfi_unlock(ep->domain);
     __atomic_sub_fetch(&ep->eq->channels, 1, __ATOMIC_RELEASE);
-    umfi_eq_tell(ep, 0, error, data, len);
+    umfi_ep_push_event(ep, 0, error, data, len);
 }
 
-struct umfi_call *umfi_cm_call(struct umfi_ep *ep, const void *data, size_t len,
-                               void (*called)(struct umfi_call *call, int channel))
+struct umfi_call *umfi_call_create(struct umfi_ep *ep, const void *data, size_t len,
+                                   void (*called)(struct umfi_call *call, int channel))
 {
     struct umfi_call *call = calloc(1, sizeof(*call));
 
@@ -213,7 +213,7 @@ struct umfi_call *umfi_cm_call(struct umfi_ep *ep, const void *data, size_t len,
         call->ep = ep;
         call->called = called;
         call->first_ms = call->most_ms = umfi_config.connect_ms;
-        /* umfi_conn_send() cuts the data to the same length. */
+        /* umfi_conn_send_message() cuts the data to the same length. */
         call->len = len < sizeof(call->data) ? len : sizeof(call->data);
         if (call->len) {
             memcpy(call->data, data, call->len);
@@ -222,7 +222,7 @@ struct umfi_call *umfi_cm_call(struct umfi_ep *ep, const void *data, size_t len,
     return call;
 }
 
-struct umfi_ep *umfi_cm_called(struct umfi_call *call)
+struct umfi_ep *umfi_call_release_ep(struct umfi_call *call)
 {
     umfi_assert_held(&call->fabric->lock);
     if (call->ep) {

@@ -33,12 +33,12 @@ void umfi_cm_unlisten(struct umfi_pep *pep);
 /* At the fabric's end */
 void umfi_cm_close(struct umfi_fabric *fabric);
 /* An EP that is to answer a request.  False: there is no such request any more. */
-bool umfi_cm_take(struct umfi_fabric *fabric, fid_t handle, struct umfi_ep *ep);
+bool umfi_cm_assign_request(struct umfi_fabric *fabric, fid_t handle, struct umfi_ep *ep);
 /* Under the fabric's lock: */
-void umfi_cm_abandon(struct umfi_ep *ep);
+void umfi_cm_abandon_ep(struct umfi_ep *ep);
 void umfi_cm_progress(struct umfi_fabric *fabric);
 /* 1: there is something to do; 0: one may wait for the fabric's epoll. */
-int umfi_cm_arm(struct umfi_fabric *fabric);
+int umfi_cm_arm_ports(struct umfi_fabric *fabric);
 
 /* ---- Calls of peers' drivers (caller.c) ---------------------------------- */
 
@@ -81,14 +81,14 @@ struct umfi_arrival {
     bool closed;                /* by the peer; domain.lock */
 };
 
-void umfi_arrivals_take(struct umfi_port *port);
+void umfi_arrivals_accept(struct umfi_port *port);
 /*
  * Ends those that nobody will name.  `requests`: how many requests for a channel to the
  * port a card is to answer.
  */
-void umfi_arrivals_sweep(struct umfi_port *port,
-                         unsigned (*requests)(const struct umfi_port *port,
-                                              const uint8_t mac[6]));
+void umfi_arrivals_end_unwanted(struct umfi_port *port,
+                                unsigned (*requests)(const struct umfi_port *port,
+                                                     const uint8_t mac[6]));
 /* One that has not ended; under the domain's lock, too. */
 struct umfi_arrival *umfi_arrival_find(struct umfi_port *port, const uint8_t mac[6],
                                        uint32_t endpoint, uint32_t channel);

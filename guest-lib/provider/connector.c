@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool umfi_cm_take_accept(struct umfi_conn *conn, const struct umfi_message *m)
+bool umfi_cm_handle_accept(struct umfi_conn *conn, const struct umfi_message *m)
 {
     struct umfi_ep *ep = conn->ep;
     struct umfi_arrival *arrival;
@@ -23,7 +23,7 @@ bool umfi_cm_take_accept(struct umfi_conn *conn, const struct umfi_message *m)
     if (conn->state != UMFI_CONN_REQUESTING) {
         return umfi_message_not_expected(m);
     }
-    umfi_arrivals_take(ep->port);
+    umfi_arrivals_accept(ep->port);
     umfi_lock(ep->domain);
     /* A stranger's messages go, and an end that has come is known. */
     umfi_port_progress(ep->port);
@@ -47,25 +47,25 @@ bool umfi_cm_take_accept(struct umfi_conn *conn, const struct umfi_message *m)
     return true;
 }
 
-bool umfi_cm_take_reject(struct umfi_conn *conn, const struct umfi_message *m)
+bool umfi_cm_handle_reject(struct umfi_conn *conn, const struct umfi_message *m)
 {
     umfi_assert_held(&conn->port->fabric->lock);
     if (conn->state != UMFI_CONN_REQUESTING) {
         return umfi_message_not_expected(m);
     }
     UMFI_INFO(FI_LOG_EP_CTRL, "port %u: rejected\n", ntohs(conn->ep->dst.sin_port));
-    umfi_cm_refuse(conn->ep, FI_ECONNREFUSED, m->data, le16toh(m->len));
+    umfi_ep_fail_connecting(conn->ep, FI_ECONNREFUSED, m->data, le16toh(m->len));
     umfi_conn_free(conn);
     return true;
 }
 
 /* Gets the port for the fabric's own requests.  A new port replaces a port that has failed. */
-static int get_active(struct umfi_fabric *fabric)
+static int get_active_port(struct umfi_fabric *fabric)
 {
     int ret = 0;
 
     if (fabric->active && fabric->active->failed && !fabric->active->calling) {
-        umfi_cm_lose_all(fabric->active);
+        umfi_cm_port_drop_conns(fabric->active);
         umfi_cm_port_end(fabric->active);
         fabric->active = NULL;
     }
@@ -83,14 +83,15 @@ static void fail_connect(struct umfi_ep *ep, int error)
     UMFI_INFO(FI_LOG_EP_CTRL, "port %u: %s\n", ntohs(ep->dst.sin_port),
               unetmm_strerror(error, UNETMM_CALL_CONNECT));
     /* Refused, as when the answer says so; not an error of fi_connect(). */
-    umfi_cm_refuse(ep, error == -EHOSTUNREACH ? FI_EHOSTUNREACH : FI_ECONNREFUSED, NULL, 0);
+    error = error == -EHOSTUNREACH ? FI_EHOSTUNREACH : FI_ECONNREFUSED;
+    umfi_ep_fail_connecting(ep, error, NULL, 0);
 }
 
 /* The channel for a request: the request goes. */
-static void called(struct umfi_call *call, int channel)
+static void request_channel_opened(struct umfi_call *call, int channel)
 {
     struct umfi_cm_port *port = call->fabric->active;
-    struct umfi_ep *ep = umfi_cm_called(call);
+    struct umfi_ep *ep = umfi_call_release_ep(call);
     struct umfi_conn *conn;
     struct umfi_message m;
     int ret;
@@ -111,7 +112,7 @@ static void called(struct umfi_call *call, int channel)
         .port = ep->src.sin_port,
     };
     conn = umfi_conn_open(port, (unsigned)channel, call->mac, ep);
-    ret = conn ? umfi_conn_send(conn, &m, UMFI_REQUEST, call->data, call->len) : -FI_ENOMEM;
+    ret = conn ? umfi_conn_send_message(conn, &m, UMFI_REQUEST, call->data, call->len) : -FI_ENOMEM;
     if (conn && ret) {
         umfi_conn_free(conn);
     }
@@ -128,14 +129,14 @@ int umfi_cm_connect(struct umfi_ep *ep, const struct sockaddr_in *to, const void
     int ret;
 
     umfi_lock_take(&fabric->lock);
-    ret = umfi_cm_begin(ep, false);
+    ret = umfi_ep_begin_connecting(ep, false);
     if (ret) {
         umfi_lock_drop(&fabric->lock);
         return ret;
     }
     ep->dst = *to;
-    call = umfi_cm_call(ep, data, len, called);
-    ret = call ? get_active(fabric) : -FI_ENOMEM;
+    call = umfi_call_create(ep, data, len, request_channel_opened);
+    ret = call ? get_active_port(fabric) : -FI_ENOMEM;
     if (ret) {
         free(call);
         fail_connect(ep, ret);

@@ -28,7 +28,7 @@ static void set_only(struct umfi_cq *cq)
         cq->ports[0] : NULL;
 }
 
-static void progress(struct umfi_cq *cq)
+static void progress_ports(struct umfi_cq *cq)
 {
     for (unsigned i = 0; i < cq->nports; i++) {
         umfi_port_progress(cq->ports[i]);
@@ -36,7 +36,7 @@ static void progress(struct umfi_cq *cq)
 }
 
 /* An entry in the reader's format, of so many bytes. */
-static inline void store(void *to, const struct fi_cq_tagged_entry *entry, size_t bytes)
+static inline void store_entry(void *to, const struct fi_cq_tagged_entry *entry, size_t bytes)
 {
     struct fi_cq_tagged_entry *e = to;
 
@@ -66,7 +66,7 @@ UMFI_RARE ssize_t read_locked(struct umfi_cq *cq, void *buf, size_t count)
     ssize_t ret;
 
     if (cq->prod == cq->cons) {
-        progress(cq);
+        progress_ports(cq);
     }
     ret = cq->overrun ? -FI_EOVERRUN : -FI_EAGAIN;
     while (cq->prod != cq->cons) {
@@ -79,7 +79,7 @@ UMFI_RARE ssize_t read_locked(struct umfi_cq *cq, void *buf, size_t count)
         if (n == count) {
             break;
         }
-        store((char *)buf + n++ * bytes, &entry->e, bytes);
+        store_entry((char *)buf + n++ * bytes, &entry->e, bytes);
         cq->cons++;
     }
     set_only(cq);
@@ -99,8 +99,8 @@ UMFI_RARE ssize_t read_behind(struct umfi_cq *cq, void *buf, size_t count)
  * for this queue.  It goes from where the card has put it to the reader, in entries of so many
  * bytes.  False: there is none, or it is another case, which is left to read_locked().
  */
-UMFI_INLINE bool take_usual(const struct umfi_cq *cq, struct umfi_port *port,
-                            struct unetmm_ep *card, void *buf, size_t bytes)
+UMFI_INLINE bool read_usual_entry(const struct umfi_cq *cq, struct umfi_port *port,
+                                  struct unetmm_ep *card, void *buf, size_t bytes)
 {
     struct fi_cq_tagged_entry entry;
     struct unetmm_completion c;
@@ -115,16 +115,16 @@ UMFI_INLINE bool take_usual(const struct umfi_cq *cq, struct umfi_port *port,
     }
     if (c.type == UNETMM_CQE_SENT && op->usual == cq) {
         umfi_fill_done(&entry, op, op->len);
-        store(buf, &entry, bytes);
+        store_entry(buf, &entry, bytes);
         op->ep->sends--;
     } else if (c.type == UNETMM_CQE_RECEIVED && op->usual == port && c.len <= op->len) {
-        const struct umfi_ep *ep = umfi_port_owner(port, c.channel);
+        const struct umfi_ep *ep = umfi_port_find_ep(port, c.channel);
 
         if (!ep || ep->rx_cq != cq) {
             return false;
         }
         umfi_fill_received(&entry, op, &c);
-        store(buf, &entry, bytes);
+        store_entry(buf, &entry, bytes);
     } else {
         return false;
     }
@@ -134,13 +134,13 @@ UMFI_INLINE bool take_usual(const struct umfi_cq *cq, struct umfi_port *port,
 }
 
 /* One entry has been taken, and the reader has room for more, or the card is to be told. */
-UMFI_RARE ssize_t read_on(struct umfi_cq *cq, char *buf, size_t count)
+UMFI_RARE ssize_t read_further_entries(struct umfi_cq *cq, char *buf, size_t count)
 {
     struct umfi_port *port = cq->only;
     struct unetmm_ep *card = port->ep;
     size_t n = 1, bytes = cq->entry_bytes;
 
-    while (n < count && take_usual(cq, port, card, buf + n * bytes, bytes)) {
+    while (n < count && read_usual_entry(cq, port, card, buf + n * bytes, bytes)) {
         n++;
     }
     if (unetmm_card_waits(card)) {
@@ -150,7 +150,7 @@ UMFI_RARE ssize_t read_on(struct umfi_cq *cq, char *buf, size_t count)
     return (ssize_t)n;
 }
 
-UMFI_INLINE ssize_t read_in(struct fid_cq *fid, void *buf, size_t count, size_t bytes)
+UMFI_INLINE ssize_t read_entries(struct fid_cq *fid, void *buf, size_t count, size_t bytes)
 {
     struct umfi_cq *cq = umfi_of(fid, struct umfi_cq, fid);
     struct unetmm_ep *card;
@@ -162,11 +162,11 @@ UMFI_INLINE ssize_t read_in(struct fid_cq *fid, void *buf, size_t count, size_t 
         return read_locked(cq, buf, count);
     }
     card = cq->only->ep;
-    if (!take_usual(cq, cq->only, card, buf, bytes)) {
+    if (!read_usual_entry(cq, cq->only, card, buf, bytes)) {
         return read_locked(cq, buf, count);
     }
     if (count > 1 || unetmm_card_waits(card)) {
-        return read_on(cq, buf, count);
+        return read_further_entries(cq, buf, count);
     }
     umfi_lock_drop(&cq->domain->lock);
     return 1;
@@ -175,22 +175,22 @@ UMFI_INLINE ssize_t read_in(struct fid_cq *fid, void *buf, size_t count, size_t 
 /* One for each format: the compiler leaves out the tests for it. */
 static ssize_t read_context(struct fid_cq *fid, void *buf, size_t count)
 {
-    return read_in(fid, buf, count, sizeof(struct fi_cq_entry));
+    return read_entries(fid, buf, count, sizeof(struct fi_cq_entry));
 }
 
 static ssize_t read_msg(struct fid_cq *fid, void *buf, size_t count)
 {
-    return read_in(fid, buf, count, sizeof(struct fi_cq_msg_entry));
+    return read_entries(fid, buf, count, sizeof(struct fi_cq_msg_entry));
 }
 
 static ssize_t read_data(struct fid_cq *fid, void *buf, size_t count)
 {
-    return read_in(fid, buf, count, sizeof(struct fi_cq_data_entry));
+    return read_entries(fid, buf, count, sizeof(struct fi_cq_data_entry));
 }
 
 static ssize_t read_tagged(struct fid_cq *fid, void *buf, size_t count)
 {
-    return read_in(fid, buf, count, sizeof(struct fi_cq_tagged_entry));
+    return read_entries(fid, buf, count, sizeof(struct fi_cq_tagged_entry));
 }
 
 static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src)
@@ -238,7 +238,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf,
  * True: there are completions.  A port that has failed will have no more; arming empties
  * its descriptor all the same.
  */
-static bool arm(struct umfi_port *port)
+static bool arm_port(struct umfi_port *port)
 {
     return unetmm_arm(port->ep) && !port->failed;
 }
@@ -262,7 +262,7 @@ int umfi_cq_trywait(struct umfi_cq *cq)
     } else {
         eventfd_read(cq->event_fd, &count);
         for (unsigned i = 0; !ret && i < cq->nports; i++) {
-            ret = arm(cq->ports[i]) ? -FI_EAGAIN : 0;
+            ret = arm_port(cq->ports[i]) ? -FI_EAGAIN : 0;
         }
         if (!ret) {
             cq->armed = true;
@@ -461,7 +461,7 @@ static const struct fi_ops_cq cq_ops = {
     .strerror = cq_strerror,
 };
 
-static int open_wait(struct umfi_cq *cq, enum fi_wait_obj kind)
+static int open_wait_object(struct umfi_cq *cq, enum fi_wait_obj kind)
 {
     struct epoll_event event = { .events = EPOLLIN };
     int ret;
@@ -514,7 +514,7 @@ int umfi_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq 
         return -FI_ENOMEM;
     }
     cq->ring = malloc(RING_LEAST * sizeof(*cq->ring));
-    ret = cq->ring ? open_wait(cq, attr->wait_obj) : -FI_ENOMEM;
+    ret = cq->ring ? open_wait_object(cq, attr->wait_obj) : -FI_ENOMEM;
     if (ret) {
         free(cq->ring);
         free(cq);

@@ -38,7 +38,7 @@ struct umfi_cq {
 int umfi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr,
                  struct fid_cq **cq, void *context);
 /* All under the domain's lock. */
-void umfi_cq_push(struct umfi_cq *cq, const struct umfi_entry *entry);
+void umfi_cq_push_entry(struct umfi_cq *cq, const struct umfi_entry *entry);
 int umfi_cq_attach(struct umfi_cq *cq, struct umfi_port *port);
 void umfi_cq_detach(struct umfi_cq *cq, struct umfi_port *port);
 int umfi_cq_trywait(struct umfi_cq *cq);
@@ -106,8 +106,8 @@ struct umfi_port {
 };
 
 /* NULL: the channel is nobody's, or not yet. */
-static inline struct umfi_ep *umfi_port_owner(const struct umfi_port *port,
-                                              unsigned channel)
+static inline struct umfi_ep *umfi_port_find_ep(const struct umfi_port *port,
+                                                unsigned channel)
 {
     return channel < port->channels ? port->by_channel[channel] : NULL;
 }
@@ -129,13 +129,13 @@ static inline bool umfi_port_has_ended(const struct umfi_port *port, unsigned ch
     return port->failed || port->channel_ends[channel] == UMFI_END_TAKEN;
 }
 /* Ends a channel that no EP has. */
-void umfi_port_leave(struct umfi_port *port, unsigned channel);
-void umfi_port_claim(struct umfi_port *port, struct umfi_ep *ep);
-void umfi_port_release(struct umfi_port *port, struct umfi_ep *ep);
+void umfi_port_end_channel(struct umfi_port *port, unsigned channel);
+void umfi_port_claim_channel(struct umfi_port *port, struct umfi_ep *ep);
+void umfi_port_release_channel(struct umfi_port *port, struct umfi_ep *ep);
 /* Completes with FI_ECANCELED the operations of an EP, or of all EPs (NULL): those with a flag. */
-void umfi_port_cancel(struct umfi_port *port, struct umfi_ep *ep, uint64_t flag);
+void umfi_port_cancel_ops(struct umfi_port *port, struct umfi_ep *ep, uint64_t flag);
 /* Forgets a closed EP: its operations have no EP any more. */
-void umfi_port_forget(struct umfi_port *port, struct umfi_ep *ep);
+void umfi_port_forget_ep(struct umfi_port *port, struct umfi_ep *ep);
 
 /*
  * Fills the next free operation, of one descriptor; it stays free until umfi_op_begin(), for

@@ -12,32 +12,32 @@
 
 #include <stdlib.h>
 
-void umfi_conn_lose(struct umfi_conn *conn)
+void umfi_conn_drop(struct umfi_conn *conn)
 {
     umfi_assert_held(&conn->port->fabric->lock);
     if (conn->state == UMFI_CONN_ORPHANED) {
         return;
     }
     if (conn->state == UMFI_CONN_REQUESTED &&
-        (conn->ep || !umfi_eq_withdraw(conn->port->pep->eq, &conn->fid))) {
+        (conn->ep || !umfi_eq_withdraw_request(conn->port->pep->eq, &conn->fid))) {
         /* The program has the handle. */
         umfi_conn_set_state(conn, UMFI_CONN_ORPHANED);
         return;
     }
     if (conn->state == UMFI_CONN_REQUESTING) {
-        umfi_cm_refuse(conn->ep, FI_ECONNREFUSED, NULL, 0);
+        umfi_ep_fail_connecting(conn->ep, FI_ECONNREFUSED, NULL, 0);
     }
     umfi_conn_free(conn);
 }
 
-void umfi_cm_lose_all(struct umfi_cm_port *port)
+void umfi_cm_port_drop_conns(struct umfi_cm_port *port)
 {
     struct umfi_list *next;
 
     umfi_assert_held(&port->fabric->lock);
     for (struct umfi_list *i = port->conns.next; i != &port->conns; i = next) {
         next = i->next;
-        umfi_conn_lose(umfi_of(i, struct umfi_conn, node));
+        umfi_conn_drop(umfi_of(i, struct umfi_conn, node));
     }
 }
 
@@ -45,7 +45,7 @@ void umfi_cm_lose_all(struct umfi_cm_port *port)
  * Ends the conns whose time is over: a connector that neither ends its request nor sends, of
  * which the acceptor is told, and a request whose address no card has.
  */
-void umfi_cm_end_late(struct umfi_cm_port *port)
+void umfi_cm_port_end_late_conns(struct umfi_cm_port *port)
 {
     int64_t now = port->idle ? umfi_now_ms() : 0;
     struct umfi_list *next;
@@ -81,7 +81,7 @@ static bool is_accepting(const struct umfi_ep *ep)
  * A port whose PEP was closed: only connectors keep it that have their answer, or are to
  * have it, and of which the acceptor does not know yet whether they take it.
  */
-void umfi_cm_end_left(struct umfi_cm_port *port)
+void umfi_cm_port_end_unneeded_conns(struct umfi_cm_port *port)
 {
     struct umfi_list *next;
 
@@ -117,7 +117,7 @@ void umfi_cm_close(struct umfi_fabric *fabric)
     umfi_lock_drop(&fabric->lock);
 }
 
-void umfi_cm_abandon(struct umfi_ep *ep)
+void umfi_cm_abandon_ep(struct umfi_ep *ep)
 {
     struct umfi_conn *conn = ep->conn;
     struct umfi_message m = { 0 };
@@ -136,6 +136,6 @@ void umfi_cm_abandon(struct umfi_ep *ep)
         conn->ep = NULL;
         ep->conn = NULL;
     } else {
-        umfi_conn_answer(conn, &m, UMFI_REJECT, NULL, 0);
+        umfi_conn_send_answer(conn, &m, UMFI_REJECT, NULL, 0);
     }
 }

@@ -57,17 +57,17 @@ int umfi_ep_enable(struct umfi_ep *ep);
 /*
  * The EP has that channel.  From its peer nothing has come yet but the end, perhaps: false.
  */
-bool umfi_ep_expect(struct umfi_ep *ep, unsigned channel);
+bool umfi_ep_begin_accepting(struct umfi_ep *ep, unsigned channel);
 /* Both sides have it; the program gets `data`. */
 void umfi_ep_connected(struct umfi_ep *ep, const void *data, size_t len);
 /* The connector did not take it, as far as is known. */
-void umfi_ep_abort(struct umfi_ep *ep);
+void umfi_ep_abort_accepting(struct umfi_ep *ep);
 /* There is no channel to the connector: the program learns of an end at once. */
-void umfi_ep_unreached(struct umfi_ep *ep);
+void umfi_ep_end_unreached(struct umfi_ep *ep);
 /* The EP sends nothing more: it ends when its peer's card has everything, or in time. */
 int umfi_ep_begin_shutdown(struct umfi_ep *ep);
 /* The EP is to be closed: waits for its peer's card, in time. */
-void umfi_ep_leave_channel(struct umfi_ep *ep);
+void umfi_ep_close_channel(struct umfi_ep *ep);
 extern const struct umfi_port_events umfi_channel_events;
 /* At the domain's end */
 void umfi_ep_free_closed(struct umfi_domain *domain);
@@ -85,7 +85,7 @@ int umfi_setopt(fid_t fid, int level, int name, const void *value, size_t len);
 extern struct fi_ops_ep umfi_ep_ops;
 extern struct fi_ops_msg umfi_msg_ops, umfi_srx_msg_ops;
 /* Under the domain's lock: a receive buffer that the card has filled for nobody. */
-int umfi_post_again(struct umfi_port *port, struct umfi_op *op);
+int umfi_repost_buffer(struct umfi_port *port, struct umfi_op *op);
 extern struct fi_ops_rma umfi_rma_ops;
 
 #endif /* UMFI_ENDPOINT_H */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 
-static bool grow(struct umfi_cq *cq)
+static bool grow_ring(struct umfi_cq *cq)
 {
     uint32_t size = cq->mask + 1, count = cq->prod - cq->cons;
     struct umfi_entry *ring = size <= UINT32_MAX / 4 ?
@@ -27,10 +27,10 @@ static bool grow(struct umfi_cq *cq)
     return true;
 }
 
-void umfi_cq_push(struct umfi_cq *cq, const struct umfi_entry *entry)
+void umfi_cq_push_entry(struct umfi_cq *cq, const struct umfi_entry *entry)
 {
     umfi_assert_held(&cq->domain->lock);
-    if (cq->prod - cq->cons > cq->mask && !grow(cq)) {
+    if (cq->prod - cq->cons > cq->mask && !grow_ring(cq)) {
         UMFI_WARN(FI_LOG_CQ, "no memory: a completion is lost\n");
         cq->overrun = true;
     } else {

@@ -77,13 +77,13 @@ static int ep_shutdown(struct fid_ep *fid, uint64_t flags)
 /* ---- Closing --------------------------------------------------------------- */
 
 /* Returns the port, which no other thread finds by the EP from now on. */
-static struct umfi_port *leave_port(struct umfi_ep *ep)
+static struct umfi_port *detach_port(struct umfi_ep *ep)
 {
     struct umfi_port *port = ep->port;
 
     umfi_lock(ep->domain);
-    umfi_ep_leave_channel(ep);
-    umfi_port_forget(port, ep);
+    umfi_ep_close_channel(ep);
+    umfi_port_forget_ep(port, ep);
     if (ep->tx_cq) {
         umfi_cq_detach(ep->tx_cq, port);
     }
@@ -146,17 +146,17 @@ static int ep_close(fid_t fid)
 
     /* From here on nobody connects it. */
     umfi_lock_take(&fabric->lock);
-    umfi_cm_abandon(ep);
+    umfi_cm_abandon_ep(ep);
     umfi_lock_drop(&fabric->lock);
     if (ep->port) {
-        struct umfi_port *port = leave_port(ep);
+        struct umfi_port *port = detach_port(ep);
 
         if (!ep->srx) {
             umfi_port_close(port);
         }
     }
     if (ep->eq) {
-        umfi_eq_forget(ep->eq, fid);
+        umfi_eq_remove_events(ep->eq, fid);
     }
     keep_closed(ep);
     drop_users(ep);
@@ -317,7 +317,7 @@ static struct fi_ops_cm ep_cm_ops = {
 
 /* ---- Opening --------------------------------------------------------------- */
 
-static void take_info(struct umfi_ep *ep, const struct fi_info *info)
+static void set_attributes(struct umfi_ep *ep, const struct fi_info *info)
 {
     ep->src = (struct sockaddr_in) {
         .sin_family = AF_INET,
@@ -354,8 +354,8 @@ int umfi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **o
     ep->domain = domain;
     umfi_list_init(&ep->node);
     umfi_list_init(&ep->in_domain);
-    take_info(ep, info);
-    if (info->handle && !umfi_cm_take(domain->fabric, info->handle, ep)) {
+    set_attributes(ep, info);
+    if (info->handle && !umfi_cm_assign_request(domain->fabric, info->handle, ep)) {
         free(ep);
         return -FI_ECONNABORTED;
     }

@@ -23,7 +23,7 @@
 #define LOOK_MS     100
 
 /* Stores a struct fi_eq_cm_entry, or the entry of fi_eq_write() as it was written. */
-static ssize_t store(const struct umfi_event *event, void *buf, size_t len)
+static ssize_t store_event(const struct umfi_event *event, void *buf, size_t len)
 {
     struct fi_eq_cm_entry *entry = buf;
     size_t data;
@@ -45,8 +45,8 @@ static ssize_t store(const struct umfi_event *event, void *buf, size_t len)
     return (ssize_t)(sizeof(*entry) + data);
 }
 
-static ssize_t take(struct umfi_eq *eq, uint32_t *type, void *buf, size_t len,
-                    uint64_t flags)
+static ssize_t read_event(struct umfi_eq *eq, uint32_t *type, void *buf, size_t len,
+                          uint64_t flags)
 {
     struct umfi_event *event;
     ssize_t ret = -FI_EAGAIN;
@@ -56,7 +56,7 @@ static ssize_t take(struct umfi_eq *eq, uint32_t *type, void *buf, size_t len,
     if (event && event->err) {
         ret = -FI_EAVAIL;
     } else if (event) {
-        ret = store(event, buf, len);
+        ret = store_event(event, buf, len);
         if (ret > 0) {
             *type = event->event;
             if (flags & FI_PEEK) {
@@ -76,7 +76,7 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *type, void *buf, size_t len
                        uint64_t flags)
 {
     struct umfi_eq *eq = umfi_of(fid, struct umfi_eq, fid);
-    ssize_t ret = take(eq, type, buf, len, flags);
+    ssize_t ret = read_event(eq, type, buf, len, flags);
 
     if (ret != -FI_EAGAIN) {
         return ret;
@@ -84,7 +84,7 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *type, void *buf, size_t len
     umfi_lock_take(&eq->fabric->lock);
     umfi_cm_progress(eq->fabric);
     umfi_lock_drop(&eq->fabric->lock);
-    return take(eq, type, buf, len, flags);
+    return read_event(eq, type, buf, len, flags);
 }
 
 static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *entry,
@@ -132,7 +132,7 @@ static ssize_t eq_write(struct fid_eq *fid, uint32_t type, const void *buf,
     if (type != FI_NOTIFY || len < sizeof(*entry)) {
         return -FI_EINVAL;
     }
-    ret = umfi_eq_push(eq, type, entry->fid, 0, NULL, buf, len);
+    ret = umfi_eq_push_event(eq, type, entry->fid, 0, NULL, buf, len);
     return ret ? ret : (ssize_t)len;
 }
 
@@ -158,7 +158,7 @@ int umfi_eq_trywait(struct umfi_eq *eq)
         return ret;
     }
     umfi_lock_take(&eq->fabric->lock);
-    ret = umfi_cm_arm(eq->fabric) ? -FI_EAGAIN : 0;
+    ret = umfi_cm_arm_ports(eq->fabric) ? -FI_EAGAIN : 0;
     umfi_lock_drop(&eq->fabric->lock);
     if (!ret) {
         set_timer(eq);

@@ -24,8 +24,8 @@ struct umfi_event *umfi_event_unlink(struct umfi_eq *eq, struct umfi_event **at)
     return event;
 }
 
-int umfi_eq_push(struct umfi_eq *eq, uint32_t type, fid_t fid, int err,
-                 struct fi_info *info, const void *data, size_t len)
+int umfi_eq_push_event(struct umfi_eq *eq, uint32_t type, fid_t fid, int err,
+                       struct fi_info *info, const void *data, size_t len)
 {
     struct umfi_event *event = malloc(sizeof(*event) + len);
 
@@ -54,11 +54,11 @@ int umfi_eq_push(struct umfi_eq *eq, uint32_t type, fid_t fid, int err,
     return 0;
 }
 
-void umfi_eq_tell(struct umfi_ep *ep, uint32_t type, int err, const void *data, size_t len)
+void umfi_ep_push_event(struct umfi_ep *ep, uint32_t type, int err, const void *data, size_t len)
 {
     struct umfi_eq *eq = ep->eq;
 
-    if (umfi_eq_push(eq, type, &ep->fid.fid, err, NULL, data, len)) {
+    if (umfi_eq_push_event(eq, type, &ep->fid.fid, err, NULL, data, len)) {
         umfi_lock_take(&eq->lock);
         eq->overrun = true;
         eventfd_write(eq->event_fd, 1);
@@ -66,7 +66,7 @@ void umfi_eq_tell(struct umfi_ep *ep, uint32_t type, int err, const void *data, 
     }
 }
 
-void umfi_eq_forget(struct umfi_eq *eq, fid_t fid)
+void umfi_eq_remove_events(struct umfi_eq *eq, fid_t fid)
 {
     struct umfi_event **at;
 
@@ -84,7 +84,7 @@ void umfi_eq_forget(struct umfi_eq *eq, fid_t fid)
     umfi_lock_drop(&eq->lock);
 }
 
-bool umfi_eq_withdraw(struct umfi_eq *eq, fid_t handle)
+bool umfi_eq_withdraw_request(struct umfi_eq *eq, fid_t handle)
 {
     struct umfi_event *found = NULL;
 

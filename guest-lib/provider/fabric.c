@@ -71,7 +71,7 @@ static struct fi_ops_fabric fabric_ops = {
  * The context's descriptor says that a channel waits to be accepted, and that of the
  * neighbour table that a request may have its answer.
  */
-static int watch(struct umfi_fabric *fabric)
+static int watch_descriptors(struct umfi_fabric *fabric)
 {
     struct epoll_event accepts = { .events = EPOLLPRI }, changes = { .events = EPOLLIN };
     int ret;
@@ -114,7 +114,7 @@ int umfi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **out,
         free(fabric);
         return ret;
     }
-    ret = watch(fabric);
+    ret = watch_descriptors(fabric);
     if (ret) {
         unetmm_close(fabric->ctx);
         free(fabric);

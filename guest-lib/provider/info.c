@@ -237,8 +237,8 @@ static bool suits_rx(const struct fi_rx_attr *attr, const struct umfi_netdev *de
     return true;
 }
 
-static bool suits(uint32_t version, const struct fi_info *hints,
-                  const struct umfi_netdev *dev)
+static bool suits_hints(uint32_t version, const struct fi_info *hints,
+                        const struct umfi_netdev *dev)
 {
     if (hints->caps & ~ALL_CAPS) {
         NO("capabilities %#llx are not the provider's\n",
@@ -264,7 +264,7 @@ static bool suits(uint32_t version, const struct fi_info *hints,
 }
 
 /* Reduces the description to the caller's wishes. */
-static void apply(uint32_t version, const struct fi_info *hints, struct fi_info *info)
+static void apply_hints(uint32_t version, const struct fi_info *hints, struct fi_info *info)
 {
     if (hints->caps) {
         info->caps = hints->caps | DOMAIN_CAPS;
@@ -313,8 +313,8 @@ struct ends {
     bool have_dst;
 };
 
-static int look_up(const char *node, const char *service, uint64_t flags,
-                   struct sockaddr_in *found)
+static int look_up_address(const char *node, const char *service, uint64_t flags,
+                           struct sockaddr_in *found)
 {
     struct addrinfo *list;
     struct addrinfo wish = {
@@ -353,7 +353,7 @@ static int find_ends(const struct umfi_netdev *dev, const char *node,
         ends->have_dst = true;
     }
     if (node || service) {
-        if (look_up(node, service, flags, &found)) {
+        if (look_up_address(node, service, flags, &found)) {
             return -FI_ENODATA;
         }
         if (flags & FI_SOURCE || !node) {
@@ -384,7 +384,7 @@ int umfi_getinfo(uint32_t version, const char *node, const char *service,
     struct ends ends;
 
     if (umfi_config.unknown_source || umfi_netdev_find(&dev) ||
-        (hints && !suits(version, hints, &dev)) ||
+        (hints && !suits_hints(version, hints, &dev)) ||
         find_ends(&dev, node, service, flags, hints, &ends)) {
         return -FI_ENODATA;
     }
@@ -393,7 +393,7 @@ int umfi_getinfo(uint32_t version, const char *node, const char *service,
         return -FI_ENOMEM;
     }
     if (hints) {
-        apply(version, hints, *info);
+        apply_hints(version, hints, *info);
     } else if (FI_VERSION_LT(version, FI_VERSION(1, 5))) {
         (*info)->domain_attr->mr_mode = UMFI_MR_BASIC;
     }

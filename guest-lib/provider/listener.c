@@ -32,7 +32,7 @@ void umfi_cm_unlisten(struct umfi_pep *pep)
         unetmm_listen(port->ep, 0, 1);
         pep->port = NULL;
         port->pep = NULL;
-        umfi_cm_end_left(port);
+        umfi_cm_port_end_unneeded_conns(port);
     }
     umfi_lock_drop(&pep->fabric->lock);
 }
@@ -42,7 +42,7 @@ void umfi_cm_unlisten(struct umfi_pep *pep)
  * port.  These requests have ended, and stay until the program answers them, because no other
  * request may get their handles.
  */
-static void adopt(struct umfi_cm_port *port, struct umfi_cm_port *old)
+static void adopt_conns(struct umfi_cm_port *port, struct umfi_cm_port *old)
 {
     struct umfi_list *next;
 
@@ -57,7 +57,7 @@ static void adopt(struct umfi_cm_port *port, struct umfi_cm_port *old)
     umfi_cm_port_free(old);
 }
 
-static int enter_port(struct umfi_pep *pep, struct umfi_cm_port **port)
+static int open_listening_port(struct umfi_pep *pep, struct umfi_cm_port **port)
 {
     int ret = -FI_EOPBADSTATE;
 
@@ -66,7 +66,7 @@ static int enter_port(struct umfi_pep *pep, struct umfi_cm_port **port)
     }
     if (!ret) {
         if (pep->port) {
-            adopt(*port, pep->port);
+            adopt_conns(*port, pep->port);
         }
         umfi_list_add(&pep->fabric->cm_ports, &(*port)->node);
         pep->port = *port;
@@ -75,7 +75,7 @@ static int enter_port(struct umfi_pep *pep, struct umfi_cm_port **port)
 }
 
 /* Takes the port from its PEP, which may listen again. */
-static void leave_port(struct umfi_cm_port *port)
+static void abandon_port(struct umfi_cm_port *port)
 {
     port->failed = port->told = true;
     if (port->conns.next == &port->conns) {
@@ -113,11 +113,11 @@ int umfi_cm_listen(struct umfi_pep *pep)
     int ret;
 
     umfi_lock_take(&pep->fabric->lock);
-    ret = enter_port(pep, &port);
+    ret = open_listening_port(pep, &port);
     if (!ret) {
         ret = listen_at(port, &pep->address.sin_port);
         if (ret) {
-            leave_port(port);
+            abandon_port(port);
         }
     }
     umfi_lock_drop(&pep->fabric->lock);

@@ -110,7 +110,7 @@ void umfi_mr_end_whole(struct umfi_domain *domain)
     }
 }
 
-static int mr_enter(struct mr *mr, uint64_t access)
+static int register_memory(struct mr *mr, uint64_t access)
 {
     struct umfi_fabric *fabric = mr->domain->fabric;
     unsigned rights = rights_of(access);
@@ -155,7 +155,7 @@ static int mr_regattr(fid_t fid, const struct fi_mr_attr *attr, uint64_t flags,
     mr->fid.fid.context = attr->context;
     mr->fid.fid.ops = &mr_fi_ops;
     mr->fid.key = FI_KEY_NOTAVAIL;
-    ret = mr_enter(mr, attr->access);
+    ret = register_memory(mr, attr->access);
     if (ret) {
         free(mr);
         return ret;

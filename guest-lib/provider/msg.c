@@ -15,9 +15,9 @@ UMFI_INLINE size_t length_of(const struct iovec *iov, size_t n)
 }
 
 /* A message, with `data` if there is FI_REMOTE_CQ_DATA. */
-UMFI_INLINE ssize_t post(struct umfi_ep *ep, const struct iovec *iov, size_t n,
-                         uint64_t data, uint64_t flags, uint64_t user_data,
-                         unsigned card_flags)
+UMFI_INLINE ssize_t post_message(struct umfi_ep *ep, const struct iovec *iov, size_t n,
+                                 uint64_t data, uint64_t flags, uint64_t user_data,
+                                 unsigned card_flags)
 {
     int ret = flags & FI_REMOTE_CQ_DATA ?
         unetmm_sendv_imm(ep->port->ep, ep->channel, iov, (unsigned)n, (uint32_t)data,
@@ -39,7 +39,7 @@ UMFI_INLINE ssize_t send_locked(struct umfi_ep *ep, const struct iovec *iov, siz
         op = umfi_op_fill(ep->port, ep, NULL, length_of(iov, n), context,
                           FI_MSG | FI_SEND | (flags & FI_COMPLETION),
                           flags & FI_COMPLETION ? ep->tx_cq : NULL);
-        ret = op ? post(ep, iov, n, data, flags, (uintptr_t)op, umfi_card_flags(flags)) :
+        ret = op ? post_message(ep, iov, n, data, flags, (uintptr_t)op, umfi_card_flags(flags)) :
             -FI_EAGAIN;
         if (!ret) {
             umfi_send_begin(ep);
@@ -68,7 +68,7 @@ static ssize_t inject_op(struct umfi_ep *ep, const void *buf, size_t len,
 
     umfi_lock(ep->domain);
     if (ep->state == UMFI_CONNECTED) {
-        ret = post(ep, &iov, 1, data, flags, 0, UNETMM_INLINE | UNETMM_UNSIGNALED);
+        ret = post_message(ep, &iov, 1, data, flags, 0, UNETMM_INLINE | UNETMM_UNSIGNALED);
         ep->injected = ep->injected || !ret;
     }
     umfi_unlock(ep->domain);
@@ -166,7 +166,7 @@ UMFI_INLINE ssize_t post_buffer(struct umfi_port *port, void *buf, size_t len,
         unetmm_post_recv(port->ep, &port->scratch, 1, (uintptr_t)op, card_flags);
 }
 
-int umfi_post_again(struct umfi_port *port, struct umfi_op *op)
+int umfi_repost_buffer(struct umfi_port *port, struct umfi_op *op)
 {
     return post_buffer(port, op->buf, op->len, op, 0);
 }

@@ -23,7 +23,7 @@ static int pep_close(fid_t fid)
 
     umfi_cm_unlisten(pep);
     if (pep->eq) {
-        umfi_eq_forget(pep->eq, fid);
+        umfi_eq_remove_events(pep->eq, fid);
         __atomic_sub_fetch(&pep->eq->users, 1, __ATOMIC_RELEASE);
     }
     __atomic_sub_fetch(&pep->fabric->users, 1, __ATOMIC_RELEASE);

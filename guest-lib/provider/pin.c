@@ -54,7 +54,7 @@ static int add_span(struct umfi_fabric *fabric, struct umfi_span **at, uintptr_t
     return 0;
 }
 
-static void release(struct umfi_fabric *fabric, uintptr_t first, uintptr_t end)
+static void release_spans(struct umfi_fabric *fabric, uintptr_t first, uintptr_t end)
 {
     struct umfi_span **at = &fabric->spans;
 
@@ -92,7 +92,7 @@ int umfi_pin(struct umfi_fabric *fabric, const void *addr, size_t len)
 
             ret = add_span(fabric, at, next, gap);
             if (ret) {
-                release(fabric, first, next);
+                release_spans(fabric, first, next);
                 break;
             }
         }
@@ -110,6 +110,6 @@ void umfi_unpin(struct umfi_fabric *fabric, const void *addr, size_t len)
         return;
     }
     umfi_lock_take(&fabric->lock);
-    release(fabric, page_of(addr), end_of(addr, len));
+    release_spans(fabric, page_of(addr), end_of(addr, len));
     umfi_lock_drop(&fabric->lock);
 }

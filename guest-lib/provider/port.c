@@ -44,18 +44,18 @@ static int error_of(unsigned status)
     }
 }
 
-static void complete(struct umfi_cq *cq, const struct umfi_op *op, size_t len,
-                     int err, unsigned status)
+static void push_completion(struct umfi_cq *cq, const struct umfi_op *op, size_t len,
+                            int err, unsigned status)
 {
     struct umfi_entry entry = { .err = err, .status = (int)status };
 
     umfi_fill_done(&entry.e, op, len);
     if (cq && (err || op->flags & FI_COMPLETION)) {
-        umfi_cq_push(cq, &entry);
+        umfi_cq_push_entry(cq, &entry);
     }
 }
 
-static void sent(struct umfi_port *port, const struct unetmm_completion *c)
+static void send_completed(struct umfi_port *port, const struct unetmm_completion *c)
 {
     struct umfi_op *op = (struct umfi_op *)(uintptr_t)c->user_data;
 
@@ -71,8 +71,8 @@ static void sent(struct umfi_port *port, const struct unetmm_completion *c)
         return;
     }
     if (!op->done) {
-        complete(op->ep->tx_cq, op, op->status ? 0 : op->len,
-                 error_of(op->status), op->status);
+        push_completion(op->ep->tx_cq, op, op->status ? 0 : op->len,
+                        error_of(op->status), op->status);
     } else if (op->status) {
         UMFI_INFO(FI_LOG_EP_DATA, "an operation that nobody waits for failed: %s\n",
                   unetmm_status_str(op->status));
@@ -87,8 +87,8 @@ static void sent(struct umfi_port *port, const struct unetmm_completion *c)
     umfi_op_free(port, op);
 }
 
-static void received(struct umfi_port *port, struct umfi_ep *ep,
-                     const struct unetmm_completion *c)
+static void receive_completed(struct umfi_port *port, struct umfi_ep *ep,
+                              const struct unetmm_completion *c)
 {
     struct umfi_op *op = (struct umfi_op *)(uintptr_t)c->user_data;
     struct umfi_entry entry = { .err = 0 };
@@ -105,13 +105,13 @@ static void received(struct umfi_port *port, struct umfi_ep *ep,
     }
     if (!op->done && (entry.err || c->type == UNETMM_CQE_WRITTEN ||
                       op->flags & FI_COMPLETION)) {
-        umfi_cq_push(ep->rx_cq, &entry);
+        umfi_cq_push_entry(ep->rx_cq, &entry);
     }
     umfi_op_free(port, op);
 }
 
 /* A buffer that the card gives back unfilled. */
-static void returned(struct umfi_port *port, const struct unetmm_completion *c)
+static void buffer_returned(struct umfi_port *port, const struct unetmm_completion *c)
 {
     struct umfi_op *op = (struct umfi_op *)(uintptr_t)c->user_data;
     struct umfi_ep *ep = op ? op->ep : NULL;
@@ -124,7 +124,7 @@ static void returned(struct umfi_port *port, const struct unetmm_completion *c)
         UMFI_WARN(FI_LOG_EP_DATA, "a receive buffer failed: %s\n",
                   unetmm_status_str(c->status));
     } else if (!op->done) {
-        complete(ep->rx_cq, op, 0, error_of(c->status), c->status);
+        push_completion(ep->rx_cq, op, 0, error_of(c->status), c->status);
     }
     if (op) {
         umfi_op_free(port, op);
@@ -132,22 +132,22 @@ static void returned(struct umfi_port *port, const struct unetmm_completion *c)
 }
 
 /* Posts the buffer again, unread, at the tail; the buffer's place in the queue is free. */
-static void give_back(struct umfi_port *port, const struct unetmm_completion *c)
+static void repost_buffer(struct umfi_port *port, const struct unetmm_completion *c)
 {
     struct umfi_op *op = (struct umfi_op *)(uintptr_t)c->user_data;
 
-    if (op && !c->is_inline && (op->done || umfi_post_again(port, op))) {
+    if (op && !c->is_inline && (op->done || umfi_repost_buffer(port, op))) {
         struct unetmm_completion lost = *c;
 
         lost.status = UNETMM_ST_FLUSHED;
-        returned(port, &lost);
+        buffer_returned(port, &lost);
     }
 }
 
 /* NULL: no EP expects anything of that channel. */
-static struct umfi_ep *owner_of(struct umfi_port *port, unsigned channel)
+static struct umfi_ep *find_ep(struct umfi_port *port, unsigned channel)
 {
-    struct umfi_ep *ep = umfi_port_owner(port, channel);
+    struct umfi_ep *ep = umfi_port_find_ep(port, channel);
 
     for (struct umfi_list *i = port->accepting.next; !ep && i != &port->accepting;
          i = i->next) {
@@ -173,10 +173,10 @@ static void arrival_closed(struct umfi_port *port, unsigned channel)
 }
 
 /* The channel may have been left, or be for an EP that has not got it yet. */
-static void closed(struct umfi_port *port, const struct unetmm_completion *c)
+static void channel_closed(struct umfi_port *port, const struct unetmm_completion *c)
 {
     bool left = port->channel_ends[c->channel] == UMFI_END_AWAITED;
-    struct umfi_ep *ep = left ? NULL : owner_of(port, c->channel);
+    struct umfi_ep *ep = left ? NULL : find_ep(port, c->channel);
 
     port->channel_ends[c->channel] = left ? UMFI_END_NONE : UMFI_END_TAKEN;
     if (ep) {
@@ -186,37 +186,37 @@ static void closed(struct umfi_port *port, const struct unetmm_completion *c)
     }
 }
 
-static void dispatch(struct umfi_port *port, const struct unetmm_completion *c)
+static void dispatch_completion(struct umfi_port *port, const struct unetmm_completion *c)
 {
     struct umfi_ep *ep;
 
     switch (c->type) {
     case UNETMM_CQE_SENT:
-        sent(port, c);
+        send_completed(port, c);
         break;
     case UNETMM_CQE_RECEIVED:
     case UNETMM_CQE_WRITTEN:
-        ep = owner_of(port, c->channel);
+        ep = find_ep(port, c->channel);
         if (ep) {
-            received(port, ep, c);
+            receive_completed(port, ep, c);
         } else {
-            give_back(port, c);
+            repost_buffer(port, c);
         }
         break;
     case UNETMM_CQE_CLOSED:
         if (c->channel < port->channels) {
-            closed(port, c);
+            channel_closed(port, c);
         }
         break;
     case UNETMM_CQE_BUFFER:
-        returned(port, c);
+        buffer_returned(port, c);
         break;
     default:
         UMFI_WARN(FI_LOG_EP_DATA, "completion of type %u\n", c->type);
     }
 }
 
-static void fail(struct umfi_port *port, int error)
+static void fail_port(struct umfi_port *port, int error)
 {
     UMFI_WARN(FI_LOG_EP_DATA, "the endpoint has stopped: %s\n",
               unetmm_strerror(error, UNETMM_CALL_POLL));
@@ -232,7 +232,7 @@ static void fail(struct umfi_port *port, int error)
         port->events->connected(ep, NULL, 0);
         port->events->ended(ep, UNETMM_ST_BAD_INDEX);
     }
-    umfi_port_cancel(port, NULL, 0);
+    umfi_port_cancel_ops(port, NULL, 0);
 }
 
 /* All that the queue has now: a peer that sends on does not keep the lock from others. */
@@ -248,12 +248,12 @@ void umfi_port_progress(struct umfi_port *port)
     do {
         n = unetmm_poll(port->ep, c, BATCH);
         for (int i = 0; i < n; i++) {
-            dispatch(port, &c[i]);
+            dispatch_completion(port, &c[i]);
         }
         done += BATCH;
     } while (n == BATCH && done < port->depth);
     if (n < 0) {
-        fail(port, n);
+        fail_port(port, n);
     }
     /* An EP that ends makes progress, too: the others wait for the caller's turn. */
     if (port->ending.next != &port->ending && !port->ends) {
@@ -265,14 +265,14 @@ void umfi_port_progress(struct umfi_port *port)
 
 /* ---- Channels -------------------------------------------------------------- */
 
-void umfi_port_claim(struct umfi_port *port, struct umfi_ep *ep)
+void umfi_port_claim_channel(struct umfi_port *port, struct umfi_ep *ep)
 {
     umfi_assert_held(&port->domain->lock);
     port->by_channel[ep->channel] = ep;
 }
 
 /* The next operation in progress of an EP, or of all EPs; NULL: there is none. */
-static struct umfi_op *next_of(const struct umfi_port *port, const struct umfi_ep *ep,
+static struct umfi_op *next_op(const struct umfi_port *port, const struct umfi_ep *ep,
                                uint32_t *at)
 {
     /* The pool gives its lowest: behind one that was never filled all are free. */
@@ -286,52 +286,52 @@ static struct umfi_op *next_of(const struct umfi_port *port, const struct umfi_e
     return NULL;
 }
 
-static void cancel(struct umfi_op *op)
+static void cancel_op(struct umfi_op *op)
 {
     if (!op->done) {
         op->done = true;
         op->usual = NULL;
-        complete(op->flags & FI_RECV ? op->ep->rx_cq : op->ep->tx_cq, op, 0,
-                 FI_ECANCELED, 0);
+        push_completion(op->flags & FI_RECV ? op->ep->rx_cq : op->ep->tx_cq, op, 0,
+                        FI_ECANCELED, 0);
     }
 }
 
-void umfi_port_cancel(struct umfi_port *port, struct umfi_ep *ep, uint64_t flag)
+void umfi_port_cancel_ops(struct umfi_port *port, struct umfi_ep *ep, uint64_t flag)
 {
     struct umfi_op *op;
     uint32_t at = 0;
 
     umfi_assert_held(&port->domain->lock);
-    while ((op = next_of(port, ep, &at)) != NULL) {
+    while ((op = next_op(port, ep, &at)) != NULL) {
         if (!flag || op->flags & flag) {
-            cancel(op);
+            cancel_op(op);
         }
     }
 }
 
-void umfi_port_forget(struct umfi_port *port, struct umfi_ep *ep)
+void umfi_port_forget_ep(struct umfi_port *port, struct umfi_ep *ep)
 {
     struct umfi_op *op;
     uint32_t at = 0;
 
     umfi_assert_held(&port->domain->lock);
     /* Receives of an SRX are no EP's. */
-    while ((ep->sends || !ep->srx) && (op = next_of(port, ep, &at)) != NULL) {
-        cancel(op);
+    while ((ep->sends || !ep->srx) && (op = next_op(port, ep, &at)) != NULL) {
+        cancel_op(op);
         ep->sends -= !(op->flags & FI_RECV);
         op->ep = NULL;
     }
 }
 
-void umfi_port_release(struct umfi_port *port, struct umfi_ep *ep)
+void umfi_port_release_channel(struct umfi_port *port, struct umfi_ep *ep)
 {
     if (port->by_channel[ep->channel] == ep) {
         port->by_channel[ep->channel] = NULL;
     }
-    umfi_port_leave(port, ep->channel);
+    umfi_port_end_channel(port, ep->channel);
 }
 
-void umfi_port_leave(struct umfi_port *port, unsigned channel)
+void umfi_port_end_channel(struct umfi_port *port, unsigned channel)
 {
     bool taken = port->channel_ends[channel] == UMFI_END_TAKEN;
 
@@ -342,7 +342,7 @@ void umfi_port_leave(struct umfi_port *port, unsigned channel)
 
 /* ---- Opening and closing --------------------------------------------------- */
 
-/* The lowest operation is the first that is taken: see next_of(). */
+/* The lowest operation is the first that is taken: see next_op(). */
 static void fill_pool(struct umfi_port *port)
 {
     for (uint32_t i = port->nops; i; i--) {
@@ -351,7 +351,7 @@ static void fill_pool(struct umfi_port *port)
 }
 
 /* A number that nobody else has, and that no stranger guesses. */
-static int listen_somewhere(struct umfi_port *port)
+static int listen_at_random_service(struct umfi_port *port)
 {
     const struct unetmm_channel_attr attr = umfi_channel_attr();
     int ret;
@@ -367,7 +367,7 @@ static int listen_somewhere(struct umfi_port *port)
     return ret;
 }
 
-static int create(struct umfi_port *port, size_t tx_size, size_t rx_size)
+static int create_endpoint(struct umfi_port *port, size_t tx_size, size_t rx_size)
 {
     struct umfi_fabric *fabric = port->domain->fabric;
     const struct unetmm_info *card = &fabric->dev.card;
@@ -400,7 +400,7 @@ static int create(struct umfi_port *port, size_t tx_size, size_t rx_size)
                   unetmm_strerror(ret, UNETMM_CALL_EP_CREATE));
         return ret;
     }
-    ret = listen_somewhere(port);
+    ret = listen_at_random_service(port);
     if (ret) {
         UMFI_WARN(FI_LOG_EP_CTRL, "%s\n", unetmm_strerror(ret, UNETMM_CALL_LISTEN));
         unetmm_ep_destroy(port->ep);
@@ -425,7 +425,7 @@ int umfi_port_open(struct umfi_domain *domain, size_t tx_size, size_t rx_size,
     umfi_list_init(&port->ending);
     ret = umfi_pin(domain->fabric, &port->scratch, 1);
     if (!ret) {
-        ret = create(port, tx_size, rx_size);
+        ret = create_endpoint(port, tx_size, rx_size);
         if (ret) {
             umfi_unpin(domain->fabric, &port->scratch, 1);
         }

@@ -13,27 +13,27 @@
 #include <poll.h>
 #include <string.h>
 
-static void take_message(struct umfi_conn *conn, const struct umfi_message *m, size_t len)
+static void handle_message(struct umfi_conn *conn, const struct umfi_message *m, size_t len)
 {
     bool good = umfi_message_is_sound(m, len);
 
     if (good) {
         switch (le16toh(m->type)) {
         case UMFI_REQUEST:
-            good = umfi_cm_take_request(conn, m);
+            good = umfi_cm_handle_request(conn, m);
             break;
         case UMFI_ACCEPT:
-            good = umfi_cm_take_accept(conn, m);
+            good = umfi_cm_handle_accept(conn, m);
             break;
         case UMFI_REJECT:
-            good = umfi_cm_take_reject(conn, m);
+            good = umfi_cm_handle_reject(conn, m);
             break;
         default:
             good = umfi_message_not_expected(m);
         }
     }
     if (!good) {
-        umfi_conn_lose(conn);
+        umfi_conn_drop(conn);
     }
 }
 
@@ -45,7 +45,7 @@ static void tell_failed(struct umfi_cm_port *port)
     if (pep && !port->told) {
         UMFI_WARN(FI_LOG_EP_CTRL, "port %u gets no more requests: call fi_listen() again, "
                   "or close the passive endpoint\n", ntohs(pep->address.sin_port));
-        port->told = umfi_eq_push(pep->eq, 0, &pep->fid.fid, FI_EIO, NULL, NULL, 0) !=
+        port->told = umfi_eq_push_event(pep->eq, 0, &pep->fid.fid, FI_EIO, NULL, NULL, 0) !=
             -FI_ENOMEM;
     }
 }
@@ -62,20 +62,20 @@ void umfi_cm_port_progress(struct umfi_cm_port *port)
     umfi_assert_held(&port->fabric->lock);
     umfi_cm_port_post_refused(port);
     while (taken++ < UMFI_CM_COMPLETIONS && calls < UMFI_CM_BACKLOG &&
-           umfi_cm_port_take(port, &c)) {
+           umfi_cm_port_poll(port, &c)) {
         struct umfi_conn *conn;
         struct umfi_message m;
 
         /* Only of a send that has failed can a completion be behind the channel's end. */
-        if (!umfi_cm_port_owner(port, &c, &conn) && c.type != UNETMM_CQE_SENT) {
-            calls += umfi_cm_take_callers(port);
-            umfi_cm_port_owner(port, &c, &conn);
+        if (!umfi_cm_port_find_conn(port, &c, &conn) && c.type != UNETMM_CQE_SENT) {
+            calls += umfi_cm_accept_callers(port);
+            umfi_cm_port_find_conn(port, &c, &conn);
         }
         /* The buffer is the card's again before the message is believed. */
-        umfi_cm_port_copy(port, &c, &m);
+        umfi_cm_port_copy_message(port, &c, &m);
         /* A peer may hang up before its card acknowledges our answer: CLOSED says how it ends. */
         if (conn && c.type == UNETMM_CQE_RECEIVED && !c.is_inline) {
-            take_message(conn, &m, c.len);
+            handle_message(conn, &m, c.len);
         } else if (conn && c.type != UNETMM_CQE_BUFFER &&
                    !(conn->state == UMFI_CONN_ANSWERED && c.type == UNETMM_CQE_SENT)) {
             /* A request that failed, the end, a write, or a message of no type of ours */
@@ -85,16 +85,16 @@ void umfi_cm_port_progress(struct umfi_cm_port *port)
                 c.status == UNETMM_ST_BAD_CHANNEL) {
                 umfi_conn_set_state(conn, UMFI_CONN_TAKEN);
             }
-            umfi_conn_lose(conn);
+            umfi_conn_drop(conn);
         }
     }
     if (port->failed) {
-        umfi_cm_lose_all(port);
+        umfi_cm_port_drop_conns(port);
         tell_failed(port);
     }
 }
 
-static unsigned requests_of(const struct umfi_port *port, const uint8_t mac[6])
+static unsigned count_requests(const struct umfi_port *port, const uint8_t mac[6])
 {
     const struct umfi_cm_port *active = port->domain->fabric->active;
     unsigned n = 0;
@@ -125,32 +125,32 @@ void umfi_cm_progress(struct umfi_fabric *fabric)
 
         next = i->next;
         if (arrived) {
-            umfi_cm_take_callers(port);
+            umfi_cm_accept_callers(port);
         }
         if (changed) {
-            umfi_cm_check_again(port);
+            umfi_cm_check_aside(port);
         }
         umfi_cm_port_progress(port);
-        umfi_cm_end_late(port);
+        umfi_cm_port_end_late_conns(port);
         if (port->listens && !port->pep) {
-            umfi_cm_end_left(port);
+            umfi_cm_port_end_unneeded_conns(port);
         }
     }
     for (i = fabric->ports.next; i != &fabric->ports; i = i->next) {
         struct umfi_port *port = umfi_of(i, struct umfi_port, node);
 
         if (arrived) {
-            umfi_arrivals_take(port);
+            umfi_arrivals_accept(port);
         }
         umfi_lock(port->domain);
         umfi_port_progress(port);
         umfi_unlock(port->domain);
         /* Behind the answers that name some. */
-        umfi_arrivals_sweep(port, requests_of);
+        umfi_arrivals_end_unwanted(port, count_requests);
     }
 }
 
-int umfi_cm_arm(struct umfi_fabric *fabric)
+int umfi_cm_arm_ports(struct umfi_fabric *fabric)
 {
     umfi_assert_held(&fabric->lock);
     for (struct umfi_list *i = fabric->cm_ports.next; i != &fabric->cm_ports;

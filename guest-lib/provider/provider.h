@@ -194,16 +194,16 @@ int umfi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr,
  * Takes `info`.  `err` not 0: an event of failure.  -FI_ENOMEM or -FI_EOVERRUN: there is no event,
  * and the caller undoes its cause, or tries again.
  */
-int umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
-                 struct fi_info *info, const void *data, size_t len);
+int umfi_eq_push_event(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
+                       struct fi_info *info, const void *data, size_t len);
 /* Tells of a step of an EP, which is not undone: without memory the queue is overrun. */
-void umfi_eq_tell(struct umfi_ep *ep, uint32_t event, int err, const void *data, size_t len);
+void umfi_ep_push_event(struct umfi_ep *ep, uint32_t event, int err, const void *data, size_t len);
 /* Takes an event out of the list, under eq.lock; the descriptor is readable while there is one. */
 struct umfi_event *umfi_event_unlink(struct umfi_eq *eq, struct umfi_event **at);
 /* Removes the events of a closed object. */
-void umfi_eq_forget(struct umfi_eq *eq, fid_t fid);
+void umfi_eq_remove_events(struct umfi_eq *eq, fid_t fid);
 /* Removes the FI_CONNREQ with that handle.  False: the program has seen the event. */
-bool umfi_eq_withdraw(struct umfi_eq *eq, fid_t handle);
+bool umfi_eq_withdraw_request(struct umfi_eq *eq, fid_t handle);
 int umfi_eq_trywait(struct umfi_eq *eq);
 
 /* ---- Domain and memory (domain.c, mr.c) ---------------------------------- */

@@ -132,7 +132,7 @@ static ssize_t empty_read(struct umfi_ep *ep, void *context, uint64_t flags)
     if (ep->state == UMFI_CONNECTED) {
         ret = 0;
         if (flags & FI_COMPLETION) {
-            umfi_cq_push(ep->tx_cq, &entry);
+            umfi_cq_push_entry(ep->tx_cq, &entry);
         }
     }
     umfi_unlock(ep->domain);

@@ -29,8 +29,8 @@
 
 #define MAGIC   0x69666d75u     /* "umfi" */
 
-int umfi_conn_send(struct umfi_conn *conn, struct umfi_message *m, enum umfi_message_type type,
-                   const void *data, size_t len)
+int umfi_conn_send_message(struct umfi_conn *conn, struct umfi_message *m,
+                           enum umfi_message_type type, const void *data, size_t len)
 {
     m->magic = htole32(MAGIC);
     m->version = htole16(UMFI_PROTOCOL_VERSION);

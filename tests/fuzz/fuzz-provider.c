@@ -823,7 +823,7 @@ static void check_buffers(void)
     umfi_lock_take(&fabric->lock);
     do {
         umfi_cm_progress(fabric);
-    } while (umfi_cm_arm(fabric));
+    } while (umfi_cm_arm_ports(fabric));
     for (unsigned i = 0; i < CARDS; i++) {
         assert(!cards[i].live || !cards[i].cm || cards[i].stopped ||
                cards[i].nposted == cards[i].depth);

@@ -347,13 +347,13 @@ bool umfi_neighbours_changed(int fd)
 }
 
 #ifndef SCENE_WHOLE
-bool umfi_eq_withdraw(struct umfi_eq *eq, fid_t request)
+bool umfi_eq_withdraw_request(struct umfi_eq *eq, fid_t request)
 {
     return false;
 }
 
-int umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
-                 struct fi_info *info, const void *data, size_t len)
+int umfi_eq_push_event(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
+                       struct fi_info *info, const void *data, size_t len)
 {
     assert_true(data || !len);
     events[nevents++ % PENDING] = err ? (uint32_t)-err : event;
@@ -364,12 +364,12 @@ int umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
     return 0;
 }
 
-void umfi_eq_tell(struct umfi_ep *ep, uint32_t event, int err, const void *data, size_t len)
+void umfi_ep_push_event(struct umfi_ep *ep, uint32_t event, int err, const void *data, size_t len)
 {
-    umfi_eq_push(ep->eq, event, &ep->fid.fid, err, NULL, data, len);
+    umfi_eq_push_event(ep->eq, event, &ep->fid.fid, err, NULL, data, len);
 }
 
-void umfi_eq_forget(struct umfi_eq *eq, fid_t fid)
+void umfi_eq_remove_events(struct umfi_eq *eq, fid_t fid)
 {
 }
 

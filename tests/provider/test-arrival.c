@@ -66,7 +66,7 @@ static void call_in(struct scene *s, unsigned n)
 {
     s->data->callers = n;
     umfi_lock_take(&s->fabric.lock);
-    umfi_arrivals_take(umfi_of(s->ep, struct umfi_ep, fid)->port);
+    umfi_arrivals_accept(umfi_of(s->ep, struct umfi_ep, fid)->port);
     umfi_lock_drop(&s->fabric.lock);
 }
 
@@ -185,7 +185,7 @@ TEST(request_was_given_up, connector_test)
     progress(&scene);
     require_open(&scene, 1 << 0);
     umfi_lock_take(&scene.fabric.lock);
-    umfi_cm_abandon(umfi_of(scene.ep, struct umfi_ep, fid));
+    umfi_cm_abandon_ep(umfi_of(scene.ep, struct umfi_ep, fid));
     umfi_lock_drop(&scene.fabric.lock);
     progress(&scene);
     require_open(&scene, 0);
@@ -569,7 +569,7 @@ TEST(acceptor_gives_up, cmocka_unit_test)
 
     open_calling(&s);
     umfi_lock_take(&s.fabric.lock);
-    umfi_cm_abandon(umfi_of(s.ep, struct umfi_ep, fid));
+    umfi_cm_abandon_ep(umfi_of(s.ep, struct umfi_ep, fid));
     umfi_lock_drop(&s.fabric.lock);
     assert_int_equal(sent, 1);
     end_calls(&s);

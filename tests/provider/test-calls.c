@@ -220,10 +220,10 @@ static void push(int err)
     const struct umfi_entry entry = { .err = err };
 
     umfi_lock(cq->domain);
-    umfi_cq_push(cq, &entry);
+    umfi_cq_push_entry(cq, &entry);
     umfi_unlock(cq->domain);
-    umfi_eq_push(umfi_of(o.eq, struct umfi_eq, fid), err ? 0 : FI_SHUTDOWN, &o.cq->fid,
-                 err, NULL, NULL, 0);
+    umfi_eq_push_event(umfi_of(o.eq, struct umfi_eq, fid), err ? 0 : FI_SHUTDOWN, &o.cq->fid,
+                       err, NULL, NULL, 0);
 }
 
 static void state_entry(void)

@@ -290,7 +290,7 @@ bool umfi_neighbours_changed(int fd)
     return !eventfd_read(fd, &count);
 }
 
-bool umfi_eq_withdraw(struct umfi_eq *eq, fid_t handle)
+bool umfi_eq_withdraw_request(struct umfi_eq *eq, fid_t handle)
 {
     bool found = handle == unread;
 
@@ -298,8 +298,8 @@ bool umfi_eq_withdraw(struct umfi_eq *eq, fid_t handle)
     return found;
 }
 
-int umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
-                 struct fi_info *info, const void *data, size_t len)
+int umfi_eq_push_event(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
+                       struct fi_info *info, const void *data, size_t len)
 {
     if (push_error) {
         fi_freeinfo(info);
@@ -320,9 +320,9 @@ int umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
     return 0;
 }
 
-void umfi_eq_tell(struct umfi_ep *ep, uint32_t event, int err, const void *data, size_t len)
+void umfi_ep_push_event(struct umfi_ep *ep, uint32_t event, int err, const void *data, size_t len)
 {
-    umfi_eq_push(ep->eq, event, &ep->fid.fid, err, NULL, data, len);
+    umfi_eq_push_event(ep->eq, event, &ep->fid.fid, err, NULL, data, len);
 }
 
 struct fi_info *umfi_info_alloc(const struct umfi_netdev *dev,
@@ -332,7 +332,7 @@ struct fi_info *umfi_info_alloc(const struct umfi_netdev *dev,
     return fi_allocinfo();
 }
 
-bool umfi_ep_expect(struct umfi_ep *ep, unsigned channel)
+bool umfi_ep_begin_accepting(struct umfi_ep *ep, unsigned channel)
 {
     fail();
     return false;
@@ -343,12 +343,12 @@ void umfi_ep_connected(struct umfi_ep *ep, const void *data, size_t len)
     fail();
 }
 
-void umfi_ep_abort(struct umfi_ep *ep)
+void umfi_ep_abort_accepting(struct umfi_ep *ep)
 {
     fail();
 }
 
-void umfi_ep_unreached(struct umfi_ep *ep)
+void umfi_ep_end_unreached(struct umfi_ep *ep)
 {
     unreached++;
     ep->state = UMFI_ENDED;
@@ -359,7 +359,7 @@ void umfi_port_progress(struct umfi_port *port)
 {
 }
 
-void umfi_port_leave(struct umfi_port *port, unsigned channel)
+void umfi_port_end_channel(struct umfi_port *port, unsigned channel)
 {
     fail();
 }
@@ -448,7 +448,7 @@ static int arms(struct scene *s)
     int ret;
 
     umfi_lock_take(&s->fabric.lock);
-    ret = umfi_cm_arm(&s->fabric);
+    ret = umfi_cm_arm_ports(&s->fabric);
     umfi_lock_drop(&s->fabric.lock);
     return ret;
 }
@@ -456,7 +456,7 @@ static int arms(struct scene *s)
 static void abandon(struct scene *s, struct umfi_ep *ep)
 {
     umfi_lock_take(&s->fabric.lock);
-    umfi_cm_abandon(ep);
+    umfi_cm_abandon_ep(ep);
     umfi_lock_drop(&s->fabric.lock);
 }
 
@@ -818,7 +818,7 @@ TEST(connector_not_reached, cmocka_unit_test)
     struct scene s;
 
     open_request(&s, &pep);
-    assert_true(umfi_cm_take(&s.fabric, event_handle, &s.one));
+    assert_true(umfi_cm_assign_request(&s.fabric, event_handle, &s.one));
     connect_error = -ETIMEDOUT;
     assert_int_equal(umfi_cm_accept(&s.one, "data", 4), 0);
     assert_int_equal(unreached, 1);
@@ -891,7 +891,7 @@ TEST(address_asked_for, cmocka_unit_test)
     assert_int_equal(events, 1);
     answer(&s, 0);
     assert_int_equal(events, 2);
-    assert_true(umfi_cm_take(&s.fabric, event_handle, &s.one));
+    assert_true(umfi_cm_assign_request(&s.fabric, event_handle, &s.one));
     answer(&s, 0);
     assert_int_equal(asked, 4);
     assert_int_equal(events, 2);
@@ -939,7 +939,7 @@ TEST(event_of_a_peer_that_has_gone, cmocka_unit_test)
         progress(&s);
         require_open(0);
         assert_null(unread);
-        assert_int_equal(umfi_cm_take(&s.fabric, event_handle, &s.one), read);
+        assert_int_equal(umfi_cm_assign_request(&s.fabric, event_handle, &s.one), read);
         close_listener(&s, &pep);
     }
 }
@@ -973,7 +973,7 @@ TEST(never_accepted, cmocka_unit_test)
     open_request(&s, &pep);
     /* The limit is that of the listener. */
     assert_int_equal(event_limit, UMFI_MAX_RMA);
-    assert_true(umfi_cm_take(&s.fabric, event_handle, &s.one));
+    assert_true(umfi_cm_assign_request(&s.fabric, event_handle, &s.one));
     abandon(&s, &s.one);
     assert_null(s.one.conn);
     assert_int_equal(requests, 1);
@@ -1025,7 +1025,7 @@ TEST(stopped_listener, cmocka_unit_test)
     port = pep.address.sin_port;
     assert_int_equal(umfi_cm_listen(&pep), -FI_EOPBADSTATE);
     assert_int_equal(created, 1);
-    assert_true(umfi_cm_take(&s.fabric, event_handle, &s.one));
+    assert_true(umfi_cm_assign_request(&s.fabric, event_handle, &s.one));
     stopped = true;
     for (unsigned i = 0; i < 2; i++) {
         progress(&s);
@@ -1103,7 +1103,7 @@ TEST(request_instead_of_an_answer, cmocka_unit_test)
     struct scene s;
 
     open_request(&s, &pep);
-    assert_true(umfi_cm_take(&s.fabric, event_handle, &s.one));
+    assert_true(umfi_cm_assign_request(&s.fabric, event_handle, &s.one));
     assert_int_equal(umfi_cm_connect(&s.one, &anywhere, NULL, 0), -FI_EISCONN);
     assert_int_equal(requests, 0);
     assert_int_equal(s.one.state, UMFI_IDLE);
@@ -1271,9 +1271,9 @@ TEST(handle_of_another, cmocka_unit_test)
     other.fabric = &s.fabric;
     assert_int_equal(umfi_cm_reject(&other, event_handle, NULL, 0), -FI_EINVAL);
     assert_int_equal(umfi_cm_reject(&pep, &other.fid.fid, NULL, 0), -FI_EINVAL);
-    assert_false(umfi_cm_take(&s.fabric, &other.fid.fid, &s.one));
-    assert_true(umfi_cm_take(&s.fabric, event_handle, &s.one));
-    assert_false(umfi_cm_take(&s.fabric, event_handle, &s.two));
+    assert_false(umfi_cm_assign_request(&s.fabric, &other.fid.fid, &s.one));
+    assert_true(umfi_cm_assign_request(&s.fabric, event_handle, &s.one));
+    assert_false(umfi_cm_assign_request(&s.fabric, event_handle, &s.two));
     assert_int_equal(requests, 0);
     abandon(&s, &s.one);
     close_listener(&s, &pep);
@@ -1296,8 +1296,8 @@ TEST(answered_twice, cmocka_unit_test)
         /* A library of libfabric's has a handler. */
         signal(SIGABRT, SIG_DFL);
         umfi_lock_take(&s.fabric.lock);
-        umfi_conn_answer(conn, &m, UMFI_REJECT, NULL, 0);
-        umfi_conn_answer(conn, &m, UMFI_REJECT, NULL, 0);
+        umfi_conn_send_answer(conn, &m, UMFI_REJECT, NULL, 0);
+        umfi_conn_send_answer(conn, &m, UMFI_REJECT, NULL, 0);
         _exit(requests == 2);
     }
     assert_int_equal(waitpid(child, &status, 0), child);

@@ -227,7 +227,7 @@ TEST(strangers_use_up_no_buffer, scene_test)
     deliver(s, 8);
     assert_int_equal(fi_cq_read(s->rx, &entry, 1), -FI_EAGAIN);
     umfi_lock(&s->domain);
-    umfi_port_claim(&s->port, &s->ep);
+    umfi_port_claim_channel(&s->port, &s->ep);
     umfi_unlock(&s->domain);
     assert_int_equal(fi_cq_read(s->rx, &entry, 1), -FI_EAGAIN);
     deliver(s, 8);
@@ -243,7 +243,7 @@ TEST(cancelled_ones_come_once, scene_test)
 
     post_send(s, s);
     umfi_lock(&s->domain);
-    umfi_port_cancel(&s->port, &s->ep, 0);
+    umfi_port_cancel_ops(&s->port, &s->ep, 0);
     umfi_unlock(&s->domain);
     assert_int_equal(fi_cq_readerr(s->tx, &error, 0), 1);
     assert_int_equal(error.err, FI_ECANCELED);
@@ -285,7 +285,7 @@ static struct umfi_cq *queue_of(struct fid_cq *cq)
 static void push(struct fid_cq *cq, const struct umfi_entry *entry)
 {
     umfi_lock(queue_of(cq)->domain);
-    umfi_cq_push(queue_of(cq), entry);
+    umfi_cq_push_entry(queue_of(cq), entry);
     umfi_unlock(queue_of(cq)->domain);
 }
 

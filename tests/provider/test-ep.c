@@ -141,17 +141,17 @@ int unetmm_listen_ex(struct unetmm_ep *ep, uint64_t service, unsigned backlog,
 
 /* ---- The rest of the provider ------------------------------------------------ */
 
-void umfi_eq_tell(struct umfi_ep *ep, uint32_t event, int err, const void *data, size_t len)
+void umfi_ep_push_event(struct umfi_ep *ep, uint32_t event, int err, const void *data, size_t len)
 {
 }
 
 /* Between the end of its port and the end of the EP, which other threads may find. */
-void umfi_eq_forget(struct umfi_eq *eq, fid_t fid)
+void umfi_eq_remove_events(struct umfi_eq *eq, fid_t fid)
 {
     assert_null(umfi_of(fid, struct umfi_ep, fid.fid)->port);
 }
 
-bool umfi_cm_take(struct umfi_fabric *fabric, fid_t handle, struct umfi_ep *ep)
+bool umfi_cm_assign_request(struct umfi_fabric *fabric, fid_t handle, struct umfi_ep *ep)
 {
     fail();
     return false;
@@ -170,7 +170,7 @@ int umfi_cm_accept(struct umfi_ep *ep, const void *data, size_t len)
     return 0;
 }
 
-void umfi_cm_abandon(struct umfi_ep *ep)
+void umfi_cm_abandon_ep(struct umfi_ep *ep)
 {
 }
 

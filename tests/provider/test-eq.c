@@ -20,12 +20,12 @@ void umfi_cm_progress(struct umfi_fabric *fabric)
 {
     if (ending) {
         ending->channels--;
-        umfi_eq_push(ending, FI_SHUTDOWN, &ending->fid.fid, 0, NULL, NULL, 0);
+        umfi_eq_push_event(ending, FI_SHUTDOWN, &ending->fid.fid, 0, NULL, NULL, 0);
         ending = NULL;
     }
 }
 
-int umfi_cm_arm(struct umfi_fabric *fabric)
+int umfi_cm_arm_ports(struct umfi_fabric *fabric)
 {
     return 0;
 }
@@ -127,21 +127,21 @@ TEST(withdrawn, cmocka_unit_test)
         struct fi_info *info = fi_allocinfo();
 
         info->handle = &handles[i];
-        umfi_eq_push(eq, FI_CONNREQ, &fid->fid, 0, info, NULL, 0);
+        umfi_eq_push_event(eq, FI_CONNREQ, &fid->fid, 0, info, NULL, 0);
     }
-    assert_true(umfi_eq_withdraw(eq, &handles[2]));
-    assert_false(umfi_eq_withdraw(eq, &handles[2]));
+    assert_true(umfi_eq_withdraw_request(eq, &handles[2]));
+    assert_false(umfi_eq_withdraw_request(eq, &handles[2]));
     assert_int_equal(fi_eq_read(fid, &type, &entry, sizeof(entry), FI_PEEK),
                      sizeof(entry));
     /* The program may use the information until it reads the event. */
-    assert_false(umfi_eq_withdraw(eq, &handles[0]));
-    assert_true(umfi_eq_withdraw(eq, &handles[1]));
+    assert_false(umfi_eq_withdraw_request(eq, &handles[0]));
+    assert_true(umfi_eq_withdraw_request(eq, &handles[1]));
     assert_int_equal(fi_eq_read(fid, &type, &entry, sizeof(entry), 0), sizeof(entry));
     assert_ptr_equal(entry.info->handle, &handles[0]);
     fi_freeinfo(entry.info);
     assert_int_equal(fi_eq_read(fid, &type, &entry, sizeof(entry), 0), -FI_EAGAIN);
-    assert_false(umfi_eq_withdraw(eq, &handles[0]));
-    umfi_eq_push(eq, FI_SHUTDOWN, &fid->fid, 0, NULL, NULL, 0);
+    assert_false(umfi_eq_withdraw_request(eq, &handles[0]));
+    umfi_eq_push_event(eq, FI_SHUTDOWN, &fid->fid, 0, NULL, NULL, 0);
     assert_int_equal(fi_eq_read(fid, &type, &entry, sizeof(entry), 0), sizeof(entry));
     assert_int_equal(fi_close(&fid->fid), 0);
     close(fabric.epoll);
@@ -179,7 +179,7 @@ TEST(data_of_events, cmocka_unit_test)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         size_t bytes = sizeof(e.entry) + rows[i].room;
 
-        umfi_eq_push(eq, FI_CONNECTED, &fid->fid, 0, NULL, "data", 4);
+        umfi_eq_push_event(eq, FI_CONNECTED, &fid->fid, 0, NULL, "data", 4);
         memset(&e, 0, sizeof(e));
         assert_int_equal(fi_eq_read(fid, &type, &e, sizeof(e.entry) - 1, 0), -FI_ETOOSMALL);
         assert_int_equal(fi_eq_read(fid, &type, &e, bytes, FI_PEEK),
@@ -209,7 +209,7 @@ TEST(errors, cmocka_unit_test)
     memset(&error, 0, sizeof(error));
     assert_int_equal(fi_eq_readerr(fid, &error, 0), -FI_EAGAIN);
     for (unsigned i = 0; i < 4; i++) {
-        umfi_eq_push(eq, 0, &object, FI_ECONNREFUSED, NULL, "data", 4);
+        umfi_eq_push_event(eq, 0, &object, FI_ECONNREFUSED, NULL, "data", 4);
     }
     assert_int_equal(fi_eq_read(fid, &type, &entry, sizeof(entry), 0), -FI_EAVAIL);
     for (unsigned i = 0; i < 5; i++) {
@@ -231,7 +231,7 @@ TEST(errors, cmocka_unit_test)
         assert_memory_equal(error.err_data, "data", error.err_data_size);
     }
     assert_int_equal(fi_eq_readerr(fid, &error, 0), -FI_EAGAIN);
-    umfi_eq_push(eq, FI_SHUTDOWN, &object, 0, NULL, NULL, 0);
+    umfi_eq_push_event(eq, FI_SHUTDOWN, &object, 0, NULL, NULL, 0);
     assert_int_equal(fi_eq_readerr(fid, &error, 0), -FI_EAGAIN);
     close_alone(eq);
 }
@@ -247,10 +247,10 @@ TEST(forgotten, cmocka_unit_test)
 
     for (unsigned at = 0; at < 3; at++) {
         for (unsigned i = 0; i < 3; i++) {
-            umfi_eq_push(eq, FI_CONNREQ, i == at ? &stays : &gone, 0, fi_allocinfo(), NULL,
-                         0);
+            umfi_eq_push_event(eq, FI_CONNREQ, i == at ? &stays : &gone, 0, fi_allocinfo(), NULL,
+                               0);
         }
-        umfi_eq_forget(eq, &gone);
+        umfi_eq_remove_events(eq, &gone);
         assert_int_equal(poll(&readable, 1, 0), 1);
         assert_int_equal(fi_eq_read(&eq->fid, &type, &entry, sizeof(entry), 0),
                          sizeof(entry));
@@ -259,8 +259,8 @@ TEST(forgotten, cmocka_unit_test)
         assert_int_equal(poll(&readable, 1, 0), 0);
         assert_int_equal(fi_eq_read(&eq->fid, &type, &entry, sizeof(entry), 0), -FI_EAGAIN);
     }
-    umfi_eq_push(eq, FI_SHUTDOWN, &stays, 0, NULL, NULL, 0);
-    umfi_eq_push(eq, FI_CONNREQ, &stays, 0, fi_allocinfo(), NULL, 0);
+    umfi_eq_push_event(eq, FI_SHUTDOWN, &stays, 0, NULL, NULL, 0);
+    umfi_eq_push_event(eq, FI_CONNREQ, &stays, 0, fi_allocinfo(), NULL, 0);
     close_alone(eq);
 }
 
@@ -282,9 +282,9 @@ TEST(lost_event, cmocka_unit_test)
     assert_int_equal(fi_eq_read(&eq->fid, &type, &entry, sizeof(entry), 0), -FI_EAGAIN);
     assert_int_equal(fi_eq_write(&eq->fid, FI_NOTIFY, &entry, sizeof(entry), 0), sizeof(entry));
     no_memory = true;
-    umfi_eq_tell(&ep, FI_SHUTDOWN, 0, NULL, 0);
+    umfi_ep_push_event(&ep, FI_SHUTDOWN, 0, NULL, 0);
     no_memory = false;
-    assert_int_equal(umfi_eq_push(eq, FI_CONNREQ, &eq->fid.fid, 0, fi_allocinfo(), NULL, 0),
+    assert_int_equal(umfi_eq_push_event(eq, FI_CONNREQ, &eq->fid.fid, 0, fi_allocinfo(), NULL, 0),
                      -FI_EOVERRUN);
     assert_int_equal(fi_eq_read(&eq->fid, &type, &entry, sizeof(entry), 0), sizeof(entry));
     assert_int_equal(umfi_eq_trywait(eq), -FI_EAGAIN);

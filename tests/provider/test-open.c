@@ -434,10 +434,10 @@ TEST(lost_entry, cmocka_unit_test)
     queue = umfi_of(cq, struct umfi_cq, fid);
     umfi_lock(queue->domain);
     for (uint32_t i = 0; i <= queue->mask; i++) {
-        umfi_cq_push(queue, &entry);
+        umfi_cq_push_entry(queue, &entry);
     }
     fail_in = 0;
-    umfi_cq_push(queue, &entry);
+    umfi_cq_push_entry(queue, &entry);
     umfi_unlock(queue->domain);
     for (uint32_t i = 0; i <= queue->mask; i++) {
         assert_int_equal(fi_cq_read(cq, &read, 1), 1);

@@ -13,7 +13,7 @@
 const uint32_t unetmm_inline_1_ = 1;
 struct fi_provider umfi_provider = { .name = UMFI_NAME };
 
-void umfi_cq_push(struct umfi_cq *cq, const struct umfi_entry *entry)
+void umfi_cq_push_entry(struct umfi_cq *cq, const struct umfi_entry *entry)
 {
     fail();
 }
