@@ -352,6 +352,30 @@ static long unetmm_pin_pages(struct unetmm_aspace *space,
 }
 
 /*
+ * GUP does not say why it refuses a page, and page tables and file sizes change meanwhile.
+ * So EOPNOTSUPP needs two attempts without an invalidation from the first one's begin to
+ * the second one's end: a page that another thread mapped after the first attempt is still
+ * mapped in the second.
+ */
+static long unetmm_pin_surely(struct unetmm_aspace *space,
+			      struct unetmm_batch *batch, u32 npages)
+{
+	u64 last = batch->vaddr + (u64)npages * PAGE_SIZE - 1;
+	unsigned long seq = unetmm_space_seq(space);
+	long got = unetmm_pin_pages(space, batch, npages);
+	bool raced;
+
+	if (got == -EOPNOTSUPP)
+		got = unetmm_pin_pages(space, batch, npages);
+	if (got != -EOPNOTSUPP)
+		return got;
+	spin_lock(&space->lock);
+	raced = unetmm_space_raced(space, seq, batch->vaddr, last);
+	spin_unlock(&space->lock);
+	return raced ? 0 : got;
+}
+
+/*
  * Gives up to n pins of the space up, the oldest first, but for those of npages pages from
  * vpn.  Pins that stay count as new.  False: there is none to give.
  */
@@ -444,7 +468,7 @@ int unetmm_pin_batch(struct unetmm_aspace *space, struct unetmm_batch *batch,
 	charged = unetmm_pin_charge(space, batch, npages);
 	if (!charged)
 		return -EDQUOT;
-	got = unetmm_pin_pages(space, batch, charged);
+	got = unetmm_pin_surely(space, batch, charged);
 	unetmm_uncharge(space, charged - max(got, 0L));
 	return got > 0 ? unetmm_batch_fill(space, batch, got) : got;
 }

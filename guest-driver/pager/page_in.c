@@ -86,8 +86,10 @@ static int unetmm_page_fault(struct mm_struct *mm, u64 vaddr,
 			     unsigned int flags)
 {
 	struct vm_area_struct *vma;
+	bool refused = false;
 	vm_fault_t ret;
 	u32 one = 1;
+	int err;
 
 	flags |= FAULT_FLAG_ALLOW_RETRY | FAULT_FLAG_KILLABLE;
 	for (;;) {
@@ -96,8 +98,16 @@ static int unetmm_page_fault(struct mm_struct *mm, u64 vaddr,
 		if (IS_ERR(vma))
 			return PTR_ERR(vma);
 		ret = handle_mm_fault(vma, vaddr, flags, NULL);
-		if (!(ret & (VM_FAULT_RETRY | VM_FAULT_COMPLETED)))
-			break;
+		if (!(ret & (VM_FAULT_RETRY | VM_FAULT_COMPLETED))) {
+			err = vm_fault_to_errno(ret, 0);
+			if (err)
+				err = unetmm_why_refused(mm, vaddr, err);
+			/* The file may have grown since: the second attempt tells. */
+			if (err != -EOPNOTSUPP || refused)
+				return err;
+			refused = true;
+			continue;
+		}
 		if (fatal_signal_pending(current) ||
 		    mmap_read_lock_killable(mm))
 			return -EINTR;
@@ -105,8 +115,6 @@ static int unetmm_page_fault(struct mm_struct *mm, u64 vaddr,
 			return 0;
 		flags |= FAULT_FLAG_TRIED;
 	}
-	return ret & VM_FAULT_ERROR ?
-	       unetmm_why_refused(mm, vaddr, vm_fault_to_errno(ret, 0)) : 0;
 }
 
 static int unetmm_page_in_how(struct unetmm_aspace *space, u64 vaddr,

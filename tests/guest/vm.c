@@ -10,6 +10,7 @@
  */
 #include "guard.h"
 #include "link.h"
+#include "look.h"
 #include "traffic.h"
 
 #include <fcntl.h>
@@ -900,6 +901,75 @@ static void race_receive(void)
     side_close(&side);
 }
 
+/* A file that loses pages, gets shorter and longer, and is touched in between. */
+struct resizer {
+    pthread_t thread;
+    struct frames frames;
+    uint8_t *at;
+    atomic_bool stop;
+    atomic_uint steps;
+};
+
+static void *resize(void *argument)
+{
+    struct resizer *r = argument;
+    unsigned step;
+
+    for (step = 0; !atomic_load(&r->stop); step++) {
+        if (step % 2) {
+            CHECK_SYS(ftruncate(r->frames.fd, (off_t)PAGE));
+            CHECK_SYS(ftruncate(r->frames.fd, (off_t)BYTES));
+        } else {
+            CHECK_SYS(fallocate(r->frames.fd, FALLOC_FL_PUNCH_HOLE |
+                                FALLOC_FL_KEEP_SIZE, 0, (off_t)BYTES));
+        }
+        touch(r->at, NPAGES, step % 3);
+        atomic_store(&r->steps, step);
+    }
+    return NULL;
+}
+
+/*
+ * Linux lends this memory at all times, and the process may not use a page while the
+ * file is short: each refusal is a PROTECTION.
+ */
+static void race_truncate(void)
+{
+    struct resizer r = { .stop = false };
+    struct unetmm_completion c;
+    struct side side;
+    bool posted = false;
+    unsigned i;
+
+    side_open(&side, NPAGES);
+    frames_make(&r.frames, 1, NPAGES);
+    r.at = pages(NPAGES);
+    map_frame(r.at, &r.frames, 0);
+    CHECK_EQ(pthread_create(&r.thread, NULL, resize, &r), 0);
+    for (i = 0; i < rounds(400) || atomic_load(&r.steps) < 200; i++) {
+        unsigned status = send_status(side.link.tx, r.at, BYTES);
+
+        CHECK(status == UNETMM_ST_OK || status == UNETMM_ST_PROTECTION);
+        while (take_now(side.link.rx, UNETMM_CQE_RECEIVED, &c)) {
+            posted = false;
+        }
+        while (take_now(side.link.rx, UNETMM_CQE_BUFFER, &c)) {
+            CHECK(c.status == UNETMM_ST_PROTECTION ||
+                  c.status == UNETMM_ST_SKIPPED);
+            posted = false;
+        }
+        if (!posted) {
+            post(side.link.rx, r.at, BYTES, i);
+            posted = true;
+        }
+    }
+    atomic_store(&r.stop, true);
+    CHECK_EQ(pthread_join(r.thread, NULL), 0);
+    note("%u steps", atomic_load(&r.steps));
+    frames_free(&r.frames);
+    side_close(&side);
+}
+
 /* Children come and go while messages do. */
 static void race_fork(void)
 {
@@ -941,6 +1011,7 @@ static const struct test tests[] = {
     { "hole-closed", hole_closed, TEST_SHADOW | TEST_ODP, 0 },
     { "race-send", race_send, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
     { "race-receive", race_receive, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
+    { "race-truncate", race_truncate, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
     { "race-fork", race_fork, TEST_MISS | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
 };
 
