@@ -1293,7 +1293,7 @@ TEST(answered_twice, cmocka_unit_test)
     if (!child) {
         struct umfi_conn *conn = umfi_of(event_handle, struct umfi_conn, fid);
 
-        /* A library of libfabric's has a handler. */
+        /* A library that libfabric loads has a handler. */
         signal(SIGABRT, SIG_DFL);
         umfi_lock_take(&s.fabric.lock);
         umfi_conn_send_answer(conn, &m, UMFI_REJECT, NULL, 0);

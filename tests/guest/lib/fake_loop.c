@@ -548,7 +548,8 @@ static int do_export(const struct unetmm_export *request)
             .length = export.length, .cookie = export.cookie,
             .rights = (uint8_t)export.rights,
             .flags = (export.flags & UNETMM_EXPORT_NOTIFY ? UNETMM_REGION_F_NOTIFY : 0) |
-                (export.flags & UNETMM_EXPORT_KEYED ? UNETMM_REGION_F_KEYED : 0),
+                (export.flags & UNETMM_EXPORT_KEYED ? UNETMM_REGION_F_KEYED : 0) |
+                (export.flags & UNETMM_EXPORT_REDIRECT ? UNETMM_REGION_F_REDIRECT : 0),
             .counter = (uint16_t)export.counter, .ncounters = (uint16_t)export.ncounters,
         } }, NULL) ? refuse(EINVAL) : 0;
 }
@@ -562,6 +563,57 @@ static int do_unexport(const struct unetmm_destroy *request)
             .opcode = UNETMM_CMD_REGION_CLEAR, .region.region = region_of(export) }, NULL);
     }
     return fake_export_remove(loop.exports, LOOP_EXPORTS, request->id);
+}
+
+static struct unetmm_landed landed[UNETMM_REDIRECT_LANDED] __attribute__((aligned(8)));
+
+/* One part of an export at a time */
+static int move_part(uint64_t id, struct unetmm_cmd_redirect how, uint32_t *spans)
+{
+    const struct unetmm_export *export = find_export(id);
+
+    if (!export) {
+        return refuse(ENOENT);
+    }
+    how.region = region_of(export);
+    how.list = (uintptr_t)landed;
+    return real_card_command((struct unetmm_cmd) {
+        .opcode = UNETMM_CMD_REGION_REDIRECT, .redirect = how }, spans) ? refuse(EINVAL) : 0;
+}
+
+static int do_redirect(struct unetmm_redirect *request)
+{
+    static uint64_t moved_to;
+    int ret = move_part(request->id, (struct unetmm_cmd_redirect) {
+        .what = (uint8_t)request->what, .offset = request->offset,
+        .length = request->length, .to = request->to }, &request->count);
+
+    if (!ret) {
+        request->from = find_export(request->id)->addr + request->offset;
+        request->to = moved_to = request->to ? request->to : moved_to;
+        memcpy(request->spans, landed, request->count * sizeof(landed[0]));
+    }
+    return ret;
+}
+
+static int do_counters(struct unetmm_counters *request)
+{
+    uint64_t *values = (void *)(uintptr_t)request->values;
+
+    if (request->scope != UNETMM_SCOPE_CARD) {
+        return refuse(ENOENT);
+    }
+    for (unsigned i = 0; i < request->count && i < UNETMM_NUM_COUNTERS; i++) {
+        values[i] = real_card_counter(i);
+    }
+    request->count = UNETMM_NUM_COUNTERS;
+    return 0;
+}
+
+static int do_redirect_go(const struct unetmm_redirect_id *request)
+{
+    return move_part(request->id, (struct unetmm_cmd_redirect) {
+        .what = (uint8_t)request->what, .offset = request->offset }, NULL);
 }
 
 static int do_export_key(struct unetmm_export_key *request)
@@ -677,6 +729,9 @@ static int dispatch(unsigned long request, void *argument)
     case UNETMM_IOC_REGISTER: return refuse(EOPNOTSUPP);    /* as source tlb */
     case UNETMM_IOC_EXPORT: return do_export(argument);
     case UNETMM_IOC_EXPORT_KEY: return do_export_key(argument);
+    case UNETMM_IOC_REDIRECT: return do_redirect(argument);
+    case UNETMM_IOC_REDIRECT_GO: return do_redirect_go(argument);
+    case UNETMM_IOC_COUNTERS: return do_counters(argument);
     case UNETMM_IOC_IMPORT: return do_import(argument);
     case UNETMM_IOC_EVENT: return do_event(argument);
     case UNETMM_IOC_EVENT_ARM: return do_event_arm(argument);
@@ -722,7 +777,7 @@ int __wrap_open(const char *path, int flags, ...)
 {
     void *page;
 
-    if (strcmp(path, "/loop") || loop.open) {
+    if ((strcmp(path, "/loop") && strcmp(path, UNETMM_DEFAULT_DEVICE)) || loop.open) {
         return __real_open(path, flags);
     }
     page = new_page();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The scene of the examples of the manual's pages.  man_examples.py makes a function of
- * each; test-examples.c runs them on a fake driver, and tests/guest/manual.c those that
+ * each; test-examples.c runs them on the card's core, and tests/guest/manual.c those that
  * need a card.
  */
 #ifndef TEST_MAN_SCENE_H
@@ -42,7 +42,7 @@ static void on_completion(struct unetmm_ep *ep,
 #include "man-examples.h"
 #undef printf
 
-/* Their calls are not in the fake driver. */
+/* Their calls, or their peers, are not in fake_loop.c, but for two (test-examples.c). */
 static const char *const need_a_card[] = {
     "libunetmm_7", "unetmm_event_create_3", "unetmm_export_key_3",
     "unetmm_flow_add_3", "unetmm_peers_3", "unetmm_prefetch_3",

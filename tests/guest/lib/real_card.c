@@ -388,6 +388,11 @@ static void lay_out(struct real_endpoint *ep)
     ep->index = (void *)((uint8_t *)ep->queues + at->index_offset);
 }
 
+uint64_t real_card_counter(unsigned n)
+{
+    return unetmm_core_read(&card.core, UNETMM_REG_COUNTER(n), 8);
+}
+
 int real_endpoint_open(struct unetmm_endpoint *request)
 {
     struct real_endpoint *ep = real_endpoints;

@@ -51,6 +51,9 @@ void real_card_stop(void);
 /* Gives a command and waits for its end.  Returns its status, UNETMM_CS_*. */
 uint8_t real_card_command(struct unetmm_cmd cmd, uint32_t *result);
 
+/* Reads a counter of the card. */
+uint64_t real_card_counter(unsigned n);
+
 /* Works off all that the card can do now.  True: it did something. */
 bool real_card_turn(void);
 
