@@ -74,6 +74,8 @@ struct unetmm_lent_calls {
 	/* Makes the endpoint anew, with its number and empty queues, without a channel. */
 	int (*ep_restart)(struct unetmm_ep *ep, u32 policy);
 	void (*ep_close)(struct unetmm_ep *ep);
+	/* Of a reference that the module has taken beside. */
+	void (*ep_put)(struct unetmm_ep *ep);
 	const struct unetmm_cqe *(*ep_peek)(const struct unetmm_ep *ep, u32 cons);
 	bool (*ep_arm)(const struct unetmm_ep *ep, u32 cons);
 	int (*channel_set)(struct unetmm_ep *ep, const struct unetmm_cmd_channel *how);
@@ -82,6 +84,8 @@ struct unetmm_lent_calls {
 	int (*region_set)(struct unetmm_file *file, const struct unetmm_export *a, u64 iova,
 			  u32 pd, u32 *rkey);
 	void (*region_clear)(struct unetmm_file *file, u64 id);
+	/* UNETMM_IOC_PREFETCH of the calling process. */
+	int (*page_in)(struct unetmm_file *file, void *arg);
 	/* May the calling process use all of [addr, last] so?  UNETMM_RIGHT_* */
 	int (*memory)(u64 addr, u64 last, u8 rights);
 	/* Memory of the context's own, against its user's limit. */

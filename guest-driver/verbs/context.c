@@ -14,11 +14,19 @@ static int unetmm_ib_alloc_ucontext(struct ib_ucontext *ib, struct ib_udata *uda
 	struct unetmm_ib_context *context = unetmm_ib_context(ib);
 	struct unetmm_ib *dev = unetmm_ib_of(ib->device);
 	struct unetmm_file *file = dev->calls->open(dev->dev);
+	struct unetmm_verbs_context resp = {};
+	int ret;
 
 	if (IS_ERR(file))
 		return PTR_ERR(file) == -EDQUOT ? -ENOMEM : PTR_ERR(file);
 	context->file = file;
-	return 0;
+	if (!dev->own)
+		return 0;
+	resp.max_message = dev->max_message;
+	ret = ib_copy_to_udata(udata, &resp, sizeof(resp));
+	if (ret)
+		dev->calls->close(file);
+	return ret;
 }
 
 static void unetmm_ib_dealloc_ucontext(struct ib_ucontext *ib)

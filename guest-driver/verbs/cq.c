@@ -69,6 +69,20 @@ void unetmm_ib_cq_put_kernel(struct ib_cq *ib, const struct ib_wc *wc)
 		ib->comp_handler(ib, ib->cq_context);
 }
 
+/* One of its endpoints has a completion, which the driver does not look at. */
+void unetmm_ib_cq_wake(struct ib_cq *ib)
+{
+	struct unetmm_ib_cq *cq = unetmm_ib_cq(ib);
+	unsigned long flags;
+	bool wake;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	wake = unetmm_ib_cq_wakes(cq, true);
+	spin_unlock_irqrestore(&cq->lock, flags);
+	if (wake)
+		ib->comp_handler(ib, ib->cq_context);
+}
+
 static int unetmm_ib_poll_cq(struct ib_cq *ib, int n, struct ib_wc *wc)
 {
 	struct unetmm_ib_cq *cq = unetmm_ib_cq(ib);
@@ -95,7 +109,7 @@ static int unetmm_ib_req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags how
 	/* "The next one" is not taken back by "the next solicited one". */
 	if (cq->notify != IB_CQ_NEXT_COMP)
 		cq->notify = how & IB_CQ_SOLICITED_MASK;
-	missed = cq->ring ? cq->head != cq->tail :
+	missed = cq->ring ? cq->head != cq->tail : cq->q.buf &&
 		 cq->q.index != (READ_ONCE(cq->q.buf->consumer_index) & cq->q.mask);
 	spin_unlock_irqrestore(&cq->lock, flags);
 	return how & IB_CQ_REPORT_MISSED_EVENTS && missed;
@@ -110,6 +124,11 @@ static int unetmm_ib_cq_make(struct unetmm_ib_cq *cq, u32 cqe, struct ib_udata *
 		cq->ring = kvcalloc(cqe, sizeof(*cq->ring), GFP_KERNEL);
 		cq->ib.cqe = cqe;
 		return cq->ring ? 0 : -ENOMEM;
+	}
+	/* Its completions are those of its endpoints. */
+	if (unetmm_ib_of(cq->ib.device)->own) {
+		cq->ib.cqe = cqe;
+		return 0;
 	}
 	if (udata->outlen < sizeof(struct rxe_create_cq_resp))
 		return -EINVAL;

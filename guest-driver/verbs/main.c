@@ -10,14 +10,14 @@
 #include <rdma/ib_cache.h>
 #include <rdma/ib_mad.h>
 
-#include "verbs/verbs.h"
+#include "verbs/own.h"
 
 #define UNETMM_IB_GIDS	64
 
 static char *verbs = "rxe";
 module_param(verbs, charp, 0444);
 MODULE_PARM_DESC(verbs,
-		 "the user's interface: rxe (Debian's librxe), own (not there yet) or off");
+		 "the user's interface: rxe (Debian's librxe), own (libunetmm-rdmav34) or off");
 
 static int unetmm_ib_query_device(struct ib_device *ib, struct ib_device_attr *a,
 				  struct ib_udata *udata)
@@ -107,13 +107,16 @@ static int unetmm_ib_immutable(struct ib_device *ib, u32 port, struct ib_port_im
 
 static const struct ib_device_ops unetmm_ib_ops = {
 	.owner = THIS_MODULE,
-	.driver_id = RDMA_DRIVER_RXE,
-	.uverbs_abi_ver = UNETMM_IB_ABI,
 	.query_device = unetmm_ib_query_device,
 	.query_port = unetmm_ib_query_port,
 	.query_pkey = unetmm_ib_query_pkey,
 	.get_link_layer = unetmm_ib_link_layer,
 	.get_port_immutable = unetmm_ib_immutable,
+};
+
+static const struct ib_device_ops unetmm_rxe_ops = {
+	.driver_id = RDMA_DRIVER_RXE,
+	.uverbs_abi_ver = UNETMM_IB_ABI,
 };
 
 /* rtnl */
@@ -144,6 +147,7 @@ static int unetmm_ib_register(struct unetmm_ib *dev, struct device *parent)
 	addrconf_addr_eui48((u8 *)&dev->ib.node_guid, dev->dev->hw.mac);
 	dev->ib.uverbs_cmd_mask |= BIT_ULL(IB_USER_VERBS_CMD_POST_SEND) |
 				   BIT_ULL(IB_USER_VERBS_CMD_REQ_NOTIFY_CQ);
+	ib_set_device_ops(&dev->ib, dev->own ? &unetmm_own_ops : &unetmm_rxe_ops);
 	ib_set_device_ops(&dev->ib, &unetmm_ib_ops);
 	ib_set_device_ops(&dev->ib, &unetmm_ib_context_ops);
 	ib_set_device_ops(&dev->ib, &unetmm_ib_cq_ops);
@@ -176,6 +180,7 @@ static int unetmm_ib_probe(struct auxiliary_device *base, const struct auxiliary
 	dev->dev = aux->dev;
 	dev->calls = aux->calls;
 	dev->netdev = netdev;
+	dev->own = !strcmp(verbs, "own");
 	dev->max_message = unetmm_ib_max_message(&aux->dev->hw);
 	xa_init_flags(&dev->mrs, XA_FLAGS_ALLOC);
 	ret = unetmm_ib_register(dev, base->dev.parent);
@@ -217,12 +222,9 @@ static struct auxiliary_driver unetmm_ib_driver = {
 
 static int unetmm_ib_check_param(void)
 {
-	if (!strcmp(verbs, "rxe") || !strcmp(verbs, "off"))
+	if (!strcmp(verbs, "rxe") || !strcmp(verbs, "own") || !strcmp(verbs, "off"))
 		return 0;
-	if (!strcmp(verbs, "own"))
-		pr_err("unetmm_ib: verbs=own needs a library that is not there yet: use verbs=rxe\n");
-	else
-		pr_err("unetmm_ib: verbs=%s is not one of rxe, own, off\n", verbs);
+	pr_err("unetmm_ib: verbs=%s is not one of rxe, own, off\n", verbs);
 	return -EINVAL;
 }
 

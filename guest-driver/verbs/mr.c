@@ -28,15 +28,16 @@ static u8 unetmm_ib_rights(int access)
 }
 
 /* The address of the process behind a segment; false: no such memory, or no right. */
-bool unetmm_ib_mr_find(struct unetmm_ib_qp *qp, const struct rxe_sge *sge, int access, u64 *addr)
+static bool unetmm_ib_mr_at(struct unetmm_ib *dev, const struct ib_pd *pd,
+			    const struct ib_sge *sge, int access, u64 *addr)
 {
-	struct xarray *mrs = &qp->dev->mrs;
+	struct xarray *mrs = &dev->mrs;
 	const struct unetmm_ib_mr *mr;
 	bool found;
 
 	xa_lock(mrs);
 	mr = xa_load(mrs, sge->lkey >> 8);
-	found = mr && mr->ib.lkey == sge->lkey && mr->ib.pd == qp->ib.pd &&
+	found = mr && mr->ib.lkey == sge->lkey && mr->ib.pd == pd &&
 		(mr->access & access) == access && sge->addr >= mr->iova &&
 		sge->length <= mr->length &&
 		sge->addr - mr->iova <= mr->length - sge->length;
@@ -44,6 +45,15 @@ bool unetmm_ib_mr_find(struct unetmm_ib_qp *qp, const struct rxe_sge *sge, int a
 		*addr = mr->start + (sge->addr - mr->iova);
 	xa_unlock(mrs);
 	return found;
+}
+
+bool unetmm_ib_mr_find(struct unetmm_ib_qp *qp, const struct rxe_sge *rxe, int access, u64 *addr)
+{
+	const struct ib_sge sge = {
+		.addr = rxe->addr, .length = rxe->length, .lkey = rxe->lkey,
+	};
+
+	return unetmm_ib_mr_at(qp->dev, qp->ib.pd, &sge, access, addr);
 }
 
 /* All of it is memory of the process, which may use it so. */
@@ -153,6 +163,57 @@ static int unetmm_ib_dereg_mr(struct ib_mr *ib, struct ib_udata *udata)
 	return 0;
 }
 
+/* All of it, or the first error: the process learns of it, and pages that came stay. */
+static int unetmm_ib_prefetch(struct unetmm_ib *dev, struct unetmm_file *file, u64 addr,
+			      u32 length, u32 flags)
+{
+	struct unetmm_prefetch a = { .size = sizeof(a), .flags = flags };
+	int ret = 0;
+
+	while (length && !ret) {
+		a.addr = addr;
+		a.length = length;
+		ret = dev->calls->page_in(file, &a);
+		addr += ret ? 0 : a.done;
+		length -= ret ? 0 : a.done;
+	}
+	return ret;
+}
+
+/*
+ * The calling thread does it, also without FLUSH: memory behind a segment that nobody has is an
+ * error for those who wait, and no news for others.
+ */
+static int unetmm_ib_advise_mr(struct ib_pd *pd, enum ib_uverbs_advise_mr_advice advice,
+			       u32 flags, struct ib_sge *sges, u32 n,
+			       struct uverbs_attr_bundle *attrs)
+{
+	bool write = advice == IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+	u32 how = write ? UNETMM_PREFETCH_WRITE :
+		  advice == IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT ?
+		  UNETMM_PREFETCH_NO_FAULT : 0;
+	struct unetmm_ib_context *context = unetmm_ib_context(pd->uobject->context);
+	bool wait = flags & IB_UVERBS_ADVISE_MR_FLAG_FLUSH;
+	struct unetmm_ib *dev = unetmm_ib_of(pd->device);
+	u64 addr;
+	int ret;
+	u32 i;
+
+	if (advice > IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT ||
+	    flags & ~IB_UVERBS_ADVISE_MR_FLAG_FLUSH)
+		return -EOPNOTSUPP;
+	if (!dev->calls->ours(context->file))
+		return -EPERM;
+	for (i = 0; i < n; i++) {
+		if (!unetmm_ib_mr_at(dev, pd, &sges[i], write ? IB_ACCESS_LOCAL_WRITE : 0, &addr))
+			return -ENOENT;
+		ret = unetmm_ib_prefetch(dev, context->file, addr, sges[i].length, how);
+		if (ret && (wait || fatal_signal_pending(current)))
+			return ret;
+	}
+	return 0;
+}
+
 /* ib_mad's: all of the kernel's memory, which QP1 alone uses, by its addresses. */
 static struct ib_mr *unetmm_ib_get_dma_mr(struct ib_pd *pd, int access)
 {
@@ -170,6 +231,7 @@ static struct ib_mr *unetmm_ib_get_dma_mr(struct ib_pd *pd, int access)
 }
 
 const struct ib_device_ops unetmm_ib_mr_ops = {
+	.advise_mr = unetmm_ib_advise_mr,
 	.get_dma_mr = unetmm_ib_get_dma_mr,
 	.reg_user_mr = unetmm_ib_reg_user_mr,
 	.dereg_mr = unetmm_ib_dereg_mr,

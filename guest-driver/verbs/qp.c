@@ -12,7 +12,7 @@
 #include <rdma/uverbs_ioctl.h>
 
 #include "compat/compat.h"
-#include "verbs/verbs.h"
+#include "verbs/own.h"
 
 /* Room for twice as many requests as the process asked for, and for a long one. */
 static u32 unetmm_ib_log2(const struct unetmm_ib *dev, u32 requests)
@@ -35,20 +35,27 @@ static int unetmm_ib_open_ep(struct unetmm_ib_qp *qp)
 		.fq_log2 = unetmm_ib_log2(dev, qp->cap.max_recv_wr),
 	};
 
+	if (dev->own)
+		unetmm_own_sizes(qp, &a);
 	/* All that can be under way, and the end; else the card waits for room. */
 	a.cq_log2 = min(max(a.sq_log2, a.fq_log2) + 1, dev->dev->hw.max_log2);
-	qp->sent = kvcalloc(BIT(a.sq_log2), sizeof(*qp->sent), GFP_KERNEL_ACCOUNT);
-	qp->received = kvcalloc(BIT(a.fq_log2), sizeof(*qp->received), GFP_KERNEL_ACCOUNT);
-	if (!qp->sent || !qp->received)
-		return -ENOMEM;
+	if (!dev->own) {
+		qp->sent = kvcalloc(BIT(a.sq_log2), sizeof(*qp->sent), GFP_KERNEL_ACCOUNT);
+		qp->received = kvcalloc(BIT(a.fq_log2), sizeof(*qp->received),
+					GFP_KERNEL_ACCOUNT);
+		if (!qp->sent || !qp->received)
+			return -ENOMEM;
+	}
 	qp->ep = dev->calls->ep_open(qp->context->file, &a, unetmm_ib_pd(qp->ib.pd)->number,
-				     unetmm_ib_woken, qp);
+				     dev->own ? unetmm_own_woken : unetmm_ib_woken, qp);
 	if (IS_ERR(qp->ep)) {
 		int ret = PTR_ERR(qp->ep);
 
 		qp->ep = NULL;
 		return ret == -EDQUOT ? -ENOMEM : ret;
 	}
+	if (dev->own)
+		return unetmm_own_open(qp);
 	qp->doorbell = ioremap(dev->dev->doorbell_start +
 			       (resource_size_t)qp->ep->id * dev->dev->hw.db_stride, PAGE_SIZE);
 	return qp->doorbell ? 0 : -ENOMEM;
@@ -67,6 +74,7 @@ static void unetmm_ib_close(struct unetmm_ib_qp *qp)
 	cancel_work_sync(&qp->work);
 	if (qp->doorbell)
 		iounmap(qp->doorbell);
+	unetmm_own_close(qp);
 	unetmm_ib_queue_free(&qp->sq);
 	unetmm_ib_queue_free(&qp->rq);
 	kvfree(qp->sent);
@@ -125,18 +133,22 @@ static int unetmm_ib_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *attr,
 	ret = unetmm_ib_check_cap(&attr->cap);
 	if (ret)
 		return ret;
-	if (udata->outlen < sizeof(struct rxe_create_qp_resp))
-		return -EINVAL;
 	qp->dev = unetmm_ib_of(ib->device);
+	if (udata->outlen < (qp->dev->own ? sizeof(struct unetmm_verbs_qp) :
+					    sizeof(struct rxe_create_qp_resp)))
+		return -EINVAL;
 	qp->context = rdma_udata_to_drv_context(udata, struct unetmm_ib_context, ib);
 	mutex_init(&qp->lock);
 	INIT_WORK(&qp->work, unetmm_ib_work);
 	unetmm_hrtimer_setup(&qp->timer, unetmm_ib_timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
 	qp->state = IB_QPS_RESET;
 	qp->sig_type = attr->sq_sig_type;
-	ret = unetmm_ib_make_queues(qp, attr, udata);
+	qp->cap = attr->cap;
+	ret = qp->dev->own ? 0 : unetmm_ib_make_queues(qp, attr, udata);
 	if (!ret)
 		ret = unetmm_ib_open_ep(qp);
+	if (!ret && qp->dev->own)
+		ret = unetmm_own_tell(qp, udata);
 	if (ret) {
 		unetmm_ib_close(qp);
 		return ret;
@@ -299,7 +311,8 @@ static int unetmm_ib_modify(struct unetmm_ib_qp *qp, struct ib_qp_attr *a, int m
 	if (ret)
 		qp->attr = before;
 	qp->attr.qp_state = qp->state;
-	unetmm_ib_run(qp);
+	if (!qp->dev->own)
+		unetmm_ib_run(qp);
 	return ret;
 }
 
@@ -352,7 +365,7 @@ static int unetmm_ib_post_send(struct ib_qp *ib, const struct ib_send_wr *wr,
 
 	if (ib->qp_type == IB_QPT_GSI)
 		return unetmm_ib_gsi_send(ib, wr, bad);
-	if (wr) {
+	if (wr || qp->dev->own) {
 		*bad = wr;
 		return -EOPNOTSUPP;
 	}

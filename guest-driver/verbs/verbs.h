@@ -39,6 +39,7 @@
 #include <linux/xarray.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_user_rxe.h>
+#include <linux/unetmm_verbs.h>
 
 #include "card/card.h"
 #include "ep/ep.h"
@@ -50,7 +51,7 @@
 /* Bytes of a send request: its head and 16 segments, or inline data; a power of two. */
 #define UNETMM_IB_WQE_BYTES	512
 /* Numbers 0 and 1 are special; queue pairs have those of endpoints behind this one. */
-#define UNETMM_IB_QPN		0x100
+#define UNETMM_IB_QPN		UNETMM_VERBS_QPN
 
 static_assert(sizeof(struct rxe_send_wqe) + UNETMM_MAX_INLINE <= UNETMM_IB_WQE_BYTES);
 static_assert(sizeof(struct rxe_send_wqe) + UNETMM_MAX_SEGS * sizeof(struct rxe_sge) <=
@@ -62,6 +63,7 @@ struct unetmm_ib {
 	struct ib_device ib;		/* first */
 	struct unetmm_dev *dev;
 	const struct unetmm_lent_calls *calls;
+	bool own;			/* verbs=own */
 	struct net_device *netdev;
 	struct notifier_block notifier;	/* of netdevs: the link */
 	struct xarray mrs;		/* by lkey >> 8 */
@@ -158,6 +160,7 @@ struct unetmm_ib_qp {
 	struct unetmm_ib_queue rq;
 	struct unetmm_ep *ep;		/* from creation to the end */
 	void __iomem *doorbell;
+	struct rdma_user_mmap_entry *maps[2];	/* verbs=own: queues, doorbell */
 	u32 sq_prod, fq_prod, cq_cons;	/* the endpoint's, running freely */
 	struct unetmm_ib_sent *sent;	/* by number; as many as the send queue has slots */
 	u32 sent_next, sent_done;
@@ -210,6 +213,7 @@ void unetmm_ib_mmap_free(struct rdma_user_mmap_entry *entry);
 /* verbs/cq.c */
 extern const struct ib_device_ops unetmm_ib_cq_ops;
 void unetmm_ib_cq_put(struct ib_cq *ib, const struct ib_uverbs_wc *wc, bool solicited);
+void unetmm_ib_cq_wake(struct ib_cq *ib);
 void unetmm_ib_cq_put_kernel(struct ib_cq *ib, const struct ib_wc *wc);
 
 /* verbs/mr.c */

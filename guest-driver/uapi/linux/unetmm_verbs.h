@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: ((GPL-2.0-or-later WITH Linux-syscall-note) OR BSD-2-Clause) */
+/*
+ * unetmm_ib: the driver's part of uverbs' answers to a library for verbs=own.
+ *
+ * A queue pair is an endpoint with channel 0: the process maps its queues and its doorbell,
+ * and unetmm_user.h defines their contents.  Work requests are posted, and completions are
+ * taken, without a system call.  A completion queue has no memory: it is the completions of
+ * its queue pairs.  REQ_NOTIFY_CQ has the driver tell of the next completion, and the process
+ * then arms the completion queue of each endpoint (cq_arm).
+ *
+ * The driver has an lkey for each region, and no use for it: the process knows the
+ * addresses.  An error ends the queue pair on the card; the process tells the driver by
+ * MODIFY_QP to ERR, and itself makes the completions of requests that are flushed.
+ *
+ * Version 1 is that of uverbs' abi_version.  Requests have no part for the driver.  A mapping
+ * is of the whole object, and shared; only the process that has opened the device may make it.
+ */
+#ifndef _UAPI_LINUX_UNETMM_VERBS_H
+#define _UAPI_LINUX_UNETMM_VERBS_H
+
+#include <linux/types.h>
+
+#define UNETMM_VERBS_ABI	1
+
+/* The number of a queue pair is that of its endpoint, and this one. */
+#define UNETMM_VERBS_QPN	0x100
+/* An rkey is the key of the card's region that has the number in these bits. */
+#define UNETMM_VERBS_RKEY_REGION	0x00ffff00
+
+/* GET_CONTEXT */
+struct unetmm_verbs_context {
+	__u32 max_message;		/* bytes of a message, and of a receive buffer */
+	__u32 rsvd;
+};
+
+/* CREATE_QP: places in the file for mmap(), and offsets in the queues' mapping */
+struct unetmm_verbs_qp {
+	__aligned_u64 queue_map;
+	__aligned_u64 doorbell_map;
+	__u32 queue_bytes;
+	__u32 doorbell_bytes;
+	__u32 sq_offset;
+	__u32 fq_offset;
+	__u32 cq_offset;
+	__u32 index_offset;
+	__u8 sq_log2;
+	__u8 fq_log2;
+	__u8 cq_log2;
+	__u8 rsvd[5];
+};
+
+#endif /* _UAPI_LINUX_UNETMM_VERBS_H */

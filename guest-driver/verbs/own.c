@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * unetmm_ib: verbs=own, the interface of our own library (uapi/linux/unetmm_verbs.h).
+ *
+ * The process has the queues of its queue pairs, and the card checks all that is written
+ * there: no line here reads them.
+ *
+ * LIFETIMES.  A mapping has a reference to the endpoint's structure, and so to the memory
+ * of its queues.  The doorbell page of an endpoint that has ended can stay mapped: a write
+ * there has the card look at the queues of the endpoint that has the number, and no more.
+ */
+#include <linux/slab.h>
+#include <rdma/uverbs_ioctl.h>
+
+#include "compat/compat.h"
+#include "map/map.h"
+#include "verbs/own.h"
+
+struct unetmm_own_map {
+	struct rdma_user_mmap_entry entry;
+	const struct unetmm_lent_calls *calls;
+	struct unetmm_ep *ep;		/* a reference */
+	unsigned long pfn;
+	bool doorbell;
+};
+
+static void unetmm_own_mmap_free(struct rdma_user_mmap_entry *entry)
+{
+	struct unetmm_own_map *map = container_of(entry, struct unetmm_own_map, entry);
+
+	map->calls->ep_put(map->ep);
+	kfree(map);
+}
+
+static int unetmm_own_mmap(struct ib_ucontext *ib, struct vm_area_struct *vma)
+{
+	struct unetmm_ib *dev = unetmm_ib_of(ib->device);
+	struct rdma_user_mmap_entry *entry;
+	struct unetmm_own_map *map;
+	int ret;
+
+	if (!dev->calls->ours(unetmm_ib_context(ib)->file))
+		return -EPERM;
+	if (vma->vm_flags & VM_EXEC)
+		return -EINVAL;
+	entry = rdma_user_mmap_entry_get(ib, vma);
+	if (!entry)
+		return -EINVAL;
+	map = container_of(entry, struct unetmm_own_map, entry);
+	unetmm_vm_flags_mod(vma, VM_DONTCOPY, VM_MAYEXEC);
+	ret = rdma_user_mmap_io(ib, vma, map->pfn, entry->npages << PAGE_SHIFT,
+				map->doorbell ? pgprot_noncached(vma->vm_page_prot) :
+						vma->vm_page_prot, entry);
+	rdma_user_mmap_entry_put(entry);
+	return ret;
+}
+
+static struct rdma_user_mmap_entry *unetmm_own_map(struct unetmm_ib_qp *qp, unsigned long pfn,
+						   size_t bytes, bool doorbell)
+{
+	struct unetmm_own_map *map = kzalloc(sizeof(*map), GFP_KERNEL_ACCOUNT);
+
+	if (!map)
+		return NULL;
+	map->calls = qp->dev->calls;
+	map->ep = qp->ep;
+	map->pfn = pfn;
+	map->doorbell = doorbell;
+	if (rdma_user_mmap_entry_insert(&qp->context->ib, &map->entry, bytes)) {
+		kfree(map);
+		return NULL;
+	}
+	kref_get(&qp->ep->ref);
+	return &map->entry;
+}
+
+/* The endpoint's queues and doorbell get places in the file. */
+int unetmm_own_open(struct unetmm_ib_qp *qp)
+{
+	const struct unetmm_dev *card = qp->dev->dev;
+	const struct unetmm_block *block = qp->ep->block;
+	phys_addr_t doorbell = card->doorbell_start + (u64)qp->ep->id * card->hw.db_stride;
+
+	/* Behind an IOMMU the memory can be in pieces: one mapping is of one piece. */
+	if (block->pages.orig_nents != 1)
+		return -EOPNOTSUPP;
+	qp->maps[0] = unetmm_own_map(qp, page_to_pfn(sg_page(block->pages.sgl)), block->bytes,
+				     false);
+	qp->maps[1] = unetmm_own_map(qp, PHYS_PFN(doorbell), PAGE_SIZE, true);
+	return qp->maps[0] && qp->maps[1] ? 0 : -ENOMEM;
+}
+
+void unetmm_own_close(struct unetmm_ib_qp *qp)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(qp->maps); i++)
+		rdma_user_mmap_entry_remove(qp->maps[i]);
+}
+
+int unetmm_own_tell(const struct unetmm_ib_qp *qp, struct ib_udata *udata)
+{
+	const struct unetmm_ep *ep = qp->ep;
+	struct unetmm_verbs_qp resp = {
+		.queue_map = rdma_user_mmap_get_offset(qp->maps[0]),
+		.doorbell_map = rdma_user_mmap_get_offset(qp->maps[1]),
+		.queue_bytes = ep->block->bytes,
+		.doorbell_bytes = PAGE_SIZE,
+		.sq_offset = ep->sq_offset,
+		.fq_offset = ep->fq_offset,
+		.cq_offset = ep->cq_offset,
+		.sq_log2 = ep->sq_log2,
+		.fq_log2 = ep->fq_log2,
+		.cq_log2 = ep->cq_log2,
+	};
+
+	return ib_copy_to_udata(udata, &resp, sizeof(resp));
+}
+
+static u32 unetmm_own_log2(const struct unetmm_ib *dev, u32 entries)
+{
+	return clamp_t(u32, order_base_2(entries), 3, dev->dev->hw.max_log2);
+}
+
+/* Room for each request at its longest, as far as the card's queues go. */
+void unetmm_own_sizes(const struct unetmm_ib_qp *qp, struct unetmm_endpoint *a)
+{
+	const struct ib_qp_cap *cap = &qp->cap;
+	u32 data = cap->max_inline_data > UNETMM_SQE_INLINE ?
+		   DIV_ROUND_UP(cap->max_inline_data - UNETMM_SQE_INLINE, UNETMM_SLOT_BYTES) : 0;
+	u32 segs = cap->max_send_sge > UNETMM_SQE_SEGS ?
+		   DIV_ROUND_UP(cap->max_send_sge - UNETMM_SQE_SEGS, UNETMM_SLOT_SEGS) : 0;
+
+	a->sq_log2 = unetmm_own_log2(qp->dev, cap->max_send_wr * (1 + max(data, segs)));
+	a->fq_log2 = unetmm_own_log2(qp->dev, cap->max_recv_wr * max(cap->max_recv_sge, 1u));
+}
+
+/* In interrupts, with ep_lock; or with map_lock, when the card has gone. */
+void unetmm_own_woken(struct unetmm_ep *ep)
+{
+	struct unetmm_ib_qp *qp = ep->owner;
+	struct ib_cq *send_cq = READ_ONCE(qp->ib.send_cq);
+	struct ib_cq *recv_cq = READ_ONCE(qp->ib.recv_cq);
+
+	/* ib_core sets them behind create_qp(). */
+	if (send_cq)
+		unetmm_ib_cq_wake(send_cq);
+	if (recv_cq && recv_cq != send_cq)
+		unetmm_ib_cq_wake(recv_cq);
+}
+
+/* Set before the others: the first one of a kind counts. */
+const struct ib_device_ops unetmm_own_ops = {
+	.uverbs_abi_ver = UNETMM_VERBS_ABI,
+	.mmap = unetmm_own_mmap,
+	.mmap_free = unetmm_own_mmap_free,
+};
