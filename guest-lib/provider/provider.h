@@ -45,7 +45,7 @@
 #ifndef UNETMM_PROVIDER_H
 #define UNETMM_PROVIDER_H
 
-#include "lock.h"
+#include "../src/sys/lock.h"
 
 #include <libunetmm/inline.h>
 

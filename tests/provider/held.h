@@ -6,7 +6,7 @@
 #ifndef UNETMM_TESTS_PROVIDER_HELD_H
 #define UNETMM_TESTS_PROVIDER_HELD_H
 
-#include "../../guest-lib/provider/lock.h"
+#include "../../guest-lib/src/sys/lock.h"
 
 #include <stdlib.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The locks of the provider; provider.h says which members each lock guards.  Each call of the
- * data path takes one, and with a pthread mutex that would be half of the instructions of a
- * short message.  Without contention a lock is one atomic instruction each way; a thread that has
- * to wait sleeps in the kernel.
+ * The locks of both providers; provider.h and verbs/umv.h say which members each lock guards.
+ * Each call of the data path takes one, and with a pthread mutex that would be half of the
+ * instructions of a short message.  Without contention a lock is one atomic instruction each way; a
+ * thread that has to wait sleeps in the kernel.
  */
 #ifndef UMFI_LOCK_H
 #define UMFI_LOCK_H
