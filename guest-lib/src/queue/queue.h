@@ -26,6 +26,9 @@ int unetmm_post_rare(struct unetmm_ep *ep, void *buf, size_t len,
 int unetmm_poll_rare(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n);
 int unetmm_poll_note(struct unetmm_ep *ep, uint32_t state, unsigned taken,
                      unsigned n);
+uint32_t unetmm_inline_slots(size_t len);
+void unetmm_put_pieces(struct unetmm_ep *ep, uint32_t index, uint8_t *to,
+                       const struct iovec *iov, unsigned n);
 int unetmm_unstash(struct unetmm_ep *ep, struct unetmm_completion *c,
                    unsigned n);
 

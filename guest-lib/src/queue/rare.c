@@ -30,7 +30,7 @@ int unetmm_kick_rare(struct unetmm_ep *ep)
 }
 
 /* Slots behind the first one of a descriptor with so many bytes in it. */
-static uint32_t inline_slots(size_t len)
+uint32_t unetmm_inline_slots(size_t len)
 {
     return len <= UNETMM_SQE_INLINE ? 0 :
         (uint32_t)((len - UNETMM_SQE_INLINE + UNETMM_SLOT_BYTES - 1) /
@@ -41,7 +41,7 @@ static uint32_t inline_slots(size_t len)
  * Copies a message: its first 32 bytes to `to`, in the descriptor's slot `index`, the
  * rest into the slots behind it, of which the first comes behind the last.
  */
-static void put_pieces(struct unetmm_ep *ep, uint32_t index, uint8_t *to,
+void unetmm_put_pieces(struct unetmm_ep *ep, uint32_t index, uint8_t *to,
                        const struct iovec *iov, unsigned n)
 {
     /* Until the end of the ring all bytes are contiguous. */
@@ -74,7 +74,7 @@ int unetmm_queue_rare(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
                       size_t len, int is_inline)
 {
     struct unetmm_request_ r = ep->request;
-    uint32_t slots = 1 + (is_inline ? inline_slots(len) : unetmm_seg_slots_(n));
+    uint32_t slots = 1 + (is_inline ? unetmm_inline_slots(len) : unetmm_seg_slots_(n));
     uint8_t *data;
 
     if (!unetmm_sq_has_room_(ep, slots)) {
@@ -90,7 +90,7 @@ int unetmm_queue_rare(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
     }
     data = unetmm_put_sqe_(ep, ep->sq_prod, &r, is_inline, n, len);
     if (is_inline) {
-        put_pieces(ep, ep->sq_prod, data, iov, n);
+        unetmm_put_pieces(ep, ep->sq_prod, data, iov, n);
     } else {
         unetmm_put_segs_(ep, ep->sq_prod, data, iov, n);
     }

@@ -42,6 +42,8 @@ verbs_programs() {
         done
     # Of others it would say that their libraries are missing.
     install -D -m 644 "$debs/etc/libibverbs.d/rxe.driver" "$root/etc/libibverbs.d/rxe.driver"
+    echo "driver unetmm" >"$root/etc/libibverbs.d/unetmm.driver"
+    compile_verbs_provider "$root/$VERBS_LIB/libibverbs/libunetmm-rdmav34.so"
 }
 
 # verbs_tests DEBS ROOT: rdma-core's, which are documentation of pyverbs.
@@ -52,6 +54,46 @@ verbs_tests() {
     mkdir -p "$2/rdma-tests"
     cp -r "$(dirname "$tests")" "$2/rdma-tests/tests"
     find "$2/rdma-tests" -name '*.gz' -exec gunzip {} +
+}
+
+rdma_core_version() {
+    private_apt_cache showsrc --only-source rdma-core | sed -n 's/^Version: //p' | newest_version
+}
+
+rdma_headers_dir() {
+    echo "$CACHE/rdma-headers/$(hash_text "$(pinned rdma-core rdma_core_version)" \
+        "$(declare -f make_rdma_headers)")"
+}
+
+# make_rdma_headers DIR: those that a provider is compiled with, and no package has, out of
+# Debian 13's source package. Providers for them are loaded by the libibverbs of Debian 12, too.
+make_rdma_headers() {
+    local dir=$1 source="$1/source" version
+    version=$(pinned rdma-core rdma_core_version)
+    mkdir -p "$source" "$dir"/{infiniband,kernel-abi}
+    (cd "$dir" && private_apt_get source --download-only --tar-only "rdma-core=$version") ||
+        die "cannot download the source of rdma-core $version: run scripts/setup --update for a newer one"
+    tar -xf "$dir"/rdma-core_*.orig.tar.* -C "$source" --strip-components=1 --no-same-owner
+    grep -q 'IBVERBS_PABI_VERSION "34"' "$source/CMakeLists.txt" ||
+        die "rdma-core $version has another interface for providers than guest-lib/verbs is made for"
+    cp "$source"/libibverbs/*.h "$source"/kernel-headers/rdma/ib_user_ioctl_verbs.h \
+        "$dir/infiniband/"
+    cp -r "$source"/{ccan,util,kernel-headers/rdma} "$dir/"
+    python3 "$source/buildlib/make_abi_structs.py" "$dir/rdma/ib_user_verbs.h" \
+        "$dir/kernel-abi/ib_user_verbs.h"
+    echo '#define HAVE_FUNC_ATTRIBUTE_IFUNC 1' >"$dir/config.h"
+    rm -rf "$source" "$dir"/rdma-core_*
+}
+
+# compile_verbs_provider FILE: of libibverbs, with the library's queues in it.
+compile_verbs_provider() {
+    gcc -std=gnu11 -O2 -D_GNU_SOURCE -DIBVERBS_PABI_VERSION=34 -fPIC -shared -Wall -Wextra \
+        -Werror -Wno-missing-field-initializers -isystem "$(rdma_headers_dir)" \
+        -I"$REPO/guest-lib/include" -I"$REPO/hw/net/unetmm/abi" -I"$REPO/guest-driver/uapi" \
+        "$REPO"/guest-lib/verbs/*.c "$(guest_build)/guest-lib/libunetmm.a" \
+        -Wl,-z,defs -Wl,--version-script="$REPO/guest-lib/verbs/libunetmm-rdmav34.map" \
+        "$(verbs_debs_dir)/$VERBS_LIB/libibverbs.so.1" -o "$1" ||
+        die "the provider of libibverbs does not compile"
 }
 
 # verbs_modules KERNEL ROOT: in an order in which insmod can take them.
@@ -95,7 +137,8 @@ verbs_overlay_dir() {
     local kernel
     kernel=$(verbs_kernel "$1")
     echo "$CACHE/verbs-guest/$kernel-$(hash_text "$(driver_dir "$kernel")" "$(verbs_debs_dir)" \
-        "$(hash_files "$REPO" tests/verbs/verbs-up scripts/unetmm_tools/build/verbs_guest.sh)")"
+        "$(hash_files "$REPO" tests/verbs/verbs-up scripts/unetmm_tools/build/verbs_guest.sh \
+            guest-lib/verbs guest-lib/src guest-lib/include hw/net/unetmm/abi)" "$(rdma_headers_dir)")"
 }
 
 # setup_verbs_overlay TARGET
@@ -104,7 +147,11 @@ setup_verbs_overlay() {
     kernel=$(verbs_kernel "$1")
     setup_driver "$kernel"
     setup_python_overlay
+    setup_library
     apt_ready
+    product rdma-headers "getting rdma-core's headers from Debian's archive" \
+        "$(rdma_headers_dir)" make_rdma_headers
+    use_product rdma-headers "$(rdma_headers_dir)"
     product verbs-debs "getting verbs programs from Debian's archive" "$(verbs_debs_dir)" \
         make_verbs_debs
     use_product verbs-debs "$(verbs_debs_dir)"

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Memory regions.  The driver gives numbers in turn, so the table is in two steps.
+ */
+#include "umv.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define MR_SLOTS    (1u << UMV_MR_LOG2)
+
+static struct umv_mr **leaf_of(struct umv_context *context, uint32_t lkey)
+{
+    return __atomic_load_n(&context->mrs[lkey >> 8 >> UMV_MR_LOG2], __ATOMIC_ACQUIRE);
+}
+
+static void set_mr(struct umv_context *context, uint32_t lkey, struct umv_mr *mr)
+{
+    __atomic_store_n(&leaf_of(context, lkey)[lkey >> 8 & (MR_SLOTS - 1)], mr, __ATOMIC_RELEASE);
+}
+
+/* Leaves stay for the context's life. */
+static int add_mr(struct umv_context *context, uint32_t lkey, struct umv_mr *mr)
+{
+    int ret = 0;
+
+    umfi_lock_take(&context->lock);
+    if (!leaf_of(context, lkey)) {
+        struct umv_mr **leaf = calloc(MR_SLOTS, sizeof(struct umv_mr *));
+
+        ret = leaf ? 0 : ENOMEM;
+        __atomic_store_n(&context->mrs[lkey >> 8 >> UMV_MR_LOG2], leaf, __ATOMIC_RELEASE);
+    }
+    umfi_lock_drop(&context->lock);
+    if (!ret) {
+        set_mr(context, lkey, mr);
+    }
+    return ret;
+}
+
+void *umv_memory(const struct umv_qp *qp, const struct ibv_sge *sge, int access)
+{
+    struct umv_mr **leaf = leaf_of(qp->context, sge->lkey);
+    const struct umv_mr *mr;
+
+    if (!leaf) {
+        return NULL;
+    }
+    mr = __atomic_load_n(&leaf[sge->lkey >> 8 & (MR_SLOTS - 1)], __ATOMIC_ACQUIRE);
+    if (!mr || mr->vmr.ibv_mr.lkey != sge->lkey || mr->vmr.ibv_mr.pd != qp->vqp.qp.pd ||
+        (mr->access & access) != access || sge->addr < mr->iova || sge->length > mr->length ||
+        sge->addr - mr->iova > mr->length - sge->length) {
+        return NULL;
+    }
+    return (void *)(uintptr_t)(mr->start + (sge->addr - mr->iova));
+}
+
+struct ibv_mr *umv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+                          int access)
+{
+    struct umv_mr *mr = calloc(1, sizeof(*mr));
+    struct ib_uverbs_reg_mr_resp resp;
+    struct ibv_reg_mr cmd;
+    int ret;
+
+    if (!mr) {
+        return NULL;
+    }
+    ret = ibv_cmd_reg_mr(pd, addr, length, iova, access, &mr->vmr, &cmd, sizeof(cmd), &resp,
+                         sizeof(resp));
+    if (ret) {
+        goto free_mr;
+    }
+    mr->start = (uintptr_t)addr;
+    mr->iova = iova;
+    mr->length = length;
+    mr->access = access;
+    /* libibverbs sets it later. */
+    mr->vmr.ibv_mr.pd = pd;
+    ret = add_mr(umv_context(pd->context), mr->vmr.ibv_mr.lkey, mr);
+    if (!ret) {
+        return &mr->vmr.ibv_mr;
+    }
+    ibv_cmd_dereg_mr(&mr->vmr);
+free_mr:
+    free(mr);
+    errno = ret;
+    return NULL;
+}
+
+int umv_dereg_mr(struct verbs_mr *vmr)
+{
+    struct umv_context *context = umv_context(vmr->ibv_mr.context);
+    uint32_t lkey = vmr->ibv_mr.lkey;
+    int ret;
+
+    /* First: the driver may give the number to another one at once. */
+    set_mr(context, lkey, NULL);
+    ret = ibv_cmd_dereg_mr(vmr);
+    if (ret) {
+        set_mr(context, lkey, container_of(vmr, struct umv_mr, vmr));
+        return ret;
+    }
+    free(container_of(vmr, struct umv_mr, vmr));
+    return 0;
+}

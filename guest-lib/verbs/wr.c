@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * ibv_wr_*(): qp->lock is held from ibv_wr_start() to ibv_wr_complete() or ibv_wr_abort().  The
+ * first error is told by ibv_wr_complete(), which then posts none of the requests.
+ */
+#include "umv.h"
+
+#include <errno.h>
+
+static struct umv_qp *qp_of(struct ibv_qp_ex *ex)
+{
+    return container_of(ex, struct umv_qp, vqp.qp_ex);
+}
+
+static void keep(struct umv_qp *qp, int error)
+{
+    qp->error = qp->error ? qp->error : error;
+}
+
+static struct umv_wr *set(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
+{
+    struct umv_qp *qp = qp_of(ex);
+
+    keep(qp, umv_wr_set(qp, &qp->wr, opcode, ex->wr_id, ex->wr_flags));
+    return &qp->wr;
+}
+
+static void wr_send(struct ibv_qp_ex *ex)
+{
+    set(ex, IBV_WR_SEND);
+}
+
+static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm)
+{
+    set(ex, IBV_WR_SEND_WITH_IMM)->card.imm = imm;
+}
+
+static void wr_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
+{
+    umv_wr_remote(set(ex, IBV_WR_RDMA_WRITE), rkey, addr);
+}
+
+static void wr_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, __be32 imm)
+{
+    struct umv_wr *w = set(ex, IBV_WR_RDMA_WRITE_WITH_IMM);
+
+    umv_wr_remote(w, rkey, addr);
+    w->card.imm = imm;
+}
+
+static void wr_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
+{
+    umv_wr_remote(set(ex, IBV_WR_RDMA_READ), rkey, addr);
+}
+
+static void wr_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t compare,
+                       uint64_t swap)
+{
+    struct umv_wr *w = set(ex, IBV_WR_ATOMIC_CMP_AND_SWP);
+
+    umv_wr_remote(w, rkey, addr);
+    umv_wr_operands(w, compare, swap);
+}
+
+static void wr_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t add)
+{
+    struct umv_wr *w = set(ex, IBV_WR_ATOMIC_FETCH_AND_ADD);
+
+    umv_wr_remote(w, rkey, addr);
+    umv_wr_operands(w, add, 0);
+}
+
+static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *sges)
+{
+    struct umv_qp *qp = qp_of(ex);
+
+    if (!qp->error) {
+        keep(qp, umv_put(qp, &qp->wr, sges, n));
+    }
+}
+
+static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+    const struct ibv_sge sge = { .addr = addr, .length = length, .lkey = lkey };
+
+    wr_set_sge_list(ex, 1, &sge);
+}
+
+static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n,
+                                    const struct ibv_data_buf *bufs)
+{
+    struct umv_qp *qp = qp_of(ex);
+    struct iovec iov[UNETMM_MAX_SEGS];
+    size_t i;
+
+    for (i = 0; i < n && n <= UNETMM_MAX_SEGS; i++) {
+        iov[i].iov_base = bufs[i].addr;
+        iov[i].iov_len = bufs[i].length;
+    }
+    if (!qp->error) {
+        keep(qp, n > UNETMM_MAX_SEGS ? EINVAL : umv_put_inline(qp, &qp->wr, iov, n));
+    }
+}
+
+static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
+{
+    const struct ibv_data_buf buf = { .addr = addr, .length = length };
+
+    wr_set_inline_data_list(ex, 1, &buf);
+}
+
+static void wr_start(struct ibv_qp_ex *ex)
+{
+    struct umv_qp *qp = qp_of(ex);
+
+    umfi_lock_take(&qp->lock);
+    qp->error = qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_ERR ? 0 : EINVAL;
+    qp->began = qp->sent_next;
+    qp->began_prod = qp->ep->sq_prod;
+}
+
+static void wr_abort(struct ibv_qp_ex *ex)
+{
+    struct umv_qp *qp = qp_of(ex);
+
+    qp->sent_next = qp->began;
+    qp->ep->sq_prod = qp->began_prod;
+    umfi_lock_drop(&qp->lock);
+}
+
+static int wr_complete(struct ibv_qp_ex *ex)
+{
+    struct umv_qp *qp = qp_of(ex);
+    int error = qp->error;
+
+    if (error) {
+        wr_abort(ex);
+        return error;
+    }
+    umv_show(qp);
+    umfi_lock_drop(&qp->lock);
+    return 0;
+}
+
+#define WR_OPS  (IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | \
+                 IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | \
+                 IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
+                 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+
+/*
+ * ibv_qp_to_qp_ex() looks at comp_mask.  struct ibv_qp_ex has grown at its end since Debian 12,
+ * without a new version of the interface for providers: there, comp_mask is in the place of
+ * wr_flush(), which is not offered and so not called.  The member of Debian 12 in the place of
+ * comp_mask is for XRC alone.
+ */
+static void set_extended(struct verbs_qp *vqp)
+{
+    static const uintptr_t mask = VERBS_QP_EX;
+
+    static_assert(offsetof(struct verbs_qp, qp_ex.wr_flush) + sizeof(mask) ==
+                  offsetof(struct verbs_qp, comp_mask), "comp_mask has another place");
+    memcpy(&vqp->qp_ex.wr_flush, &mask, sizeof(mask));
+    vqp->comp_mask |= VERBS_QP_EX;
+}
+
+int umv_wr_ops(struct umv_qp *qp, uint64_t ops)
+{
+    struct ibv_qp_ex *ex = &qp->vqp.qp_ex;
+
+    if (ops & ~(uint64_t)WR_OPS) {
+        return EOPNOTSUPP;
+    }
+    ex->wr_start = wr_start;
+    ex->wr_complete = wr_complete;
+    ex->wr_abort = wr_abort;
+    ex->wr_send = wr_send;
+    ex->wr_send_imm = wr_send_imm;
+    ex->wr_rdma_write = wr_write;
+    ex->wr_rdma_write_imm = wr_write_imm;
+    ex->wr_rdma_read = wr_read;
+    ex->wr_atomic_cmp_swp = wr_cmp_swp;
+    ex->wr_atomic_fetch_add = wr_fetch_add;
+    ex->wr_set_sge = wr_set_sge;
+    ex->wr_set_sge_list = wr_set_sge_list;
+    ex->wr_set_inline_data = wr_set_inline_data;
+    ex->wr_set_inline_data_list = wr_set_inline_data_list;
+    set_extended(&qp->vqp);
+    return 0;
+}
