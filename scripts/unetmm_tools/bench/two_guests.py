@@ -317,12 +317,17 @@ def rxe_scripts(scale, more):
     if more:
         runs += [("ib_send_lat", f"-e -s 8 -n {500 * scale}"),
                  ("ib_send_bw", f"-s 65536 -n {400 * scale} -t 8")]
+    return perftest_scripts(runs, "rxe0", "10.0.1.1")
+
+
+def perftest_scripts(runs, device, address):
+    """Both sides' commands for [(program of perftest, its options)], in this order."""
     serve = use = ""
     for port, (tool, words) in enumerate(runs, 18600):
-        serve += f"{tool} -d rxe0 -x 1 -F -p {port} {words} >/dev/null\n"
+        command = f"{tool} -d {device} -x 1 -F -p {port} {words}"
+        serve += f"{command} >/dev/null\n"
         # The server needs a moment to listen; it takes one client.
-        use += (f"until {tool} -d rxe0 -x 1 -F -p {port} {words} 10.0.1.1 "
-                f">/tmp/out 2>&1; do :; done\n"
+        use += (f"until {command} {address} >/tmp/out 2>&1; do :; done\n"
                 f"echo \"{tool} {'event' if '-e ' in words else 'poll'} "
                 f"$(grep -E '^ *(8|65536) ' /tmp/out)\"\n")
     return serve, use

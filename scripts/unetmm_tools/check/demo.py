@@ -14,14 +14,14 @@ def stage_demo(options):
     """scripts/demo, and checks of its reports.
 
     Without --long: the first tour, with --virtual as well, and of the others one pair, by
-    the seed; the tour mpi takes long.  Virtual time does not depend on the host's load, so
+    the seed; the tours mpi and verbs take long.  Virtual time does not depend on the host's load, so
     the virtual tours run beside the others.
     """
     tours = [("vmmc", vmmc_facts), ("npf", npf_facts), ("netvm", netvm_facts),
              ("ethernet", ethernet_facts)]
     real, unreal = [("messages", message_facts)], [("messages", message_facts)]
     if options.long:
-        real += [*tours, ("mpi", mpi_facts)]
+        real += [*tours, ("mpi", mpi_facts), ("verbs", verbs_facts)]
         unreal += tours[:3]
     else:
         real += tours[GUEST_SEED % 2::2]
@@ -184,4 +184,22 @@ def mpi_facts(data):
         ("page faults take about the time of the pin-down cache", all(
             time < 1.25 * ways["pin"][name] for name, time in ways["npf"].items()
             if int(name.split()[-1]) >= 32768)),
+    )
+
+
+def verbs_facts(data):
+    """Facts of the tour of verbs: times and rates of perftest."""
+    ways = data["ways"]
+    write = "write, 8 B, half a round trip"
+    return (
+        ("a write by verbs takes a third of rdma_rxe's time at most", all(
+            3 * ways[way][write] < ways["rxe"][write] for way in ("card", "odp"))),
+        ("64 KiB go at 60 times rdma_rxe's rate at least", all(
+            ways[way][name] > 60 * ways["rxe"][name]
+            for way in ("card", "odp") for name in ("send, 64 KiB", "write, 64 KiB"))),
+        ("on-demand paging costs a hundredth at most", all(
+            abs(ways["odp"][name] - figure) < figure / 100
+            for name, figure in ways["card"].items())),
+        ("no page is pinned", not any(
+            counters["pinned_now"] for counters in data["counters"].values())),
     )

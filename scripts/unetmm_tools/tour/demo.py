@@ -15,14 +15,14 @@ import time
 from unetmm_tools import SCRIPTS
 from unetmm_tools.bench.sockets import SocketsError
 from unetmm_tools.guest import pair as guests, virtual, vm
-from unetmm_tools.tour import ethernet, messages, mpi, netvm, npf, vmmc
+from unetmm_tools.tour import ethernet, messages, mpi, netvm, npf, verbs, vmmc
 from unetmm_tools.tour.base import NETWORK, DemoError, parse_lines
 
 MAC_A = "52:54:00:6d:00:01"
 # By the guests' clock: with --virtual, of virtual time
 LIMIT_SECONDS = 120
 TOURS = {"messages": messages, "vmmc": vmmc, "netvm": netvm, "npf": npf,
-         "ethernet": ethernet, "mpi": mpi}
+         "ethernet": ethernet, "mpi": mpi, "verbs": verbs}
 
 
 def run_guests(tour, options):
