@@ -261,12 +261,38 @@ def a_test_that_is_not_there_is_no_success():
         for name, good in (("core-x: test_a", True), ("core-x: test_b", False)):
             entry["stdout"] = "1..1\nok 1 - test_a\n" if good else "1..0\n"
             try:
-                list(stages.one_unit_test(argparse.Namespace(test=name), {}))
+                list(stages.one_unit_test(name, {}))
                 assert good, name
             except runner.StageError:
                 assert not good, name
     finally:
         stages.meson_tests, stages.lib_shell = keep
+
+
+def each_test_that_is_named_runs():
+    keep = stages.one_unit_test
+    stages.one_unit_test = lambda name, env: [name]
+    try:
+        found = list(stages.stage_unit(argparse.Namespace(test=["a: x", "b"], long=False)))
+        assert found == ["a: x", "b"], found
+    finally:
+        stages.one_unit_test = keep
+
+
+def a_failed_build_fails_its_stages_alone():
+    """The others run, and the reason is shown; scripts/setup says it for scripts/test."""
+    good = runner.Result("fine", "passed", 0, "", "")
+    keep, argv, said = suite.STAGES, sys.argv, io.StringIO()
+    suite.STAGES = {"bad": (lambda _: [good], ["no-such-target"]), "good": (lambda _: [good], [])}
+    sys.argv = ["suite"]
+    try:
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(io.StringIO()):
+            status = suite.main()
+    finally:
+        suite.STAGES, sys.argv = keep, argv
+    said = said.getvalue()
+    assert status == 1 and said.endswith("1 passed, 1 failed, 0 skipped\n"), said
+    assert "setup no-such-target failed: no such target: no-such-target" in said, said
 
 
 def the_list_of_unsteady_tests_may_be_empty():
@@ -475,7 +501,8 @@ TESTS = [a_limit_may_be_one_of_silence, commands_of_pages_are_found,
          the_list_of_skips_can_be_read, scripts_test_checks_the_plan,
          subtests_have_plans_of_their_own, scripts_test_tells_skips_apart,
          a_failed_unit_test_is_repeated_alone,
-         a_test_that_is_not_there_is_no_success,
+         a_test_that_is_not_there_is_no_success, each_test_that_is_named_runs,
+         a_failed_build_fails_its_stages_alone,
          the_list_of_unsteady_tests_may_be_empty,
          a_fuzzer_that_is_not_there_is_skipped]
 

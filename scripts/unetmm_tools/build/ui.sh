@@ -6,10 +6,12 @@
 
 STEP_PID=""
 
-# die SENTENCE: the sentence names the error and its remedy.
+# die SENTENCE: the sentence names the error and its remedy.  scripts/test reads the last one
+# from the file UNETMM_WHY.
 die() {
     local text="$*"
     ! installed || text=${text//scripts\/setup/$REPO/scripts\/setup}
+    [ -z "${UNETMM_WHY:-}" ] || printf '%s\n' "$text" >"$UNETMM_WHY"
     printf 'error: %s\n' "$text" >&2
     exit 1
 }

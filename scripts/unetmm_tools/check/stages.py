@@ -67,13 +67,13 @@ def meson_tests(build, limit, env, programs=()):
     return results
 
 
-def one_unit_test(options, env):
-    """The test that --test names; a program whose tests have no names runs whole."""
-    program, _, name = options.test.partition(": ")
+def one_unit_test(test, env):
+    """A test that --test names; a program whose tests have no names runs whole."""
+    program, _, name = test.partition(": ")
     found = meson_tests(lib_shell("guest_build")[0], 7200,
                         {**env, "UNETMM_TEST": name} if name else env, [program])
-    if name and not any(r.name == options.test or r.outcome == FAIL for r in found):
-        raise StageError(f"there is no test {options.test}: write PROGRAM or "
+    if name and not any(r.name == test or r.outcome == FAIL for r in found):
+        raise StageError(f"there is no test {test}: write PROGRAM or "
                          "PROGRAM: TEST, as the suite prints a failed one")
     yield from found
 
@@ -85,8 +85,9 @@ def stage_unit(options):
            str(1 + int.from_bytes(os.urandom(4), "little"))}
     if options.long:
         env["UNETMM_LONG"] = "1"
+    for test in options.test:
+        yield from one_unit_test(test, env)
     if options.test:
-        yield from one_unit_test(options, env)
         return
     yield from meson_tests(lib_shell("guest_build")[0],
                            7200 if options.long else 1800, env)

@@ -5,10 +5,12 @@ import argparse
 import collections
 import json
 import os
+import subprocess
 import sys
+import tempfile
 import time
 
-from unetmm_tools import REPO
+from unetmm_tools import REPO, SCRIPTS
 from unetmm_tools.build import passed
 from unetmm_tools.check.demo import stage_demo
 from unetmm_tools.check.runner import FAIL, LEFT_OUT, PASS, SKIP, UNSTEADY, Result, StageError
@@ -57,10 +59,14 @@ STAGES_LONG = {"e2e-arm64", "e2e-kcsan", "e2e-newest", "fabtests", "msan", "muta
                "package", "roots", "s390x", "threads"}
 
 
-def chosen(options, named):
+def chosen(options):
     """The stages to be run, in their order if none is named."""
-    return named or [name for name in STAGES
-                     if options.long or name not in STAGES_LONG]
+    unknown = ", ".join(set(options.only) - set(STAGES))
+    if unknown:
+        raise StageError(f"no such stage: {unknown} (scripts/test --list prints them, with "
+                         "--long all)")
+    return options.only or [name for name in STAGES
+                            if options.long or name not in STAGES_LONG]
 
 
 def show_failure(result):
@@ -83,11 +89,27 @@ def left_out(count):
     return f", {count[LEFT_OUT]} left out" if count[LEFT_OUT] else ""
 
 
-def run_stage(name, options):
-    """Runs one stage; returns its results."""
+def build(names):
+    """{target of these stages: why scripts/setup could not make it}"""
+    print("Building for the tests:", file=sys.stderr, flush=True)
+    failed = {}
+    for target in dict.fromkeys(target for name in names for target in STAGES[name][1]):
+        with tempfile.NamedTemporaryFile("r", encoding="utf-8") as why:
+            done = subprocess.run([os.path.join(SCRIPTS, "setup"), "--yes", target], check=False,
+                                  env={**os.environ, "UNETMM_WHY": why.name})
+            if done.returncode:
+                failed[target] = f"scripts/setup {target} failed: {why.read().strip()}"
+    return failed
+
+
+def run_stage(name, options, not_built):
+    """Runs one stage, unless a target of its own is not built; returns its results."""
     start = time.monotonic()
     results = []
     try:
+        for target in STAGES[name][1]:
+            if target in not_built:
+                raise StageError(not_built[target])
         for result in STAGES[name][0](options):
             results.append(result)
             if result.outcome in (FAIL, UNSTEADY):
@@ -152,37 +174,29 @@ def parse():
     """scripts/test has checked the options."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--only", action="append", default=[])
-    parser.add_argument("--test")
+    parser.add_argument("--test", action="append", default=[])
     parser.add_argument("--long", action="store_true")
     parser.add_argument("--json")
     parser.add_argument("--repeat-failed", type=int, default=0)
     parser.add_argument("--list", action="store_true")
-    parser.add_argument("--targets", nargs="*")
     return parser.parse_args()
 
 
 def main():
-    """Prints stages, targets of scripts/setup, or runs."""
+    """Prints stages, or builds and runs."""
     options = parse()
     if options.list:
         print("\n".join(STAGES))
         return 0
-    if options.targets is not None:
-        names = chosen(options, options.targets)
-        if set(names) - set(STAGES):
-            return 1
-        targets = [t for name in names for t in STAGES[name][1]]
-        print("\n".join(dict.fromkeys(targets)))
-        return 0
     try:
+        names = chosen(options)
         known = known_unsteady()
     except (StageError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    not_built = build(names)
     passed.tidy()
-    everything = []
-    for name in chosen(options, options.only):
-        everything += [(name, r) for r in run_stage(name, options)]
+    everything = [(name, r) for name in names for r in run_stage(name, options, not_built)]
     if options.json:
         write_json(options.json, everything)
     count = collections.Counter(r.outcome for _, r in everything)
