@@ -14,8 +14,8 @@ APT_OPTIONS=(
     -o "Dir::Cache=$APT_DIR/cache"
     -o Dir::Etc::preferences=/dev/null
     -o Dir::Etc::preferencesparts=/dev/null
-    -o APT::Architecture=amd64
-    -o APT::Architectures=amd64
+    -o "APT::Architecture=$HOST_ARCH"
+    -o "APT::Architectures=$HOST_ARCH"
     -o Acquire::Languages=none
     -o Acquire::Retries=3
     -o "APT::Sandbox::User=$(id -un)"
@@ -73,7 +73,7 @@ apt_update() {
         "$dir/cache/archives/partial"
     : >"$APT_DIR/status"
     debian_targets |
-        python3 "$REPO/scripts/unetmm_tools/build/debian_sources.py" "$(host_codename)" ${1:+"$1"} \
+        python3 "$REPO/scripts/unetmm_tools/build/debian_sources.py" "$(host_codename)" "$HOST_ARCH" ${1:+"$1"} \
             >"$dir/unetmm.sources.part" ||
         die "apt on this machine has no source for Debian's archive: add one, or set QEMU_SRC to a QEMU 10 source tree"
     mv -f "$dir/unetmm.sources.part" "$dir/unetmm.sources"

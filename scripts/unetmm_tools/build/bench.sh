@@ -47,15 +47,15 @@ make_overlay() {
         fetch_deb "$(renamed "$package")" "$debs"
     done
     mkdir -p "$root/etc" "$root/rxe"
-    export LD_LIBRARY_PATH="$debs/usr/lib/x86_64-linux-gnu:$debs/lib/x86_64-linux-gnu"
+    export LD_LIBRARY_PATH="$debs/usr/lib/$HOST_TRIPLET:$debs/lib/$HOST_TRIPLET"
     for program in "${BENCH_PROGRAMS[@]}"; do
         add_program "$root" "$debs/$program" "$program"
     done
     program=$(find "$debs" -path '*bin/rdma' -type f)
     add_program "$root" "$program" usr/bin/rdma
-    for file in "$debs"/usr/lib/x86_64-linux-gnu/libibverbs/librxe-*.so; do
+    for file in "$debs/usr/lib/$HOST_TRIPLET"/libibverbs/librxe-*.so; do
         add_program "$root" "$file" \
-            "usr/lib/x86_64-linux-gnu/libibverbs/$(basename "$file")"
+            "usr/lib/$HOST_TRIPLET/libibverbs/$(basename "$file")"
     done
     unset LD_LIBRARY_PATH
     cp -r "$debs/etc/libibverbs.d" "$root/etc/"

@@ -17,14 +17,26 @@ export CCACHE_BASEDIR="$CACHE" CCACHE_NOHASHDIR=1
 # Saves a run of the preprocessor on every miss, and most first builds miss.
 export CCACHE_DEPEND=1
 
+# This machine's names: Debian's, that of compilers and libraries, and the loader's.  No other
+# file of scripts/ has one (the stage style).
+# shellcheck disable=SC2034 # the other files use them
+case "$(dpkg --print-architecture 2>/dev/null || uname -m)" in
+    arm64 | aarch64) HOST_ARCH=arm64 HOST_TRIPLET=aarch64-linux-gnu
+        HOST_LOADER=lib/ld-linux-aarch64.so.1 ;;
+    *) HOST_ARCH=amd64 HOST_TRIPLET=x86_64-linux-gnu
+        HOST_LOADER=lib64/ld-linux-x86-64.so.2 ;;
+esac
+
 # installed: do the scripts run from the package unetmm-vm?  Other packages have the tools,
 # the library and QEMU then.
 installed() { [ "$REPO" = /usr/share/unetmm ]; }
 
 # check_machine: requirements of all scripts.
 check_machine() {
-    [ "$(uname -sm)" = "Linux x86_64" ] ||
-        die "this needs Linux on x86-64: run it on such a machine"
+    case "$(uname -sm)" in
+        "Linux x86_64" | "Linux aarch64") ;;
+        *) die "this needs Linux on x86-64 or arm64: run it on such a machine" ;;
+    esac
     mkdir -p "$CACHE" 2>/dev/null || true
     [ -w "$CACHE" ] ||
         die "cannot write to $CACHE: set XDG_CACHE_HOME to a directory with 12 GB free"

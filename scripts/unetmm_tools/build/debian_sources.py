@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Writes a private apt source list out of the sources that the machine has.
 
-Usage: debian_sources.py RELEASE [SUITE] < targets
+Usage: debian_sources.py RELEASE ARCHITECTURE [SUITE] < targets
 
 The standard input holds `apt-get indextargets` lines "origin|label|release|uri".
 Only entries whose Release file says Debian are used; mirrors, keyrings and
@@ -13,7 +13,7 @@ options are theirs, the suites are those that the build needs:
 - from the security archive: the same releases' security suites.
 
 With a SUITE: that one's packages alone, of both archives; with SUITE/ARCHITECTURE those of
-another machine than amd64, and with SUITE-source the sources
+another machine than ARCHITECTURE, and with SUITE-source the sources
 of the archive alone.
 """
 
@@ -116,8 +116,8 @@ def wanted_suites(kind, release, only=None):
 
 def main():
     """Prints the list; fails when the machine has no Debian archive."""
-    release = sys.argv[1]
-    only, _, arch = "".join(sys.argv[2:]).partition("/")
+    release, host, suite = [*sys.argv[1:], ""][:3]
+    only, _, arch = suite.partition("/")
     kinds = {}
     for line in sys.stdin:
         origin, label, suite, uri = line.strip().split("|")

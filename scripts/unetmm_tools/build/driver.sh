@@ -77,7 +77,7 @@ check_dkms_kernels() (
                 [ "$minor" -le "$last" ] && wanted=yes
             [ "$major.$minor" = "$newest" ] && wanted=yes
             got=no
-            [[ "$major.$minor.0-1-amd64" =~ $BUILD_EXCLUSIVE_KERNEL ]] && got=yes
+            [[ "$major.$minor.0-1-$HOST_ARCH" =~ $BUILD_EXCLUSIVE_KERNEL ]] && got=yes
             [ "$got" = "$wanted" ] ||
                 die "guest-driver/dkms.conf: BUILD_EXCLUSIVE_KERNEL says $got for Linux $major.$minor, README.md $wanted"
         done

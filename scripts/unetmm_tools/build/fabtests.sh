@@ -47,11 +47,11 @@ get_fabtests_source() {
 
 # make_fabtests VERSION DIR: DIR/usr is libfabric, DIR/tests the programs and lists.
 make_fabtests() {
-    local dir=$2 lib="$2/usr/lib/x86_64-linux-gnu" tests
+    local dir=$2 lib="$2/usr/lib/$HOST_TRIPLET" tests
     get_fabtests_source "$1" "$dir"
     (cd "$dir/source" && ./autogen.sh &&
         ./configure --quiet --enable-only --enable-rxm --enable-tcp --prefix=/usr \
-            --libdir=/usr/lib/x86_64-linux-gnu CC="$(compiler)" CFLAGS="-O1 -w" &&
+            --libdir="/usr/lib/$HOST_TRIPLET" CC="$(compiler)" CFLAGS="-O1 -w" &&
         make -j "$(nproc)" && make install DESTDIR="$dir")
     tests="$dir/source/fabtests"
     (cd "$tests" && ./autogen.sh &&
@@ -77,7 +77,7 @@ make_fabtests_overlay() {
     base=$(fabtests_dir)
     mkdir -p "$root"
     compile_provider "$base/usr/include" "$root"
-    export LD_LIBRARY_PATH="$base/usr/lib/x86_64-linux-gnu"
+    export LD_LIBRARY_PATH="$base/usr/lib/$HOST_TRIPLET"
     for file in "$base"/tests/fi_* "$base/usr/bin/fi_info" \
         "$base/usr/bin/fi_pingpong"; do
         add_program "$root" "$file" "usr/bin/$(basename "$file")"

@@ -58,8 +58,8 @@ add_program() {
         sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p; s/^\t\(\/[^ ]*\) .*/\1/p' |
         while read -r library; do
             case "$library" in
-                */ld-linux*) target=lib64/$(basename "$library") ;;
-                *) target=usr/lib/x86_64-linux-gnu/$(basename "$library") ;;
+                */ld-linux*) target=$HOST_LOADER ;;
+                *) target=usr/lib/$HOST_TRIPLET/$(basename "$library") ;;
             esac
             [ -e "$root/$target" ] ||
                 add_file "$(readlink -f "$library")" "$root/$target"

@@ -40,7 +40,7 @@ check_kernel_name() {
 }
 
 # kernel_arch NAME: the machine of its guests; nothing for one like this machine.
-kernel_arch() { [ "$1" != arm64 ] || echo arm64; }
+kernel_arch() { [ "$1" != arm64 ] || [ "$HOST_ARCH" = arm64 ] || echo arm64; }
 
 # kernel_suite NAME: the release of Debian that alone has it; nothing for those of the
 # private list.
@@ -58,10 +58,10 @@ debian_kernel_abi() {
     local pattern suffix=deb13
     [ "$(host_codename)" != bookworm ] || suffix=deb12
     case "$1" in
-        6.1) pattern='6\.1\.0-[0-9]+-amd64' ;;
-        6.12) pattern="6\\.12\\.[0-9]+\\+$suffix(\\.[0-9]+)?-amd64" ;;
+        6.1) pattern="6\\.1\\.0-[0-9]+-$HOST_ARCH" ;;
+        6.12) pattern="6\\.12\\.[0-9]+\\+$suffix(\\.[0-9]+)?-$HOST_ARCH" ;;
         arm64) pattern="6\\.12\\.[0-9]+\\+$suffix(\\.[0-9]+)?-arm64" ;;
-        newest) pattern='[0-9.]+\+deb13(\.[0-9]+)?-amd64' ;;
+        newest) pattern="[0-9.]+\\+deb13(\\.[0-9]+)?-$HOST_ARCH" ;;
     esac
     suite_apt_cache "$(kernel_suite "$1")" pkgnames linux-image- |
         sed 's/^linux-image-//' |
@@ -121,7 +121,7 @@ extract_vmlinux() {
 # own_libraries DIR FINAL: the programs of the headers run with the C library of their
 # release, as a host with an older one needs it.
 own_libraries() {
-    local dir=$1 final=$2 program elf lib=$2/kbuild-lib/usr/lib/x86_64-linux-gnu
+    local dir=$1 final=$2 program elf lib=$2/kbuild-lib/usr/lib/$HOST_TRIPLET
     fetch_suite "$dir/kbuild-lib" "${NEWEST_SUITE%-backports}" "${KBUILD_LIBRARIES[@]}"
     (cd "$dir" && find usr/lib/linux-kbuild-* -type f -perm -u+x) | while read -r program; do
         head -c 4 "$dir/$program" | grep -q ELF || continue
@@ -131,7 +131,7 @@ own_libraries() {
         # shellcheck disable=SC2016 # for the shell of the script that is written
         # modpost and objtool call a program beside the name by which they were called.
         printf '#!/bin/sh\nexec "%s" --library-path "%s" --argv0 "$0" "%s" "$@"\n' \
-            "$lib/ld-linux-x86-64.so.2" "$lib" "$final/$elf" >"$dir/$program"
+            "$lib/${HOST_LOADER##*/}" "$lib" "$final/$elf" >"$dir/$program"
         chmod +x "$dir/$program"
     done
 }
@@ -156,7 +156,7 @@ get_debian_kernel() {
     ln -s usr/lib "$dir/lib"
     image="$dir/boot/vmlinuz-$abi"
     [ -e "$image" ] || image="$dir/lib/modules/$abi/vmlinuz"
-    if [ "$1" = arm64 ]; then
+    if [ "$1" = arm64 ] || [ "$HOST_ARCH" = arm64 ]; then
         ln -s "boot/vmlinuz-$abi" "$dir/vmlinux"
     else
         extract_vmlinux "$image" "$dir/vmlinux"
@@ -270,6 +270,7 @@ setup_kernel() {
     local name=$1 dir abi version
     check_kernel_name "$name"
     if kernel_is_built "$name"; then
+        [ "$HOST_ARCH" = amd64 ] || die "the kernel $name is built on hosts of x86-64 alone"
         setup_built_kernel "$name"
         return
     fi

@@ -30,8 +30,7 @@ MPI_LEAVE_OUT=(mca_*ucx* mca_*psm* mca_btl_openib mca_*slurm* mca_*jsm* mca_*flu
 
 MPI_PROGRAMS=(pingpong collective onesided sort truncate)
 
-MPI_LIB=usr/lib/x86_64-linux-gnu
-LOADER=ld-linux-x86-64.so.2
+MPI_LIB=usr/lib/$HOST_TRIPLET
 
 # In the order in which insmod can take them; a kernel may have some built in.
 SHARE_MODULES=(netfs fscache 9pnet 9pnet_fd 9p)
@@ -79,11 +78,11 @@ make_diod() {
 # mpi_loader DEBS WORD...: runs the loader of programs that is in the packages or, if
 # there is none, the host's.
 mpi_loader() {
-    local debs=$1 dir="$1/$MPI_LIB" loader="$1/usr/lib64/$LOADER"
+    local debs=$1 dir="$1/$MPI_LIB" loader="$1/usr/$HOST_LOADER"
     shift
-    [ -e "$loader" ] || loader="/lib64/$LOADER"
+    [ -e "$loader" ] || loader="/$HOST_LOADER"
     "$loader" --library-path \
-        "$dir:$debs/lib/x86_64-linux-gnu:$dir/blas:$dir/openmpi/lib:$dir/pmix2/lib" "$@"
+        "$dir:$debs/lib/$HOST_TRIPLET:$dir/blas:$dir/openmpi/lib:$dir/pmix2/lib" "$@"
 }
 
 # mpi_compile DEBS ROOT: the programs of tests/mpi. The libraries may need a newer C
@@ -167,18 +166,18 @@ mpi_libraries() {
             mpi_loader "$debs" --list "$library" 2>/dev/null || true
         done)
     # With a C library of its own, OpenMPI must not have libraries of the host.
-    [ -e "$debs/usr/lib64/$LOADER" ] && own=$debs
+    [ -e "$debs/usr/$HOST_LOADER" ] && own=$debs
     missing=$(sed -n "s/^\t\(.*\) => not found/\1/p; t
         \\#=> $own#d; s/^\t\(.*\) => .*/\1/p" <<<"$found" | sort -u | tr '\n' ' ')
     [ -z "$missing" ] ||
         die "OpenMPI lacks $missing: add the package to scripts/unetmm_tools/build/mpi_guest.sh"
-    sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p' <<<"$found" | grep -v "/$LOADER\$" | sort -u |
+    sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p' <<<"$found" | grep -v "/${HOST_LOADER##*/}\$" | sort -u |
         while read -r library; do
             install -m 755 "$(readlink -f "$library")" \
                 "$root/$MPI_LIB/$(basename "$library")"
         done
-    [ ! -e "$debs/usr/lib64/$LOADER" ] ||
-        install -D -m 755 "$debs/usr/lib64/$LOADER" "$root/lib64/$LOADER"
+    [ ! -e "$debs/usr/$HOST_LOADER" ] ||
+        install -D -m 755 "$debs/usr/$HOST_LOADER" "$root/$HOST_LOADER"
 }
 
 # mpi_modules KERNEL ROOT: for the shared folder.

@@ -8,7 +8,7 @@ declare -A PACKAGE_RELEASES=([bookworm]="Debian 12" [trixie]="Debian 13")
 # The system that builds has these beside the build dependencies of debian/control.
 BUILD_ROOT=(build-essential fakeroot lintian apt-utils gpg gpg-agent)
 # The packages of the clean one: a compiler and the kernel's headers.
-PACKAGE_ROOT=(gcc libc6-dev make pkg-config linux-headers-amd64)
+PACKAGE_ROOT=(gcc libc6-dev make pkg-config "linux-headers-$HOST_ARCH")
 # The dependencies of our packages, which apt's cache in the clean one has: no step but the
 # last needs the network.
 PACKAGE_DEPENDS=(python3 python3-cffi-backend libjansson4 liblwip0 libxxhash0 dkms

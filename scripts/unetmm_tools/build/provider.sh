@@ -14,14 +14,14 @@ provider_hash() {
 compile_provider() {
     local library
     library=$(guest_library)
-    mkdir -p "$2/usr/lib/x86_64-linux-gnu/libfabric"
+    mkdir -p "$2/usr/lib/$HOST_TRIPLET/libfabric"
     gcc -std=gnu11 -O2 -D_GNU_SOURCE -fPIC -shared -Wall -Wextra -Werror \
         -Wno-missing-field-initializers -Wno-unused-parameter -isystem "$1" \
         -I"$REPO/guest-lib/include" -I"$REPO/hw/net/unetmm/abi" \
         -I"$REPO/guest-driver/uapi" "$REPO"/guest-lib/provider/*.c \
         -Wl,--version-script="$REPO/guest-lib/provider/libunetmm-fi.map" \
         -Wl,--no-as-needed "$library" \
-        -o "$2/usr/lib/x86_64-linux-gnu/libfabric/libunetmm-fi.so" ||
+        -o "$2/usr/lib/$HOST_TRIPLET/libfabric/libunetmm-fi.so" ||
         die "the provider does not compile against $1"
-    install "$library" "$2/usr/lib/x86_64-linux-gnu/libunetmm.so.0"
+    install "$library" "$2/usr/lib/$HOST_TRIPLET/libunetmm.so.0"
 }

@@ -9,7 +9,7 @@
 VERBS_PACKAGES=(perftest ibverbs-utils rdmacm-utils python3-pyverbs ibverbs-providers
     libibverbs1 librdmacm1 libibumad3 libnl-3-200 libnl-route-3-200 libpci3)
 VERBS_MODULES=(ib_uverbs rdma_ucm ib_umad ip6_udp_tunnel udp_tunnel)
-VERBS_LIB=usr/lib/x86_64-linux-gnu
+VERBS_LIB=usr/lib/$HOST_TRIPLET
 
 verbs_debs_dir() {
     echo "$CACHE/verbs-debs/$(hash_text "${VERBS_PACKAGES[*]}" "$(host_codename)")"
@@ -114,7 +114,7 @@ make_verbs_overlay() {
     local dir=$2 root="$2/root" debs
     debs=$(verbs_debs_dir)
     mkdir -p "$root/etc" "$root/usr/bin"
-    export LD_LIBRARY_PATH="$debs/$VERBS_LIB:$debs/lib/x86_64-linux-gnu"
+    export LD_LIBRARY_PATH="$debs/$VERBS_LIB:$debs/lib/$HOST_TRIPLET"
     verbs_programs "$debs" "$root"
     unset LD_LIBRARY_PATH
     verbs_tests "$debs" "$root"

@@ -52,6 +52,20 @@ def defined_twice():
             for function, names in sorted(places.items()) if len(names) > 1]
 
 
+def fixed_machines():
+    """Lines of scripts/ with a name that only one kind of host has; build/cache.sh has the names
+    of the host that runs it."""
+    names = re.compile(r"(x86_64|aarch64)-linux-gnu|[-=]amd64\b|ld-linux-(x86|aarch)")
+    bad = []
+    for name in tracked("scripts/*"):
+        if name.endswith(("/build/cache.sh", "/check/style.py", ".patch")):
+            continue
+        with open(os.path.join(REPO, name), encoding="utf-8") as file:
+            bad += [f"{name}:{number}: {line.strip()}" for number, line in enumerate(file, 1)
+                    if names.search(line)]
+    return bad
+
+
 def licences_missing():
     """Licences that a file names and LICENSES/ does not have."""
     used = set()
@@ -109,6 +123,9 @@ def stage_style(options):
     bad = defined_twice()
     yield Result("no function of unetmm_tools/build is defined twice", FAIL if bad else PASS,
                  0, "\n".join(bad), "grep -n '^NAME()' scripts/unetmm_tools/build/*.sh")
+    bad = fixed_machines()
+    yield Result("no script but build/cache.sh has a name of one kind of host",
+                 FAIL if bad else PASS, 0, "\n".join(bad), "grep -rn x86_64-linux-gnu scripts")
     bad = licences_missing()
     yield Result("LICENSES has the text of each licence", FAIL if bad else
                  PASS, 0, "\n".join(bad), "grep -r SPDX-License-Identifier")

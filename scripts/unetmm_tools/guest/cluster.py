@@ -25,6 +25,7 @@ from unetmm_tools.guest.switches import SWITCHES
 NODES = range(2, 9)
 # Debian 12 has the first one, Debian 13 the second.
 OPENMPI = ("4", "5")
+TRIPLET = f"{os.uname().machine}-linux-gnu"
 BOOT_LIMIT_SECONDS = 300
 MTU_LIMIT = 65482
 SHARE_SERVER = "10.0.2.100"
@@ -210,10 +211,10 @@ def share_arguments(directory, diod, scratch):
 
     QEMU starts a server for each connection of the guest; it ends with the connection.
     """
-    library = os.path.join(diod, "usr/lib/x86_64-linux-gnu")
+    library = f"{diod}/usr/lib/{TRIPLET}"
     command = shlex.join([
         # mpirun asks for core dumps, which must not lie in the folder of the caller.
-        "env", "-C", scratch, f"LD_LIBRARY_PATH={library}:{diod}/lib/x86_64-linux-gnu",
+        "env", "-C", scratch, f"LD_LIBRARY_PATH={library}:{diod}/lib/{TRIPLET}",
         os.path.join(diod, "usr/sbin/diod"), "-f", "-n", "-S", "-U",
         user_name(), "-c", "/dev/null", "-L", "/dev/null", "-r0", "-w1", "-e", directory])
     return ["-netdev", "user,id=share,restrict=on,guestfwd=tcp:"

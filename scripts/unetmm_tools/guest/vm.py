@@ -9,6 +9,7 @@ import argparse
 import functools
 import hashlib
 import os
+import platform
 import re
 import shlex
 import signal
@@ -25,6 +26,7 @@ BUILT_KERNELS = ("debug", "kcsan")
 KERNELS = ("6.1", "6.12", "newest", *BUILT_KERNELS)
 # The kernel of guests of another machine
 ARM64 = "arm64"
+HOST_ARCH = ARM64 if platform.machine() == "aarch64" else "amd64"
 VERBS_KERNELS = ("6.1", "6.12")
 KERNELS_TEXT = ", ".join(KERNELS[:-1]) + f" or {KERNELS[-1]}"
 
@@ -96,9 +98,9 @@ def build_parser():
 
 def add_machine_options(group):
     """Kernel, accelerator, machine type, sizes."""
-    group.add_argument("--arch", choices=ARCHES, default="amd64",
+    group.add_argument("--arch", choices=ARCHES, default=HOST_ARCH,
                        help="arm64: kernel arm64, machine virt and Debian's QEMU "
-                       "(default: amd64)")
+                       "(default: that of this machine)")
     group.add_argument(
         "--kernel", metavar="|".join((*KERNELS, ARM64)) + "|PATH",
         help="Debian's kernel of that version, the newest of Debian's backports, the "
@@ -252,8 +254,10 @@ def check_arch(options):
     if (options.machine == "virt") != (options.arch == ARM64):
         raise VmError("--machine virt is that of --arch arm64, and --arch arm64 has no other")
     if options.arch != ARM64:
+        if HOST_ARCH == ARM64:
+            raise VmError("--arch amd64 needs a host of x86-64: leave it out")
         return
-    if options.kernel in KERNELS:
+    if options.kernel in KERNELS and HOST_ARCH != ARM64:
         raise VmError(f"--kernel {options.kernel} is for amd64: leave it out with --arch arm64")
     if options.qemu == "built" or options.accel == "kvm" or is_virtual(options):
         raise VmError("--arch arm64 needs --qemu stock and --accel tcg")
@@ -500,7 +504,7 @@ def kernel_words(options):
 def find_images(options):
     """QEMU, kernel and file system, made if need be."""
     arm64 = options.arch == ARM64
-    name = ARM64 if arm64 else options.kernel if options.kernel in KERNELS else "6.1"
+    name = options.kernel if options.kernel in KERNELS else ARM64 if arm64 else "6.1"
     named = options.kernel in (*KERNELS, ARM64)
     qemu = "stock-arm64" if arm64 and options.qemu == "stock" else QEMUS.get(options.qemu)
     targets = [qemu] if qemu else []
