@@ -11,6 +11,9 @@
  * order accesses among processors, in the inner shareable domain; a device is in the outer
  * one, which needs DMB OSH, as the kernel's dma_wmb() and dma_rmb() are.
  * tests/model/litmus.py reads the column of arm64, and tries each protocol with it.
+ *
+ * riscv64 has its full fence, of memory and devices, in place of each; s390x orders memory
+ * as x86-64 does.  On these two the library has run with the card's core in one process alone.
  */
 #ifndef LIBUNETMM_BARRIER_H
 #define LIBUNETMM_BARRIER_H
@@ -20,11 +23,17 @@
 #if defined(__x86_64__)
 #define UNETMM_FENCE_(x86, arm64) x86
 #define UNETMM_PAUSE_() __builtin_ia32_pause()
+#elif defined(__s390x__)
+#define UNETMM_FENCE_(x86, arm64) x86
+#define UNETMM_PAUSE_() ((void)0)
+#elif defined(__riscv) && __riscv_xlen == 64
+#define UNETMM_FENCE_(x86, arm64) __asm__ volatile("fence iorw, iorw" ::: "memory")
+#define UNETMM_PAUSE_() ((void)0)
 #elif defined(__aarch64__)
 #define UNETMM_FENCE_(x86, arm64) __asm__ volatile("dmb " arm64 ::: "memory")
 #define UNETMM_PAUSE_() __asm__ volatile("yield" ::: "memory")
 #else
-#error "libunetmm is for x86-64 and arm64: write barriers towards a device for this processor in barrier.h"
+#error "libunetmm is for x86-64, arm64, riscv64 and s390x: write barriers towards a device for this processor in barrier.h"
 #endif
 
 /*

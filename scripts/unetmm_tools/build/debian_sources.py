@@ -133,8 +133,11 @@ def main():
             if kind is None or kind in done:
                 continue
             done.add(kind)
+            # Kernels are in the archive of security; of these only libraries are wanted.
+            if kind == "security" and arch in ("riscv64", "s390x"):
+                continue
             for types, suites in wanted_suites(kind, release, only):
-                print(stanza_text(entry, uri, types, suites, arch or "amd64"))
+                print(stanza_text(entry, uri, types, suites, arch or host))
     return 0 if "archive" in done else 1
 
 

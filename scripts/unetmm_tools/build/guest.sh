@@ -4,8 +4,10 @@
 # The library, its tools and the guest test programs: the top-level meson.build,
 # in a build directory in the cache that belongs to this checkout.
 
-# $GUEST_ARCH: arm64, or nothing for this machine
-guest_build() { echo "$CACHE/guest/$(hash_text "$REPO" ${GUEST_ARCH:+"$GUEST_ARCH"})"; }
+# $GUEST_ARCH: one of cross.sh's machines, or nothing for this machine
+guest_build() {
+    echo "$CACHE/guest/$(hash_text "$REPO" ${GUEST_ARCH:+"$(cross_file "$GUEST_ARCH")"})"
+}
 
 # guest_library: prints the path of libunetmm.
 guest_library() {
@@ -20,7 +22,7 @@ configure_guest() {
     local build=$1 words=()
     rm -rf "$build"
     if [ -n "${GUEST_ARCH:-}" ]; then
-        cross_file "$ARM64_TRIPLET" aarch64 little "$(arm64_root)" >"$build.ini"
+        cross_file "$GUEST_ARCH" >"$build.ini"
         words=(--cross-file "$build.ini" -Dprovider=disabled -Dpython=disabled)
     fi
     CC="$(compiler)" run_meson setup "${words[@]}" "$build" "$REPO"

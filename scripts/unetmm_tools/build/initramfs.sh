@@ -38,7 +38,7 @@ initramfs_file() {
 # strip_paths FILE...: removes all that depends on the place of its build: debugging
 # information, names of object files, and the hash of those.
 strip_paths() {
-    "${GUEST_ARCH:+$ARM64_TRIPLET-}strip" --strip-debug --remove-section=.note.gnu.build-id "$@"
+    "${GUEST_ARCH:+$(cross_triplet "$GUEST_ARCH")-}strip" --strip-debug --remove-section=.note.gnu.build-id "$@"
 }
 
 # add_file SOURCE TARGET: an executable file; those of our build are stripped.
@@ -108,8 +108,8 @@ make_root() {
     ln -s usr/lib "$root/lib"
     if [ -n "$GUEST_ARCH" ]; then
         # Debian 13 has it below /usr.
-        install -m 755 "$(find "$(arm64_root)" -path '*/bin/busybox')" "$root/usr/bin/busybox"
-        add_arm64_libraries "$root"
+        install -m 755 "$(find "$(cross_root "$GUEST_ARCH")" -path '*/bin/busybox')" "$root/usr/bin/busybox"
+        add_cross_libraries "$GUEST_ARCH" "$root"
     else
         install -m 755 "$(command -v busybox)" "$root/usr/bin/busybox"
     fi
@@ -153,7 +153,7 @@ make_initramfs() {
 setup_initramfs() {
     local dir GUEST_ARCH
     GUEST_ARCH=$(kernel_arch "$1")
-    [ -z "$GUEST_ARCH" ] || setup_arm64_root
+    [ -z "$GUEST_ARCH" ] || setup_cross_root "$GUEST_ARCH"
     setup_driver "$1"
     setup_guest
     dir=$(dirname "$(initramfs_file "$1")")

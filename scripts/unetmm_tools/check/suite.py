@@ -14,10 +14,10 @@ from unetmm_tools import REPO, SCRIPTS
 from unetmm_tools.build import passed
 from unetmm_tools.check.demo import stage_demo
 from unetmm_tools.check.runner import FAIL, LEFT_OUT, PASS, SKIP, UNSTEADY, Result, StageError
-from unetmm_tools.check.stages import (e2e, stage_commands, stage_docs, stage_driver,
+from unetmm_tools.check.stages import (cross, e2e, stage_commands, stage_docs, stage_driver,
                                        stage_fabtests, stage_fuzz, stage_lockstep, stage_mpi,
                                        stage_msan, stage_mutate, stage_package, stage_qtest,
-                                       stage_roots, stage_s390x, stage_stock, stage_threads,
+                                       stage_roots, stage_stock, stage_threads,
                                        stage_tools, stage_unit, stage_verbs)
 from unetmm_tools.check.style import stage_style
 
@@ -26,7 +26,7 @@ UNSTEADY_LIST = os.path.join(REPO, "tests", "unsteady.txt")
 STAGES = {
     "style": (stage_style, ["qemu", "kernel-source"]),
     "unit": (stage_unit, ["unit"]),
-    "s390x": (stage_s390x, ["s390x"]),
+    **{f"unit-{arch}": (cross(arch), [f"unit-{arch}"]) for arch in ("arm64", "riscv64", "s390x")},
     "msan": (stage_msan, ["msan"]),
     "threads": (stage_threads, ["threads"]),
     "fuzz": (stage_fuzz, ["fuzz"]),
@@ -56,7 +56,7 @@ STAGES = {
 
 # Those that are run with --long, or when they are named
 STAGES_LONG = {"e2e-arm64", "e2e-kcsan", "e2e-newest", "fabtests", "msan", "mutate",
-               "package", "roots", "s390x", "threads"}
+               "package", "roots", "threads", "unit-arm64", "unit-riscv64", "unit-s390x"}
 
 
 def chosen(options):

@@ -6,6 +6,7 @@ usage: test-scenes.py PROGRAM TRACE
 """
 import difflib
 import os
+import shlex
 import subprocess
 import sys
 
@@ -16,7 +17,8 @@ def main():
     # Neither saved nor restored: that is another sequence of events.
     env = {name: value for name, value in os.environ.items()
            if not name.startswith("UNETMM_")}
-    done = subprocess.run([program], stderr=subprocess.PIPE, text=True,
+    wrapper = shlex.split(os.environ.get("MESON_EXE_WRAPPER", ""))
+    done = subprocess.run([*wrapper, program], stderr=subprocess.PIPE, text=True,
                           env=env, check=False)
     with open(trace, encoding="utf-8") as file:
         recorded = file.read()

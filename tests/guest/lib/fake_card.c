@@ -103,18 +103,23 @@ static void take_segs(struct fake_card *card, const struct unetmm_sqe *sqe,
 
     CARD_CHECK(sqe->nsegs <= UNETMM_MAX_SEGS && !sqe->inline_len);
     for (i = 0; i < sqe->nsegs; i++, seg++, left--) {
+        void *from;
+        uint32_t len;
+
         if (!left) {
             seg = (void *)slot(card, card->sq_cons + m->slots++);
             left = UNETMM_SLOT_SEGS;
         }
         CARD_CHECK(!seg->rsvd);
-        CARD_CHECK(seg->len <= sizeof(m->data) - m->len);
+        from = (void *)(uintptr_t)unetmm_swap64(seg->addr);
+        len = unetmm_swap32(seg->len);
+        CARD_CHECK(len <= sizeof(m->data) - m->len);
         if (sqe->opcode == UNETMM_OP_READ) {
-            m->to = i ? m->to : (void *)(uintptr_t)seg->addr;
-        } else if (seg->len) {
-            memcpy(m->data + m->len, (void *)(uintptr_t)seg->addr, seg->len);
+            m->to = i ? m->to : from;
+        } else if (len) {
+            memcpy(m->data + m->len, from, len);
         }
-        m->len += seg->len;
+        m->len += len;
     }
 }
 
@@ -171,6 +176,13 @@ bool fake_card_take(struct fake_card *card, struct fake_message *m)
         return false;
     }
     memcpy(&sqe, slot(card, card->sq_cons), sizeof(sqe));
+    /* All but the segments in this machine's order */
+    sqe.channel = unetmm_swap16(sqe.channel);
+    sqe.region = unetmm_swap16(sqe.region);
+    sqe.cookie = unetmm_swap64(sqe.cookie);
+    sqe.imm = unetmm_swap32(sqe.imm);
+    sqe.handle = unetmm_swap32(sqe.handle);
+    sqe.remote = unetmm_swap64(sqe.remote);
     check_operation(&sqe);
     m->opcode = sqe.opcode;
     m->notify = sqe.flags & UNETMM_SQE_F_NOTIFY;
@@ -232,12 +244,22 @@ bool fake_card_complete(struct fake_card *card, const struct unetmm_cqe *cqe)
     struct unetmm_cqe *to = &card->cq[card->cq_prod &
                                       ((1u << card->layout.cq_log2) - 1)];
     uint32_t phase = UNETMM_PHASE_OF(card->cq_prod, card->layout.cq_log2);
+    struct unetmm_cqe le = *cqe;
 
     if (cq_full(card)) {
         return false;
     }
+    le.cookie = unetmm_swap64(cqe->cookie);
+    le.len = unetmm_swap32(cqe->len);
+    le.channel = unetmm_swap16(cqe->channel);
+    le.imm = unetmm_swap32(cqe->imm);
+    if (!(cqe->flags & UNETMM_CQE_F_INLINE)) {
+        le.notify.offset = unetmm_swap64(cqe->notify.offset);
+        le.notify.imm = unetmm_swap32(cqe->notify.imm);
+        le.notify.region = unetmm_swap32(cqe->notify.region);
+    }
     /* All but the word with the phase, then that word. */
-    memcpy(to, cqe, offsetof(struct unetmm_cqe, flags));
+    memcpy(to, &le, offsetof(struct unetmm_cqe, flags));
     unetmm_write_index(&to->flags, cqe->flags | phase);
     card->cq_prod++;
     unetmm_write_index(&card->index->card.cq_prod, card->cq_prod);
@@ -279,6 +301,10 @@ static bool next_buffer(struct fake_card *card, struct unetmm_fqe *fqe)
         return false;
     }
     *fqe = card->fq[card->fq_cons & ((1u << card->layout.fq_log2) - 1)];
+    fqe->addr = unetmm_swap64(fqe->addr);
+    fqe->len = unetmm_swap32(fqe->len);
+    fqe->flags = unetmm_swap32(fqe->flags);
+    fqe->cookie = unetmm_swap64(fqe->cookie);
     CARD_CHECK(fqe->len && !(fqe->flags & ~UNETMM_FQE_F_ALL) && !fqe->rsvd);
     return true;
 }
@@ -370,6 +396,7 @@ static void start_at(struct fake_endpoint *fake, uint32_t start)
     ep->sq_prod = ep->sq_cons = card->sq_cons = start;
     ep->fq_prod = ep->fq_cons = card->fq_cons = start;
     ep->cq_cons = card->cq_prod = start;
+    start = unetmm_swap32(start);
     card->index->user.sq_prod = card->index->card.sq_cons = start;
     card->index->user.fq_prod = card->index->card.fq_cons = start;
     card->index->user.cq_cons = card->index->card.cq_prod = start;

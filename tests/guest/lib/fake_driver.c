@@ -334,7 +334,7 @@ static void on_operation(void)
 
         memcpy(&old, at, sizeof(old));
         memcpy(&add, in.data, sizeof(add));
-        old += add;
+        old = unetmm_swap64(unetmm_swap64(old) + unetmm_swap64(add));
         memcpy(at, &old, sizeof(old));
     }
     if (in.type == WRITE && in.notify) {

@@ -7,6 +7,7 @@ usage: test-both.py SOURCE-ROOT PROGRAM INLINE-PROGRAM [SEED]
 """
 import os
 import random
+import shlex
 import subprocess
 import sys
 
@@ -19,7 +20,8 @@ FUNCTIONS = ["send", "sendv", "post", "poll", "ring", "send_pending",
 
 
 def run_program(program, seed):
-    return subprocess.run([program, str(seed), str(CALLS)], check=True,
+    wrapper = shlex.split(os.environ.get("MESON_EXE_WRAPPER", ""))
+    return subprocess.run([*wrapper, program, str(seed), str(CALLS)], check=True,
                           capture_output=True, text=True).stdout.splitlines()
 
 

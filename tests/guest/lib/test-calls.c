@@ -19,6 +19,7 @@
 #include "fake_memory.h"
 
 #include "queue/queue.h"
+#include "wiped.h"
 
 #define scene_test(fn) cmocka_unit_test_setup_teardown(fn, begin, stop)
 #define ktlb_test(fn) cmocka_unit_test_setup_teardown(fn, begin_ktlb, stop)
@@ -739,8 +740,10 @@ TEST(child_lets_go, scene_test)
     struct unetmm_info info = { .size = sizeof(info) };
     struct unetmm_peers peers = { .size = sizeof(peers) };
     int status;
-    pid_t pid = fork();
+    pid_t pid;
 
+    needs_wipe_on_fork();
+    pid = fork();
     assert_true(pid >= 0);
     if (!pid) {
         _exit(unetmm_info(ctx, &info) != -EOWNERDEAD ||

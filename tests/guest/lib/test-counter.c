@@ -45,7 +45,12 @@ static int failure(void)
 
 static void add(unsigned number, unsigned n)
 {
-    __atomic_fetch_add(&page[number], n, __ATOMIC_SEQ_CST);
+    uint64_t old = page[number];
+
+    while (!__atomic_compare_exchange_n(&page[number], &old,
+                                        unetmm_swap64(unetmm_swap64(old) + n), false,
+                                        __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+    }
 }
 
 static int do_wait(struct unetmm_event_wait *wait)
@@ -53,8 +58,8 @@ static int do_wait(struct unetmm_event_wait *wait)
     driver.waits++;
     driver.wait = *wait;
     add(wait->id, driver.arrive);
-    wait->now = page[wait->id];
-    if (page[wait->id] - wait->value <= INT64_MAX) {
+    wait->now = unetmm_swap64(page[wait->id]);
+    if (unetmm_swap64(page[wait->id]) - wait->value <= INT64_MAX) {
         return 0;
     }
     errno = ETIMEDOUT;
@@ -65,7 +70,7 @@ static int do_arm(struct unetmm_event_arm *arm)
 {
     driver.arms++;
     driver.arm = *arm;
-    arm->now = page[arm->id];
+    arm->now = unetmm_swap64(page[arm->id]);
     add(arm->id, driver.arrive);
     driver.arrive = 0;
     if (driver.block) {
@@ -342,7 +347,7 @@ TEST(test_blocked_meanwhile, scene_test)
 /* An earlier value is told, if it was not seen. */
 TEST(test_seen, scene_test)
 {
-    page[FIRST + 1] = 7;
+    page[FIRST + 1] = unetmm_swap64(7);
     listen_to(1, 7);
     assert_int_equal(unetmm_dispatch(fake.ep, 9, 0), 0);
     listen_to(1, 6);
@@ -408,7 +413,7 @@ static void start_thread(void)
 /* An earlier value is told to a sleeping thread as well. */
 TEST(test_wakes_the_thread, scene_test)
 {
-    page[FIRST] = 7;
+    page[FIRST] = unetmm_swap64(7);
     start_thread();
     listen_to(0, 6);
     EVENTUALLY(__atomic_load_n(&heard.calls, __ATOMIC_ACQUIRE));

@@ -176,12 +176,12 @@ TEST(only_whole_pages_are_zeroed, scene_test)
     assert_false(fake_endpoint_rung(&fake));
     assert_int_equal(unetmm_post_recv(fake.ep, area, 4096, 1, UNETMM_ZERO), 0);
     assert_true(fake_endpoint_rung(&fake));
-    assert_int_equal(fqe[0].flags, UNETMM_FQE_F_ZERO);
+    assert_int_equal(unetmm_swap32(fqe[0].flags), UNETMM_FQE_F_ZERO);
     assert_int_equal(unetmm_post_recv(fake.ep, area, 4096, 1, 0), 0);
-    assert_int_equal(fqe[1].flags, 0);
+    assert_int_equal(unetmm_swap32(fqe[1].flags), 0);
     assert_int_equal(unetmm_post_recv(fake.ep, area, 4096, 1,
                                       UNETMM_ZERO | UNETMM_MORE), 0);
-    assert_int_equal(fqe[2].flags, UNETMM_FQE_F_ZERO);
+    assert_int_equal(unetmm_swap32(fqe[2].flags), UNETMM_FQE_F_ZERO);
 }
 
 TEST(buffers_of_parts_are_chains, scene_test)
@@ -206,12 +206,12 @@ TEST(buffers_of_parts_are_chains, scene_test)
     assert_int_equal(fake.ep->fq_prod, 0);
     assert_int_equal(unetmm_post_recvv(fake.ep, iov, 3, 77, UNETMM_MORE), 0);
     assert_false(fake_endpoint_rung(&fake));
-    assert_int_equal(fake.ep->index->user.fq_prod, 3);
+    assert_int_equal(unetmm_read_word(&fake.ep->index->user.fq_prod), 3);
     for (i = 0; i < 3; i++) {
-        assert_int_equal(fqe[i].addr, (uintptr_t)area + 8 * i);
-        assert_int_equal(fqe[i].len, 1 + i);
-        assert_int_equal(fqe[i].flags, i < 2 ? UNETMM_FQE_F_CHAIN : 0);
-        assert_int_equal(fqe[i].cookie, 77);
+        assert_int_equal(unetmm_swap64(fqe[i].addr), (uintptr_t)area + 8 * i);
+        assert_int_equal(unetmm_swap32(fqe[i].len), 1 + i);
+        assert_int_equal(unetmm_swap32(fqe[i].flags), i < 2 ? UNETMM_FQE_F_CHAIN : 0);
+        assert_int_equal(unetmm_swap64(fqe[i].cookie), 77);
     }
     /* Not in part: 16 places, of which 3 and then 15 are in use. */
     assert_int_equal(unetmm_post_recvv(fake.ep, iov, 14, 2, 0), -EAGAIN);

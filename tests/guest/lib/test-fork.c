@@ -12,6 +12,7 @@
 
 #include "fake_card.h"
 #include "sys/sys.h"
+#include "wiped.h"
 
 static struct fake_endpoint fake;
 static int calls_made;
@@ -77,6 +78,7 @@ TEST(child_is_told, cmocka_unit_test)
     pid_t pid;
     int status;
 
+    needs_wipe_on_fork();
     fake_endpoint_init(&fake, 4, 4, 4, 0);
     assert_int_equal(sys_madvise(fake.card.queues,
                                  fake.card.layout.queue_bytes,

@@ -10,6 +10,7 @@
 
 #include "fake_card.h"
 #include "sys/sys.h"
+#include "wiped.h"
 
 #define scene_test(fn) cmocka_unit_test_setup_teardown(fn, begin, stop)
 
@@ -320,6 +321,7 @@ TEST(child_is_told, scene_test)
 {
     int ret, status;
 
+    needs_wipe_on_fork();
     assert_int_equal(sys_madvise(fake.card.queues,
                                  fake.card.layout.queue_bytes,
                                  MADV_DONTFORK), 0);

@@ -19,6 +19,7 @@
 #include "base/base.h"
 #include "sync/sync.h"
 #include "sys/sys.h"
+#include "wiped.h"
 
 #define sem_test(fn) cmocka_unit_test_setup_teardown(fn, begin_sem, end)
 #define many_test(fn) cmocka_unit_test_setup_teardown(fn, begin_many, end)
@@ -1369,6 +1370,7 @@ TEST(child_lets_go, sem_test)
     int status;
     pid_t pid;
 
+    needs_wipe_on_fork();
     watched = members[0].sync;
     pid = fork();
     assert_true(pid >= 0);

@@ -67,7 +67,7 @@ static void expect(uint8_t opcode, uint64_t offset, uint64_t cookie)
 
 TEST(queues_each_operation, scene_test)
 {
-    uint64_t operands[2] = { 3, 4 };
+    uint64_t operands[2] = { unetmm_swap64(3), unetmm_swap64(4) };
     struct iovec iov[3];
     uint8_t data[1000];
     unsigned i;
@@ -256,7 +256,7 @@ TEST(kept_ones_have_a_bound, scene_test)
 
     fake.private->records[1].type = UNETMM_RELIABLE;
     assert_int_equal(pthread_create(&card, NULL, answer_one, &answer), 0);
-    assert_int_equal(unetmm_read_sync(fake.ep, IMPORT, 0, data, sizeof(data), 20 * SECOND),
+    assert_int_equal(unetmm_read_sync(fake.ep, IMPORT, 0, data, sizeof(data), 120 * SECOND),
                      -ENOBUFS);
     assert_int_equal(pthread_join(card, NULL), 0);
     /* From now on nothing is posted, and nothing is lost. */
@@ -271,7 +271,7 @@ TEST(kept_ones_have_a_bound, scene_test)
     assert_true(c.user_data >= UNETMM_SYNC_USER_DATA);
     answer.before = 0;
     assert_int_equal(pthread_create(&card, NULL, answer_one, &answer), 0);
-    assert_int_equal(unetmm_read_sync(fake.ep, IMPORT, 0, data, sizeof(data), 20 * SECOND), 0);
+    assert_int_equal(unetmm_read_sync(fake.ep, IMPORT, 0, data, sizeof(data), 120 * SECOND), 0);
     assert_int_equal(pthread_join(card, NULL), 0);
 }
 
