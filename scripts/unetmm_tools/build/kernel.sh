@@ -48,6 +48,9 @@ kernel_suite() {
     case "$1" in
         newest) echo "$NEWEST_SUITE" ;;
         arm64) echo "$(host_codename)/arm64" ;;
+        # The private list has sources of QEMU, which the package unetmm-vm does not read.
+        6.1) ! installed || echo bookworm ;;
+        6.12) ! installed || stock_release "$(host_codename)" ;;
     esac
 }
 
