@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The tour of verbs: perftest on the card, with and without ODP, beside rdma_rxe.
 
-Debian's programs and Debian's librxe run twice in the same virtual time: on rdma_rxe over an
-e1000e, and on the card.  With --odp perftest registers its buffers with
+Debian's programs run in the same virtual time on rdma_rxe over an e1000e, and on the card, by
+Debian's librxe and by our provider.  With --odp perftest registers its buffers with
 IBV_ACCESS_ON_DEMAND; the counters of the driver tell the number of page faults.
 """
 
@@ -25,8 +25,10 @@ RUNS = (
     ("send, 64 KiB", "ib_send_bw", "-s 65536 -n 200 -t 8"),
     ("write, 64 KiB", "ib_write_bw", "-s 65536 -n 200 -t 8"),
 )
-WAYS = (("rxe", "rxe, e1000e", ""), ("card", "unetmm", ""),
-        ("odp", "unetmm, ODP", " --odp"))
+# name, title, parameter `verbs` of unetmm_ib, options
+CARD_WAYS = (("card", "librxe", "rxe", ""), ("odp", "librxe, ODP", "rxe", " --odp"),
+             ("own", "own, ODP", "own", " --odp"))
+WAYS = (("rxe", "rxe, e1000e"), *((name, title) for name, title, _, _ in CARD_WAYS))
 # counter of the driver, its title; pinned_now is a level, the others count
 COUNTERS = (("faults", "misses served"), ("faults_deferred", "paged in"),
             ("invalidations", "invalidations"), ("pinned_now", "pages pinned"))
@@ -45,13 +47,14 @@ def rxe(kernel):
                   ["--no-card", *two_guests.rxe_options(kernel)], e1000e=True)
 
 
-def card(kernel):
-    """The output of the client on the card: lines of both ways, and counters between."""
-    scripts = [bench.HEAD + f"verbs-up {ADDRESS % me}\n" for me in (1, 2)]
-    for way, _, options in WAYS[1:]:
-        serve, use = two_guests.perftest_scripts(runs(options), "unetmm0", ADDRESS % 1)
-        scripts[0] += serve
-        scripts[1] += f"echo \"way {way}\"\n" + use + STAT.format(way=way)
+def card(kernel, interface):
+    """The output of the client on the card: figures of each way, and counters behind them."""
+    scripts = [bench.HEAD + f"verbs-up {ADDRESS % me} {interface}\n" for me in (1, 2)]
+    for way, _, verbs, options in CARD_WAYS:
+        if verbs == interface:
+            serve, use = two_guests.perftest_scripts(runs(options), "unetmm0", ADDRESS % 1)
+            scripts[0] += serve
+            scripts[1] += f"echo \"way {way}\"\n" + use + STAT.format(way=way)
     return client(*scripts, kernel, ["--verbs", "--cpus", "1", "--memory", "768M"])
 
 
@@ -76,42 +79,45 @@ def figures(text):
     return {title: round(row["median"], 1) for (title, _, _), row in zip(RUNS, rows)}
 
 
-def build_report(rxe_text, card_text, kernel):
-    """Everything on the screen, as one object."""
-    parts = dict(part.split("\n", 1) for part in card_text.split("way ")[1:])
-    ways = {"rxe": figures(rxe_text)}
-    counters, before = {}, dict.fromkeys((name for name, _ in COUNTERS), 0)
-    for way, _, _ in WAYS[1:]:
-        if way not in parts:
-            raise DemoError(f"the tour ended before the way {way}")
-        ways[way] = figures(parts[way])
-        now = parse_lines(parts[way])[f"stat_{way}"][-1]["driver"]
-        counters[way] = {name: now[name] - (0 if name == "pinned_now" else before[name])
-                         for name, _ in COUNTERS}
-        before = now
+def build_report(texts, kernel):
+    """Everything on the screen, as one object, from the outputs of the guests."""
+    rxe_text, *card_texts = texts
+    ways, counters = {"rxe": figures(rxe_text)}, {}
+    for text in card_texts:
+        before = dict.fromkeys((name for name, _ in COUNTERS), 0)
+        for part in text.split("way ")[1:]:
+            way, _, lines = part.partition("\n")
+            ways[way] = figures(lines)
+            now = parse_lines(lines)[f"stat_{way}"][-1]["driver"]
+            counters[way] = {name: now[name] - (0 if name == "pinned_now" else before[name])
+                             for name, _ in COUNTERS}
+            before = now
+    missing = [name for name, _ in WAYS if name not in ways]
+    if missing:
+        raise DemoError(f"the tour ended before the way {missing[0]}")
     return {"kernel": kernel, "clocks": "one virtual time, equal in every run",
             "wire": "a link of 10 us and 10 Gb/s", "ways": ways, "counters": counters}
 
 
 def measure(kernel):
-    """Boots the guests of both runs; the report."""
-    return build_report(rxe(kernel), card(kernel), kernel)
+    """Boots the guests of all runs; the report."""
+    return build_report([rxe(kernel), card(kernel, "rxe"), card(kernel, "own")], kernel)
 
 
 def show(report):
     """The screen."""
     print(f"""
-Two guests, Linux {report['kernel']}, {report['wire']}; Debian's perftest and librxe.
+Two guests, Linux {report['kernel']}, {report['wire']}; Debian's perftest.
 Microseconds, and MB/s for 64 KiB:
 """)
-    print("  " + " " * 34 + "".join(f"{title:>14}" for _, title, _ in WAYS))
+    print("  " + " " * 34 + "".join(f"{title:>12}" for _, title in WAYS))
     for title, _, _ in RUNS:
         print(f"  {title:34}" + "".join(
-            f"{report['ways'][way][title]:14.1f}" for way, _, _ in WAYS))
+            f"{report['ways'][way][title]:12.1f}" for way, _ in WAYS))
     print("\n  the driver of the client, in all four runs:")
     for name, title in COUNTERS:
-        print(f"  {title:48}" + "".join(
-            f"{report['counters'][way][name]:14}" for way, _, _ in WAYS[1:]))
+        print(f"  {title:46}" + "".join(
+            f"{report['counters'][way][name]:12}" for way, _ in WAYS[1:]))
     print(f"\n({clocks(report)})")
 
 
