@@ -135,10 +135,9 @@ void unetmm_own_sizes(const struct unetmm_ib_qp *qp, struct unetmm_endpoint *a)
 	a->fq_log2 = unetmm_own_log2(qp->dev, cap->max_recv_wr * max(cap->max_recv_sge, 1u));
 }
 
-/* In interrupts, with ep_lock; or with map_lock, when the card has gone. */
-void unetmm_own_woken(struct unetmm_ep *ep)
+/* There are completions, or requests that the process is to flush. */
+void unetmm_own_wake(const struct unetmm_ib_qp *qp)
 {
-	struct unetmm_ib_qp *qp = ep->owner;
 	struct ib_cq *send_cq = READ_ONCE(qp->ib.send_cq);
 	struct ib_cq *recv_cq = READ_ONCE(qp->ib.recv_cq);
 
@@ -147,6 +146,12 @@ void unetmm_own_woken(struct unetmm_ep *ep)
 		unetmm_ib_cq_wake(send_cq);
 	if (recv_cq && recv_cq != send_cq)
 		unetmm_ib_cq_wake(recv_cq);
+}
+
+/* In interrupts, with ep_lock; or with map_lock, when the card has gone. */
+void unetmm_own_woken(struct unetmm_ep *ep)
+{
+	unetmm_own_wake(ep->owner);
 }
 
 /* Set before the others: the first one of a kind counts. */

@@ -13,6 +13,7 @@ int unetmm_own_open(struct unetmm_ib_qp *qp);
 void unetmm_own_close(struct unetmm_ib_qp *qp);
 int unetmm_own_tell(const struct unetmm_ib_qp *qp, struct ib_udata *udata);
 void unetmm_own_sizes(const struct unetmm_ib_qp *qp, struct unetmm_endpoint *a);
+void unetmm_own_wake(const struct unetmm_ib_qp *qp);
 void unetmm_own_woken(struct unetmm_ep *ep);
 
 #endif /* UNETMM_VERBS_OWN_H */

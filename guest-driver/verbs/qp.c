@@ -313,6 +313,8 @@ static int unetmm_ib_modify(struct unetmm_ib_qp *qp, struct ib_qp_attr *a, int m
 	qp->attr.qp_state = qp->state;
 	if (!qp->dev->own)
 		unetmm_ib_run(qp);
+	else if (qp->state == IB_QPS_ERR)
+		unetmm_own_wake(qp);
 	return ret;
 }
 

@@ -265,7 +265,7 @@ def stage_fabtests(options):
 
 def stage_verbs(options):
     """The card as an RDMA device, with Debian's own programs."""
-    yield from own_runner("verbs", options, 900)
+    yield from own_runner("verbs", options, 1800)
 
 
 def stage_mpi(options):
