@@ -98,13 +98,10 @@ bool umfi_cm_handle_request(struct umfi_conn *conn, const struct umfi_message *m
 
 void umfi_cm_check_aside(struct umfi_cm_port *port)
 {
-    struct umfi_list *next;
+    struct umfi_conn *conn;
 
     umfi_assert_held(&port->fabric->lock);
-    for (struct umfi_list *i = port->conns.next; i != &port->conns; i = next) {
-        struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
-
-        next = i->next;
+    umfi_for_each(conn, &port->conns, node) {
         if (conn->state == UMFI_CONN_ASIDE && !check_request(conn, &conn->request)) {
             umfi_conn_drop(conn);
         }

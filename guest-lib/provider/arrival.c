@@ -73,11 +73,11 @@ void umfi_arrivals_accept(struct umfi_port *port)
 struct umfi_arrival *umfi_arrival_find(struct umfi_port *port, const uint8_t mac[6],
                                        uint32_t endpoint, uint32_t channel)
 {
+    struct umfi_arrival *arrival;
+
     umfi_assert_held(&port->domain->fabric->lock);
     umfi_assert_held(&port->domain->lock);
-    for (struct umfi_list *i = port->arrivals.next; i != &port->arrivals; i = i->next) {
-        struct umfi_arrival *arrival = umfi_of(i, struct umfi_arrival, node);
-
+    umfi_for_each(arrival, &port->arrivals, node) {
         if (!arrival->closed && !memcmp(arrival->mac, mac, 6) && arrival->endpoint == endpoint &&
             arrival->peer_channel == channel) {
             return arrival;
@@ -107,14 +107,11 @@ void umfi_arrivals_end_unwanted(struct umfi_port *port,
                                 unsigned (*requests)(const struct umfi_port *port,
                                                      const uint8_t mac[6]))
 {
-    struct umfi_list *next;
+    struct umfi_arrival *arrival;
 
     umfi_assert_held(&port->domain->fabric->lock);
     umfi_lock(port->domain);
-    for (struct umfi_list *i = port->arrivals.next; i != &port->arrivals; i = next) {
-        struct umfi_arrival *arrival = umfi_of(i, struct umfi_arrival, node);
-
-        next = i->next;
+    umfi_for_each(arrival, &port->arrivals, node) {
         if (!arrival->closed && umfi_now_ms() < arrival->until_ms &&
             has_place(port, arrival, requests(port, arrival->mac))) {
             continue;

@@ -107,14 +107,14 @@ static bool is_same_peer(const struct umfi_call *a, const struct umfi_call *b)
         a->to.s_addr == b->to.s_addr;
 }
 
-static bool has_thread(const struct umfi_fabric *fabric, const struct umfi_call *call)
+static bool has_thread(struct umfi_fabric *fabric, const struct umfi_call *call)
 {
     unsigned all = 0, same = 0;
+    struct umfi_call *other;
 
-    for (const struct umfi_list *i = fabric->calling.next; i != &fabric->calling;
-         i = i->next) {
+    umfi_for_each(other, &fabric->calling, node) {
         all++;
-        same += is_same_peer(umfi_of(i, struct umfi_call, node), call);
+        same += is_same_peer(other, call);
     }
     return all < CALLS && same < CALLS_OF_PEER;
 }
@@ -122,12 +122,9 @@ static bool has_thread(const struct umfi_fabric *fabric, const struct umfi_call 
 /* Starts waiting calls in their order.  A call fails if no thread can be made. */
 static void start_waiting_calls(struct umfi_fabric *fabric)
 {
-    struct umfi_list *next;
+    struct umfi_call *call;
 
-    for (struct umfi_list *i = fabric->to_call.next; i != &fabric->to_call; i = next) {
-        struct umfi_call *call = umfi_of(i, struct umfi_call, node);
-
-        next = i->next;
+    umfi_for_each(call, &fabric->to_call, node) {
         if (has_thread(fabric, call)) {
             int ret;
 
@@ -146,9 +143,9 @@ static void start_waiting_calls(struct umfi_fabric *fabric)
 /* Their threads are at their end. */
 static void join_ended_calls(struct umfi_fabric *fabric)
 {
-    while (fabric->called.next != &fabric->called) {
-        struct umfi_call *call = umfi_of(fabric->called.next, struct umfi_call, node);
+    struct umfi_call *call;
 
+    umfi_for_each(call, &fabric->called, node) {
         umfi_list_del(&call->node);
         pthread_join(call->thread, NULL);
         free(call);
@@ -171,25 +168,21 @@ static bool is_call_of(const struct umfi_call *call, const struct unetmm_ep *car
 /* Drops those that have no thread yet; takes out one that has.  NULL: there is none. */
 static struct umfi_call *remove_call(struct umfi_fabric *fabric, const struct unetmm_ep *card)
 {
-    struct umfi_call *found = NULL;
-    struct umfi_list *next;
+    struct umfi_call *call, *found = NULL;
 
     umfi_lock_take(&fabric->lock);
     join_ended_calls(fabric);
-    for (struct umfi_list *i = fabric->to_call.next; i != &fabric->to_call; i = next) {
-        struct umfi_call *call = umfi_of(i, struct umfi_call, node);
-
-        next = i->next;
+    umfi_for_each(call, &fabric->to_call, node) {
         if (is_call_of(call, card)) {
             umfi_list_del(&call->node);
             free(call);
         }
     }
-    for (struct umfi_list *i = fabric->calling.next; !found && i != &fabric->calling;
-         i = i->next) {
-        struct umfi_call *call = umfi_of(i, struct umfi_call, node);
-
-        found = is_call_of(call, card) ? call : NULL;
+    umfi_for_each(call, &fabric->calling, node) {
+        if (is_call_of(call, card)) {
+            found = call;
+            break;
+        }
     }
     if (found) {
         found->cancelled = true;

@@ -113,9 +113,9 @@ static bool has_room_for_fence(const struct umfi_port *port)
  */
 static void fence_other_eps(struct umfi_domain *domain)
 {
-    for (struct umfi_list *i = domain->eps.next; i != &domain->eps; i = i->next) {
-        struct umfi_ep *ep = umfi_of(i, struct umfi_ep, in_domain);
+    struct umfi_ep *ep;
 
+    umfi_for_each(ep, &domain->eps, in_domain) {
         if (ep->port && !ep->fence && has_room_for_fence(ep->port) && has_unsent(ep)) {
             post_fence(ep);
         }

@@ -119,15 +119,13 @@ void umfi_conn_free(struct umfi_conn *conn)
  */
 void umfi_conn_make_room(struct umfi_cm_port *port)
 {
-    struct umfi_conn *oldest = NULL;
+    struct umfi_conn *conn, *oldest = NULL;
 
     umfi_assert_held(&port->fabric->lock);
     if (port->idle < port->idle_most) {
         return;
     }
-    for (struct umfi_list *i = port->conns.next; i != &port->conns; i = i->next) {
-        struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
-
+    umfi_for_each(conn, &port->conns, node) {
         if (is_idle(conn) && (!oldest || (oldest->ep && !conn->ep))) {
             oldest = conn;
         }
@@ -160,14 +158,12 @@ void umfi_conn_send_answer(struct umfi_conn *conn, struct umfi_message *m,
 
 struct umfi_conn *umfi_conn_find(struct umfi_fabric *fabric, fid_t handle)
 {
+    struct umfi_cm_port *port;
+    struct umfi_conn *conn;
+
     umfi_assert_held(&fabric->lock);
-    for (struct umfi_list *p = fabric->cm_ports.next; p != &fabric->cm_ports;
-         p = p->next) {
-        struct umfi_cm_port *port = umfi_of(p, struct umfi_cm_port, node);
-
-        for (struct umfi_list *i = port->conns.next; i != &port->conns; i = i->next) {
-            struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
-
+    umfi_for_each(port, &fabric->cm_ports, node) {
+        umfi_for_each(conn, &port->conns, node) {
             if (&conn->fid == handle && (conn->state == UMFI_CONN_REQUESTED ||
                                          conn->state == UMFI_CONN_ORPHANED)) {
                 return conn;

@@ -32,12 +32,11 @@ void umfi_conn_drop(struct umfi_conn *conn)
 
 void umfi_cm_port_drop_conns(struct umfi_cm_port *port)
 {
-    struct umfi_list *next;
+    struct umfi_conn *conn;
 
     umfi_assert_held(&port->fabric->lock);
-    for (struct umfi_list *i = port->conns.next; i != &port->conns; i = next) {
-        next = i->next;
-        umfi_conn_drop(umfi_of(i, struct umfi_conn, node));
+    umfi_for_each(conn, &port->conns, node) {
+        umfi_conn_drop(conn);
     }
 }
 
@@ -48,16 +47,15 @@ void umfi_cm_port_drop_conns(struct umfi_cm_port *port)
 void umfi_cm_port_end_late_conns(struct umfi_cm_port *port)
 {
     int64_t now = port->idle ? umfi_now_ms() : 0;
-    struct umfi_list *next;
-    bool answered;
+    struct umfi_conn *conn;
 
     umfi_assert_held(&port->fabric->lock);
-    for (struct umfi_list *i = port->conns.next; port->idle && i != &port->conns;
-         i = next) {
-        struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
+    umfi_for_each(conn, &port->conns, node) {
+        bool answered = conn->state == UMFI_CONN_ANSWERED;
 
-        next = i->next;
-        answered = conn->state == UMFI_CONN_ANSWERED;
+        if (!port->idle) {
+            break;
+        }
         if ((answered || conn->state == UMFI_CONN_ASIDE) && now >= conn->until_ms) {
             UMFI_INFO(FI_LOG_EP_CTRL, "a request ends: %s\n", answered ?
                       "its sender has not taken the answer" :
@@ -83,13 +81,10 @@ static bool is_accepting(const struct umfi_ep *ep)
  */
 void umfi_cm_port_end_unneeded_conns(struct umfi_cm_port *port)
 {
-    struct umfi_list *next;
+    struct umfi_conn *conn;
 
     umfi_assert_held(&port->fabric->lock);
-    for (struct umfi_list *i = port->conns.next; i != &port->conns; i = next) {
-        struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
-
-        next = i->next;
+    umfi_for_each(conn, &port->conns, node) {
         if (!conn->ep || (!conn->ep->call && !is_accepting(conn->ep))) {
             umfi_conn_free(conn);
         }

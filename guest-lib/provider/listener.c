@@ -19,14 +19,13 @@ void umfi_cm_unlisten(struct umfi_pep *pep)
 {
     int64_t until = umfi_now_ms() + umfi_config.connect_ms;
     struct umfi_cm_port *port;
+    struct umfi_conn *conn;
 
     umfi_lock_take(&pep->fabric->lock);
     port = pep->port;
     if (port) {
         umfi_cm_port_progress(port);
-        for (struct umfi_list *i = port->conns.next; i != &port->conns; i = i->next) {
-            struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
-
+        umfi_for_each(conn, &port->conns, node) {
             conn->until_ms = conn->until_ms < until ? conn->until_ms : until;
         }
         unetmm_listen(port->ep, 0, 1);
@@ -44,12 +43,9 @@ void umfi_cm_unlisten(struct umfi_pep *pep)
  */
 static void adopt_conns(struct umfi_cm_port *port, struct umfi_cm_port *old)
 {
-    struct umfi_list *next;
+    struct umfi_conn *conn;
 
-    for (struct umfi_list *i = old->conns.next; i != &old->conns; i = next) {
-        struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
-
-        next = i->next;
+    umfi_for_each(conn, &old->conns, node) {
         umfi_list_del(&conn->node);
         umfi_list_add(&port->conns, &conn->node);
         conn->port = port;

@@ -165,9 +165,9 @@ static struct umfi_ep *find_ep(struct umfi_port *port, unsigned channel)
 /* The channel, which no EP has, was closed by its peer. */
 static void arrival_closed(struct umfi_port *port, unsigned channel)
 {
-    for (struct umfi_list *i = port->arrivals.next; i != &port->arrivals; i = i->next) {
-        struct umfi_arrival *arrival = umfi_of(i, struct umfi_arrival, node);
+    struct umfi_arrival *arrival;
 
+    umfi_for_each(arrival, &port->arrivals, node) {
         arrival->closed = arrival->closed || arrival->channel == channel;
     }
 }
@@ -218,6 +218,8 @@ static void dispatch_completion(struct umfi_port *port, const struct unetmm_comp
 
 static void fail_port(struct umfi_port *port, int error)
 {
+    struct umfi_ep *ep;
+
     UMFI_WARN(FI_LOG_EP_DATA, "the endpoint has stopped: %s\n",
               unetmm_strerror(error, UNETMM_CALL_POLL));
     port->failed = true;
@@ -226,9 +228,7 @@ static void fail_port(struct umfi_port *port, int error)
             port->events->ended(port->by_channel[i], UNETMM_ST_BAD_INDEX);
         }
     }
-    while (port->accepting.next != &port->accepting) {
-        struct umfi_ep *ep = umfi_of(port->accepting.next, struct umfi_ep, node);
-
+    umfi_for_each(ep, &port->accepting, node) {
         port->events->connected(ep, NULL, 0);
         port->events->ended(ep, UNETMM_ST_BAD_INDEX);
     }
@@ -446,10 +446,9 @@ int umfi_port_open(struct umfi_domain *domain, size_t tx_size, size_t rx_size,
 
 static void drop_arrivals(struct umfi_port *port)
 {
-    while (port->arrivals.next != &port->arrivals) {
-        struct umfi_arrival *arrival = umfi_of(port->arrivals.next, struct umfi_arrival,
-                                               node);
+    struct umfi_arrival *arrival;
 
+    umfi_for_each(arrival, &port->arrivals, node) {
         umfi_list_del(&arrival->node);
         free(arrival);
     }

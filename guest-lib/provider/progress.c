@@ -96,13 +96,14 @@ void umfi_cm_port_progress(struct umfi_cm_port *port)
 
 static unsigned count_requests(const struct umfi_port *port, const uint8_t mac[6])
 {
-    const struct umfi_cm_port *active = port->domain->fabric->active;
+    struct umfi_cm_port *active = port->domain->fabric->active;
+    struct umfi_conn *conn;
     unsigned n = 0;
 
-    for (struct umfi_list *i = active ? active->conns.next : NULL;
-         active && i != &active->conns; i = i->next) {
-        const struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
-
+    if (!active) {
+        return 0;
+    }
+    umfi_for_each(conn, &active->conns, node) {
         n += conn->ep->port == port && !memcmp(conn->mac, mac, 6);
     }
     return n;
@@ -117,28 +118,24 @@ void umfi_cm_progress(struct umfi_fabric *fabric)
     bool ready = poll(waiting, 2, 0) > 0, arrived = ready && waiting[0].revents;
     bool changed = ready && waiting[1].revents &&
         umfi_neighbours_changed(fabric->neighbours);
-    struct umfi_list *i, *next;
+    struct umfi_cm_port *cm_port;
+    struct umfi_port *port;
 
     umfi_assert_held(&fabric->lock);
-    for (i = fabric->cm_ports.next; i != &fabric->cm_ports; i = next) {
-        struct umfi_cm_port *port = umfi_of(i, struct umfi_cm_port, node);
-
-        next = i->next;
+    umfi_for_each(cm_port, &fabric->cm_ports, node) {
         if (arrived) {
-            umfi_cm_accept_callers(port);
+            umfi_cm_accept_callers(cm_port);
         }
         if (changed) {
-            umfi_cm_check_aside(port);
+            umfi_cm_check_aside(cm_port);
         }
-        umfi_cm_port_progress(port);
-        umfi_cm_port_end_late_conns(port);
-        if (port->listens && !port->pep) {
-            umfi_cm_port_end_unneeded_conns(port);
+        umfi_cm_port_progress(cm_port);
+        umfi_cm_port_end_late_conns(cm_port);
+        if (cm_port->listens && !cm_port->pep) {
+            umfi_cm_port_end_unneeded_conns(cm_port);
         }
     }
-    for (i = fabric->ports.next; i != &fabric->ports; i = i->next) {
-        struct umfi_port *port = umfi_of(i, struct umfi_port, node);
-
+    umfi_for_each(port, &fabric->ports, node) {
         if (arrived) {
             umfi_arrivals_accept(port);
         }
@@ -152,11 +149,10 @@ void umfi_cm_progress(struct umfi_fabric *fabric)
 
 int umfi_cm_arm_ports(struct umfi_fabric *fabric)
 {
-    umfi_assert_held(&fabric->lock);
-    for (struct umfi_list *i = fabric->cm_ports.next; i != &fabric->cm_ports;
-         i = i->next) {
-        struct umfi_cm_port *port = umfi_of(i, struct umfi_cm_port, node);
+    struct umfi_cm_port *port;
 
+    umfi_assert_held(&fabric->lock);
+    umfi_for_each(port, &fabric->cm_ports, node) {
         /* Arming empties the descriptor, also of a port that will have nothing more. */
         if (unetmm_arm(port->ep) && !port->failed) {
             return 1;

@@ -46,6 +46,7 @@
 #define UNETMM_PROVIDER_H
 
 #include "../src/sys/lock.h"
+#include "list.h"
 
 #include <libunetmm/inline.h>
 
@@ -84,10 +85,6 @@
 #define UMFI_WARN(subsys, ...)  FI_WARN(&umfi_provider, subsys, __VA_ARGS__)
 #define UMFI_INFO(subsys, ...)  FI_INFO(&umfi_provider, subsys, __VA_ARGS__)
 
-/* The structure that has `pointer` as its `member`. */
-#define umfi_of(pointer, type, member) \
-    ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
-
 /* Of functions that would only lengthen their callers */
 #define UMFI_RARE   static __attribute__((__noinline__))
 
@@ -106,32 +103,6 @@ struct umfi_port;
 
 #include "absent.h"
 #include "config.h"
-
-/* ---- Lists ---------------------------------------------------------------- */
-
-struct umfi_list {
-    struct umfi_list *next, *prev;
-};
-
-static inline void umfi_list_init(struct umfi_list *list)
-{
-    list->next = list->prev = list;
-}
-
-static inline void umfi_list_add(struct umfi_list *list, struct umfi_list *node)
-{
-    node->next = list;
-    node->prev = list->prev;
-    list->prev->next = node;
-    list->prev = node;
-}
-
-static inline void umfi_list_del(struct umfi_list *node)
-{
-    node->prev->next = node->next;
-    node->next->prev = node->prev;
-    umfi_list_init(node);
-}
 
 /* ---- Fabric (fabric.c) --------------------------------------------------- */
 
