@@ -79,7 +79,7 @@ int umfi_pin(struct umfi_fabric *fabric, const void *addr, size_t len)
     struct umfi_span **at = &fabric->spans;
     int ret = 0;
 
-    if (umfi_config.source != UNETMM_SOURCE_PINNED) {
+    if (umfi_config.source != UNETMM_SOURCE_PINNED || !len) {
         return 0;
     }
     umfi_lock_take(&fabric->lock);
@@ -106,7 +106,7 @@ int umfi_pin(struct umfi_fabric *fabric, const void *addr, size_t len)
 
 void umfi_unpin(struct umfi_fabric *fabric, const void *addr, size_t len)
 {
-    if (umfi_config.source != UNETMM_SOURCE_PINNED) {
+    if (umfi_config.source != UNETMM_SOURCE_PINNED || !len) {
         return;
     }
     umfi_lock_take(&fabric->lock);

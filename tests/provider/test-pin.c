@@ -86,6 +86,20 @@ TEST(neighbours_share_a_page, cmocka_unit_test)
     require_none(&fabric);
 }
 
+/* No bytes hold no page, nor end another's hold. */
+TEST(no_bytes, cmocka_unit_test)
+{
+    struct umfi_fabric fabric = { 0 };
+    char *base = (char *)(uintptr_t)BASE;
+
+    assert_int_equal(umfi_pin(&fabric, base, 3 * PAGE), 0);
+    assert_int_equal(umfi_pin(&fabric, base + PAGE, 0), 0);
+    umfi_unpin(&fabric, base + PAGE, 0);
+    assert_int_equal(registered[1], 1);
+    umfi_unpin(&fabric, base, 3 * PAGE);
+    require_none(&fabric);
+}
+
 TEST(constants_are_sent, cmocka_unit_test)
 {
     struct umfi_fabric fabric = { 0 };
