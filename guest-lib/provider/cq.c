@@ -243,12 +243,20 @@ static bool arm_port(struct umfi_port *port)
     return unetmm_arm(port->ep) && !port->failed;
 }
 
+static void wake_reader(struct umfi_cq *cq)
+{
+    if (cq->armed) {
+        cq->armed = false;
+        eventfd_write(cq->event_fd, 1);
+    }
+}
+
 /*
  * Others may be asleep behind the same descriptor.  So the eventfd stays readable as long
  * as there are entries, and a wake-up of a port that this caller takes, without sleeping,
  * is given to the others by the eventfd.
  */
-int umfi_cq_trywait(struct umfi_cq *cq)
+static int prepare_wait(struct umfi_cq *cq)
 {
     eventfd_t count;
     int ret = 0;
@@ -257,7 +265,7 @@ int umfi_cq_trywait(struct umfi_cq *cq)
         return -FI_EINVAL;
     }
     umfi_lock(cq->domain);
-    if (cq->prod != cq->cons || cq->signaled) {
+    if (cq->prod != cq->cons || cq->signaled || cq->overrun) {
         ret = -FI_EAGAIN;
     } else {
         eventfd_read(cq->event_fd, &count);
@@ -266,9 +274,8 @@ int umfi_cq_trywait(struct umfi_cq *cq)
         }
         if (!ret) {
             cq->armed = true;
-        } else if (cq->armed) {
-            cq->armed = false;
-            eventfd_write(cq->event_fd, 1);
+        } else {
+            wake_reader(cq);
         }
     }
     umfi_unlock(cq->domain);
@@ -284,6 +291,17 @@ static bool was_signaled(struct umfi_cq *cq)
     cq->signaled = false;
     umfi_unlock(cq->domain);
     return was;
+}
+
+/* A signal ends one wait, as in fi_cq_sread(). */
+int umfi_cq_trywait(struct umfi_cq *cq)
+{
+    int ret = prepare_wait(cq);
+
+    if (ret) {
+        was_signaled(cq);
+    }
+    return ret;
 }
 
 static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond,
@@ -303,7 +321,7 @@ static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void 
         if (ret != -FI_EAGAIN || was_signaled(cq) || (end != INT64_MAX && left <= 0)) {
             return ret;
         }
-        if (umfi_cq_trywait(cq)) {
+        if (prepare_wait(cq)) {
             continue;
         }
         if (epoll_wait(cq->epoll, &event, 1, (int)left) < 0 && errno != EINTR) {
@@ -383,6 +401,8 @@ int umfi_cq_attach(struct umfi_cq *cq, struct umfi_port *port)
     ports[cq->nports] = port;
     users[cq->nports++] = 1;
     set_only(cq);
+    /* Nobody has armed this port: a reader that sleeps has to look again. */
+    wake_reader(cq);
     return 0;
 }
 

@@ -421,6 +421,8 @@ TEST(wait_objects, scene_test)
         if (!none) {
             /* A signal ends one wait. */
             assert_int_equal(umfi_cq_trywait(queue_of(cq)), -FI_EAGAIN);
+            assert_int_equal(umfi_cq_trywait(queue_of(cq)), 0);
+            assert_int_equal(fi_cq_signal(cq), 0);
             assert_int_equal(fi_cq_sread(cq, &entry, 1, NULL, -1), -FI_EAGAIN);
             assert_int_equal(umfi_cq_trywait(queue_of(cq)), 0);
             /* A sleeper is woken once. */
