@@ -115,7 +115,7 @@ void umfi_conn_make_room(struct umfi_cm_port *port);
 void umfi_conn_send_answer(struct umfi_conn *conn, struct umfi_message *m,
                            enum umfi_message_type type, const void *data, size_t len);
 struct umfi_conn *umfi_conn_find(struct umfi_fabric *fabric, fid_t handle);
-/* The EP connects: it asks, or it `accepts`.  -FI_EISCONN */
+/* The EP connects: it asks, or it `accepts`.  -FI_EISCONN; -FI_EIO: its port has failed */
 int umfi_ep_begin_connecting(struct umfi_ep *ep, bool accepts);
 /* The request was refused, or has failed. */
 void umfi_ep_fail_connecting(struct umfi_ep *ep, int error, const void *data, size_t len);

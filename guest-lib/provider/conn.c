@@ -181,9 +181,13 @@ int umfi_ep_begin_connecting(struct umfi_ep *ep, bool accepts)
     umfi_assert_held(&ep->domain->fabric->lock);
     umfi_lock(ep->domain);
     if (ep->state == UMFI_IDLE && accepts == (ep->conn && ep->conn->port->listens)) {
+        ret = ep->port->failed ? -FI_EIO : 0;
+    }
+    if (!ret) {
         ep->state = UMFI_CONNECTING;
         __atomic_add_fetch(&ep->eq->channels, 1, __ATOMIC_RELEASE);
-        ret = 0;
+        /* A program that sleeps at the queue already is to see how this ends. */
+        umfi_eq_set_timer(ep->eq);
     }
     umfi_unlock(ep->domain);
     return ret;

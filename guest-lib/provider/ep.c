@@ -199,14 +199,14 @@ static int ep_bind(fid_t fid, fid_t to, uint64_t flags)
     case FI_CLASS_CQ:
         return bind_cq(ep, umfi_of(to, struct umfi_cq, fid.fid), flags);
     case FI_CLASS_EQ:
-        if (ep->eq) {
+        if (ep->eq || umfi_of(to, struct umfi_eq, fid.fid)->fabric != ep->domain->fabric) {
             return -FI_EINVAL;
         }
         ep->eq = umfi_of(to, struct umfi_eq, fid.fid);
         __atomic_add_fetch(&ep->eq->users, 1, __ATOMIC_RELAXED);
         return 0;
     case FI_CLASS_SRX_CTX:
-        if (ep->srx) {
+        if (ep->srx || umfi_of(to, struct umfi_srx, fid.fid)->domain != ep->domain) {
             return -FI_EINVAL;
         }
         ep->srx = umfi_of(to, struct umfi_srx, fid.fid);

@@ -7,7 +7,7 @@
  * peer that ends a connection is learnt of from the connection's port, whose
  * descriptor is left to the completion queue's waiter: were it watched here too,
  * each message would wake a thread that waits for events.  So the queue's descriptor
- * becomes readable LOOK_MS after fi_trywait() as well, while it has connections, or such
+ * becomes readable UMFI_LOOK_MS after fi_trywait() as well, while it has connections, or such
  * that a connector has not taken in time, and the reader looks at the ports.
  */
 #include "provider.h"
@@ -19,8 +19,6 @@
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
-
-#define LOOK_MS     100
 
 /* Stores a struct fi_eq_cm_entry, or the entry of fi_eq_write() as it was written. */
 static ssize_t store_event(const struct umfi_event *event, void *buf, size_t len)
@@ -136,17 +134,6 @@ static ssize_t eq_write(struct fid_eq *fid, uint32_t type, const void *buf,
     return ret ? ret : (ssize_t)len;
 }
 
-/* The next look at the ports; or none. */
-static void set_timer(struct umfi_eq *eq)
-{
-    struct itimerspec when = { .it_value = { 0 } };
-
-    if (__atomic_load_n(&eq->channels, __ATOMIC_ACQUIRE)) {
-        when.it_value.tv_nsec = LOOK_MS * 1000000l;
-    }
-    timerfd_settime(eq->timer, 0, &when, NULL);
-}
-
 int umfi_eq_trywait(struct umfi_eq *eq)
 {
     int ret;
@@ -161,7 +148,7 @@ int umfi_eq_trywait(struct umfi_eq *eq)
     ret = umfi_cm_arm_ports(eq->fabric) ? -FI_EAGAIN : 0;
     umfi_lock_drop(&eq->fabric->lock);
     if (!ret) {
-        set_timer(eq);
+        umfi_eq_set_timer(eq);
     }
     return ret;
 }
@@ -174,7 +161,7 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *type, void *buf, size_t le
 
     for (;;) {
         ssize_t ret = eq_read(fid, type, buf, len, flags);
-        int64_t left = end == INT64_MAX ? LOOK_MS : end - umfi_now_ms();
+        int64_t left = end == INT64_MAX ? UMFI_LOOK_MS : end - umfi_now_ms();
         struct epoll_event event;
 
         if (ret != -FI_EAGAIN || left <= 0) {
@@ -184,7 +171,7 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *type, void *buf, size_t le
             continue;
         }
         if (epoll_wait(eq->epoll, &event, 1,
-                       (int)(left < LOOK_MS ? left : LOOK_MS)) < 0 &&
+                       (int)(left < UMFI_LOOK_MS ? left : UMFI_LOOK_MS)) < 0 &&
             errno != EINTR) {
             return -errno;
         }

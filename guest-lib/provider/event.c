@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The list of events of an event queue.
+ * The list of events of an event queue, and its timer.
  */
 #include "provider.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 
 struct umfi_event *umfi_event_unlink(struct umfi_eq *eq, struct umfi_event **at)
 {
@@ -102,4 +103,17 @@ bool umfi_eq_withdraw_request(struct umfi_eq *eq, fid_t handle)
     fi_freeinfo(found->info);
     free(found);
     return true;
+}
+
+/* Under the lock, so that the last caller sets it by the latest count. */
+void umfi_eq_set_timer(struct umfi_eq *eq)
+{
+    struct itimerspec when = { .it_value = { 0 } };
+
+    umfi_lock_take(&eq->lock);
+    if (__atomic_load_n(&eq->channels, __ATOMIC_ACQUIRE)) {
+        when.it_value.tv_nsec = UMFI_LOOK_MS * 1000000l;
+    }
+    timerfd_settime(eq->timer, 0, &when, NULL);
+    umfi_lock_drop(&eq->lock);
 }

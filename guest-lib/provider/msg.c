@@ -192,6 +192,8 @@ UMFI_INLINE ssize_t recv_locked(struct umfi_port *port, struct umfi_ep *ep, void
         if (!ret) {
             umfi_op_begin(port);
         }
+    } else if (port->failed) {
+        ret = -FI_ENOTCONN;
     }
     umfi_unlock(port->domain);
     return ret;

@@ -9,7 +9,8 @@ static int pep_bind(fid_t fid, fid_t to, uint64_t flags)
 {
     struct umfi_pep *pep = umfi_of(fid, struct umfi_pep, fid.fid);
 
-    if (to->fclass != FI_CLASS_EQ || flags || pep->eq) {
+    if (to->fclass != FI_CLASS_EQ || flags || pep->eq ||
+        umfi_of(to, struct umfi_eq, fid.fid)->fabric != pep->fabric) {
         return -FI_EINVAL;
     }
     pep->eq = umfi_of(to, struct umfi_eq, fid.fid);

@@ -223,6 +223,8 @@ static void fail_port(struct umfi_port *port, int error)
     UMFI_WARN(FI_LOG_EP_DATA, "the endpoint has stopped: %s\n",
               unetmm_strerror(error, UNETMM_CALL_POLL));
     port->failed = true;
+    /* No operation begins any more. */
+    port->free = NULL;
     for (unsigned i = 0; i < port->channels; i++) {
         if (port->by_channel[i]) {
             port->events->ended(port->by_channel[i], UNETMM_ST_BAD_INDEX);

@@ -145,6 +145,8 @@ struct umfi_event {
     char data[];
 };
 
+#define UMFI_LOOK_MS    100     /* between looks at the ports, while somebody sleeps */
+
 struct umfi_eq {
     struct fid_eq fid;
     struct umfi_lock lock;
@@ -176,6 +178,8 @@ void umfi_eq_remove_events(struct umfi_eq *eq, fid_t fid);
 /* Removes the FI_CONNREQ with that handle.  False: the program has seen the event. */
 bool umfi_eq_withdraw_request(struct umfi_eq *eq, fid_t handle);
 int umfi_eq_trywait(struct umfi_eq *eq);
+/* The next look at the ports, for a program that sleeps at the queue; or none. */
+void umfi_eq_set_timer(struct umfi_eq *eq);
 
 /* ---- Domain and memory (domain.c, mr.c) ---------------------------------- */
 

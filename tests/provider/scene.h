@@ -347,6 +347,10 @@ bool umfi_neighbours_changed(int fd)
 }
 
 #ifndef SCENE_WHOLE
+void umfi_eq_set_timer(struct umfi_eq *eq)
+{
+}
+
 bool umfi_eq_withdraw_request(struct umfi_eq *eq, fid_t request)
 {
     return false;
@@ -485,7 +489,7 @@ static void open_scene(struct scene *s)
     s->fabric.dev.card.max_ring_log2 = 12;
     s->domain.fabric = &s->fabric;
     domain_lock = &s->domain.lock;
-    s->pep.fabric = &s->fabric;
+    s->pep.fabric = s->eq.fabric = &s->fabric;
     umfi_list_init(&s->domain.eps);
     s->eq.fid.fid.fclass = FI_CLASS_EQ;
     assert_int_equal(umfi_cq_open(&s->domain.fid, &attr, &s->cq, NULL), 0);

@@ -290,6 +290,10 @@ bool umfi_neighbours_changed(int fd)
     return !eventfd_read(fd, &count);
 }
 
+void umfi_eq_set_timer(struct umfi_eq *eq)
+{
+}
+
 bool umfi_eq_withdraw_request(struct umfi_eq *eq, fid_t handle)
 {
     bool found = handle == unread;

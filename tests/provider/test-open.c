@@ -10,6 +10,7 @@
 #include "fake_caller.h"
 
 #include <dirent.h>
+#include <poll.h>
 #include <sys/random.h>
 #include <sys/timerfd.h>
 
@@ -416,6 +417,107 @@ TEST(names, cmocka_unit_test)
     assert_int_equal(fi_setname(&pep->fid, &name, sizeof(name)), -FI_EOPBADSTATE);
     close_all();
     info = (struct fi_info) { 0 };
+    close(context_fd);
+}
+
+/* Nobody has armed a port that joins a queue: a sleeping reader of the queue wakes. */
+TEST(port_wakes_reader, cmocka_unit_test)
+{
+    struct fid *fids[1];
+    struct pollfd fd = { .events = POLLIN };
+
+    context_fd = eventfd(0, EFD_NONBLOCK);
+    ncards = 0;
+    for (size_t i = 0; steps[i].make != enable_own; i++) {
+        assert_int_equal(steps[i].make(), 0);
+    }
+    fids[0] = &cq->fid;
+    assert_int_equal(fi_control(&cq->fid, FI_GETWAIT, &fd.fd), 0);
+    assert_int_equal(fi_trywait(fabric, fids, 1), 0);
+    assert_int_equal(poll(&fd, 1, 0), 0);
+    assert_int_equal(enable_own(), 0);
+    assert_int_equal(poll(&fd, 1, 0), 1);
+    /* A signal ends one wait. */
+    assert_int_equal(fi_trywait(fabric, fids, 1), 0);
+    assert_int_equal(fi_cq_signal(cq), 0);
+    assert_int_equal(fi_trywait(fabric, fids, 1), -FI_EAGAIN);
+    assert_int_equal(fi_trywait(fabric, fids, 1), 0);
+    close_all();
+    close(context_fd);
+}
+
+/* The first request comes while a thread sleeps at the event queue. */
+TEST(request_wakes_sleeper, cmocka_unit_test)
+{
+    struct itimerspec left;
+    struct umfi_eq *queue;
+    struct fid *fids[1];
+
+    context_fd = eventfd(0, EFD_NONBLOCK);
+    ncards = 0;
+    for (size_t i = 0; steps[i].make != connect_own; i++) {
+        assert_int_equal(steps[i].make(), 0);
+    }
+    fids[0] = &eq->fid;
+    queue = umfi_of(eq, struct umfi_eq, fid);
+    assert_int_equal(fi_trywait(fabric, fids, 1), 0);
+    assert_int_equal(timerfd_gettime(queue->timer, &left), 0);
+    assert_int_equal(left.it_value.tv_nsec, 0);
+    assert_int_equal(connect_own(), 0);
+    assert_int_equal(timerfd_gettime(queue->timer, &left), 0);
+    assert_int_not_equal(left.it_value.tv_nsec, 0);
+    close_all();
+    close(context_fd);
+}
+
+/* The card stops an endpoint that is idle: it connects no more, and takes no buffer. */
+TEST(stopped_port, cmocka_unit_test)
+{
+    const struct sockaddr_in to = { .sin_family = AF_INET };
+    struct umfi_port *port;
+    char memory[8];
+
+    context_fd = eventfd(0, EFD_NONBLOCK);
+    ncards = 0;
+    for (size_t i = 0; steps[i].make != connect_own; i++) {
+        assert_int_equal(steps[i].make(), 0);
+    }
+    port = umfi_of(own, struct umfi_ep, fid)->port;
+    card_of(port->ep)->stopped = true;
+    umfi_lock(port->domain);
+    umfi_port_progress(port);
+    umfi_unlock(port->domain);
+    assert_true(port->failed);
+    assert_int_equal(fi_recv(own, memory, sizeof(memory), NULL, 0, NULL), -FI_ENOTCONN);
+    assert_int_equal(fi_connect(own, &to, NULL, 0), -FI_EIO);
+    close_all();
+    close(context_fd);
+}
+
+/* Objects of another domain or fabric cannot be bound. */
+TEST(foreign_objects, cmocka_unit_test)
+{
+    struct umfi_domain other = { 0 };
+    struct umfi_fabric elsewhere = { 0 };
+    struct umfi_srx *foreign;
+    struct umfi_eq *queue;
+
+    context_fd = eventfd(0, EFD_NONBLOCK);
+    ncards = 0;
+    for (size_t i = 0; steps[i].make != bind_all; i++) {
+        assert_int_equal(steps[i].make(), 0);
+    }
+    foreign = umfi_of(srx, struct umfi_srx, fid);
+    queue = umfi_of(eq, struct umfi_eq, fid);
+    other.fabric = &elsewhere;
+    foreign->domain = &other;
+    assert_int_equal(fi_ep_bind(shared, &srx->fid, 0), -FI_EINVAL);
+    foreign->domain = umfi_of(domain, struct umfi_domain, fid);
+    queue->fabric = &elsewhere;
+    assert_int_equal(fi_ep_bind(own, &eq->fid, 0), -FI_EINVAL);
+    assert_int_equal(fi_pep_bind(pep, &eq->fid, 0), -FI_EINVAL);
+    queue->fabric = umfi_of(fabric, struct umfi_fabric, fid);
+    close_all();
     close(context_fd);
 }
 
