@@ -14,10 +14,10 @@
 
 #define UNETMM_IB_GIDS	64
 
-static char *verbs = "rxe";
+static char *verbs = "own";
 module_param(verbs, charp, 0444);
 MODULE_PARM_DESC(verbs,
-		 "the user's interface: rxe (Debian's librxe), own (libunetmm-rdmav34) or off");
+		 "the user's interface: own (libunetmm-rdmav34), rxe (Debian's librxe) or off");
 
 static int unetmm_ib_query_device(struct ib_device *ib, struct ib_device_attr *a,
 				  struct ib_udata *udata)
@@ -224,7 +224,7 @@ static int unetmm_ib_check_param(void)
 {
 	if (!strcmp(verbs, "rxe") || !strcmp(verbs, "own") || !strcmp(verbs, "off"))
 		return 0;
-	pr_err("unetmm_ib: verbs=%s is not one of rxe, own, off\n", verbs);
+	pr_err("unetmm_ib: verbs=%s is not one of own, rxe, off\n", verbs);
 	return -EINVAL;
 }
 
