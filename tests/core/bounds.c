@@ -156,6 +156,11 @@ static uint64_t most_of(const UnetmmCore *core, const char *path)
     return most_of_params(core, path);
 }
 
+bool bounds_has_row(const UnetmmCore *core, const char *path)
+{
+    return most_of(core, path) != UNKNOWN;
+}
+
 /* ---- The fields of one stream ------------------------------------------- */
 
 typedef struct Fields {

@@ -15,4 +15,7 @@
  */
 void bounds_check(UnetmmCore *core, GByteArray *saved);
 
+/* Is the largest number known, of the value with that path (without numbers)? */
+bool bounds_has_row(const UnetmmCore *core, const char *path);
+
 #endif /* BOUNDS_H */

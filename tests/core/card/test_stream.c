@@ -9,6 +9,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
+#include "bounds.h"
 #include "peer.h"
 #include "reliable/reliable.h"
 
@@ -787,18 +788,24 @@ TEST(test_held_up_moved, fix_test_with, slow)
  * All values of the scenes below, by path without numbers, with their sizes: a
  * card that reads another one's state relies on each of them.  A change of a
  * line raises STATE_VERSION (card/save.c).  With UNETMM_LAYOUT in the
- * environment the test prints the lines as they are now.
+ * environment the test prints the lines as they are now.  A new number has a
+ * row in bounds.c, or its line says that it may be any.
  */
 static const char *const layout[] = {
 #include "saved_layout.h"
 };
 
+typedef struct Noted {
+    GHashTable *found;
+    const UnetmmCore *core;
+} Noted;
+
 /* "ep.channel.mtu 4"; the part in brackets is left out. */
 static void note_value(void *opaque, const UnetmmValue *value)
 {
-    GHashTable *found = opaque;
+    Noted *noted = opaque;
     GString *line;
-    bool inside = false;
+    bool inside = false, any;
 
     /* These follow from their table. */
     if (strstr(value->path, "counters.")) {
@@ -812,14 +819,18 @@ static void note_value(void *opaque, const UnetmmValue *value)
         }
     }
     if (value->kind != UNETMM_VALUE_BYTES) {
-        g_string_append_printf(line, " %zu", value->bytes);
+        any = value->kind != UNETMM_VALUE_BOOL &&
+              !bounds_has_row(noted->core, line->str);
+        g_string_append_printf(line, " %zu%s", value->bytes,
+                               any ? " any" : "");
     }
-    g_hash_table_add(found, g_string_free(line, false));
+    g_hash_table_add(noted->found, g_string_free(line, false));
 }
 
 static void note_scene(GHashTable *found, FixTune *tune, void (*scene)(Fix *f))
 {
-    const UnetmmObserver observer = { .value = note_value, .opaque = found };
+    Noted noted = { .found = found };
+    const UnetmmObserver observer = { .value = note_value, .opaque = &noted };
     void *state = (void *)tune;
     GByteArray *saved;
     Fix *f;
@@ -827,6 +838,7 @@ static void note_scene(GHashTable *found, FixTune *tune, void (*scene)(Fix *f))
     fix_setup(&state);
     f = state;
     scene(f);
+    noted.core = &f->h.core;
     unetmm_core_observe(&f->h.core, &observer);
     saved = unetmm_core_save(&f->h.core);
     unetmm_core_observe(&f->h.core, NULL);
