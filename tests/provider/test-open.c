@@ -184,6 +184,16 @@ static const struct step {
     { "connect", connect_own, .keeps = true },
 };
 
+/* All objects that are made before that step; NULL: all */
+static void open_before(int (*make)(void))
+{
+    context_fd = eventfd(0, EFD_NONBLOCK);
+    ncards = 0;
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && steps[i].make != make; i++) {
+        assert_int_equal(steps[i].make(), 0);
+    }
+}
+
 /* Returns the number of calls that could fail. */
 static unsigned fail_each(const struct step *step)
 {
@@ -367,11 +377,7 @@ TEST(name_is_locked, cmocka_unit_test)
     pthread_t thread;
     void *ret;
 
-    context_fd = eventfd(0, EFD_NONBLOCK);
-    ncards = 0;
-    for (size_t i = 0; steps[i].make != bind_all; i++) {
-        assert_int_equal(steps[i].make(), 0);
-    }
+    open_before(bind_all);
     owner = umfi_of(fabric, struct umfi_fabric, fid);
     umfi_lock_take(&owner->lock);
     assert_int_equal(pthread_create(&thread, NULL, get_name, &got), 0);
@@ -393,12 +399,8 @@ TEST(names, cmocka_unit_test)
     struct sockaddr_in odd = { .sin_family = AF_INET6 };
     size_t len = sizeof(got);
 
-    context_fd = eventfd(0, EFD_NONBLOCK);
-    ncards = 0;
     info = (struct fi_info) { .src_addr = &odd, .src_addrlen = sizeof(odd) - 1 };
-    for (size_t i = 0; steps[i].make != bind_all; i++) {
-        assert_int_equal(steps[i].make(), 0);
-    }
+    open_before(bind_all);
     assert_int_equal(fi_setname(&pep->fid, &odd, sizeof(odd)), -FI_EINVAL);
     assert_int_equal(fi_setname(&pep->fid, &name, sizeof(name) - 1), -FI_EINVAL);
     assert_int_equal(fi_setname(&pep->fid, &name, sizeof(name)), 0);
@@ -426,11 +428,7 @@ TEST(port_wakes_reader, cmocka_unit_test)
     struct fid *fids[1];
     struct pollfd fd = { .events = POLLIN };
 
-    context_fd = eventfd(0, EFD_NONBLOCK);
-    ncards = 0;
-    for (size_t i = 0; steps[i].make != enable_own; i++) {
-        assert_int_equal(steps[i].make(), 0);
-    }
+    open_before(enable_own);
     fids[0] = &cq->fid;
     assert_int_equal(fi_control(&cq->fid, FI_GETWAIT, &fd.fd), 0);
     assert_int_equal(fi_trywait(fabric, fids, 1), 0);
@@ -453,11 +451,7 @@ TEST(request_wakes_sleeper, cmocka_unit_test)
     struct umfi_eq *queue;
     struct fid *fids[1];
 
-    context_fd = eventfd(0, EFD_NONBLOCK);
-    ncards = 0;
-    for (size_t i = 0; steps[i].make != connect_own; i++) {
-        assert_int_equal(steps[i].make(), 0);
-    }
+    open_before(connect_own);
     fids[0] = &eq->fid;
     queue = umfi_of(eq, struct umfi_eq, fid);
     assert_int_equal(fi_trywait(fabric, fids, 1), 0);
@@ -477,11 +471,7 @@ TEST(stopped_port, cmocka_unit_test)
     struct umfi_port *port;
     char memory[8];
 
-    context_fd = eventfd(0, EFD_NONBLOCK);
-    ncards = 0;
-    for (size_t i = 0; steps[i].make != connect_own; i++) {
-        assert_int_equal(steps[i].make(), 0);
-    }
+    open_before(connect_own);
     port = umfi_of(own, struct umfi_ep, fid)->port;
     card_of(port->ep)->stopped = true;
     umfi_lock(port->domain);
@@ -502,11 +492,7 @@ TEST(foreign_objects, cmocka_unit_test)
     struct umfi_srx *foreign;
     struct umfi_eq *queue;
 
-    context_fd = eventfd(0, EFD_NONBLOCK);
-    ncards = 0;
-    for (size_t i = 0; steps[i].make != bind_all; i++) {
-        assert_int_equal(steps[i].make(), 0);
-    }
+    open_before(bind_all);
     foreign = umfi_of(srx, struct umfi_srx, fid);
     queue = umfi_of(eq, struct umfi_eq, fid);
     other.fabric = &elsewhere;
@@ -528,11 +514,7 @@ TEST(lost_entry, cmocka_unit_test)
     struct fi_cq_data_entry read;
     struct umfi_cq *queue;
 
-    context_fd = eventfd(0, EFD_NONBLOCK);
-    ncards = 0;
-    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-        assert_int_equal(steps[i].make(), 0);
-    }
+    open_before(NULL);
     queue = umfi_of(cq, struct umfi_cq, fid);
     umfi_lock(queue->domain);
     for (uint32_t i = 0; i <= queue->mask; i++) {
