@@ -84,6 +84,8 @@ endian = '$endian'
 END
 }
 
+cross_build() { GUEST_ARCH=$1 guest_build; }
+
 # setup_cross_unit ARCH: the unit tests of library and core.
 setup_cross_unit() {
     # shellcheck disable=SC2034 # guest.sh reads it

@@ -108,7 +108,7 @@ def stage_unit(options):
 def cross(arch):
     """The stage of unit tests for another machine."""
     def stage(_options):
-        yield from meson_tests(lib_shell("env", f"GUEST_ARCH={arch}", "guest_build")[0], 7200, {})
+        yield from meson_tests(lib_shell("cross_build", arch)[0], 7200, {})
     stage.__doc__ = f"The unit tests of library and core for {arch}, run by qemu-user."
     return stage
 
