@@ -163,20 +163,34 @@ static int unetmm_lent_channel_set(struct unetmm_ep *ep, const struct unetmm_cmd
 	return unetmm_file_leave(file, ret);
 }
 
-static int unetmm_lent_channel_clear(struct unetmm_ep *ep)
+/* Not killable: the end of a queue pair goes on in a process that dies. */
+static int unetmm_lent_channel_cmd(struct unetmm_ep *ep, struct unetmm_cmd *cmd)
 {
-	struct unetmm_cmd cmd = {
-		.opcode = UNETMM_CMD_CHANNEL_CLEAR,
-		.ep = cpu_to_le16(ep->id),
-	};
 	struct unetmm_file *file = ep->file;
 	int ret;
 
-	/* Not killable: the end of a queue pair goes on in a process that dies. */
+	cmd->ep = cpu_to_le16(ep->id);
 	down_read(&file->dev->rwsem);
-	ret = file->dead ? -ENODEV : unetmm_cmd(ep->dev, &cmd, NULL);
+	ret = file->dead ? -ENODEV : unetmm_cmd(ep->dev, cmd, NULL);
 	up_read(&file->dev->rwsem);
 	return ret;
+}
+
+static int unetmm_lent_channel_modify(struct unetmm_ep *ep, const struct unetmm_cmd_modify *how)
+{
+	struct unetmm_cmd cmd = { .opcode = UNETMM_CMD_CHANNEL_MODIFY, .modify = *how };
+
+	return unetmm_lent_channel_cmd(ep, &cmd);
+}
+
+static int unetmm_lent_channel_flush(struct unetmm_ep *ep)
+{
+	struct unetmm_cmd cmd = {
+		.opcode = UNETMM_CMD_CHANNEL_CLEAR,
+		.channel.flags = UNETMM_CHANNEL_F_TELL | UNETMM_CHANNEL_F_FLUSH,
+	};
+
+	return unetmm_lent_channel_cmd(ep, &cmd);
 }
 
 static int unetmm_lent_region_set(struct unetmm_file *file, const struct unetmm_export *a,
@@ -218,7 +232,8 @@ static const struct unetmm_lent_calls unetmm_lent_calls = {
 	.ep_peek = unetmm_ep_peek,
 	.ep_arm = unetmm_ep_arm,
 	.channel_set = unetmm_lent_channel_set,
-	.channel_clear = unetmm_lent_channel_clear,
+	.channel_modify = unetmm_lent_channel_modify,
+	.channel_flush = unetmm_lent_channel_flush,
 	.region_set = unetmm_lent_region_set,
 	.region_clear = unetmm_lent_region_clear,
 	.page_in = unetmm_op_prefetch,

@@ -79,7 +79,9 @@ struct unetmm_lent_calls {
 	const struct unetmm_cqe *(*ep_peek)(const struct unetmm_ep *ep, u32 cons);
 	bool (*ep_arm)(const struct unetmm_ep *ep, u32 cons);
 	int (*channel_set)(struct unetmm_ep *ep, const struct unetmm_cmd_channel *how);
-	int (*channel_clear)(struct unetmm_ep *ep);
+	int (*channel_modify)(struct unetmm_ep *ep, const struct unetmm_cmd_modify *how);
+	/* It fails: all that the endpoint has, or gets, comes back, at last CQE_CLOSED. */
+	int (*channel_flush)(struct unetmm_ep *ep);
 	/* Exports memory of the calling process; a->flags KEYED or WHOLE. */
 	int (*region_set)(struct unetmm_file *file, const struct unetmm_export *a, u64 iova,
 			  u32 pd, u32 *rkey);

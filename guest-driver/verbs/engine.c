@@ -11,6 +11,9 @@
  * later WRITE: each request has a place in `sent`, and the oldest ones are told when they
  * have ended.  A request that is wrong has a place, too, so its error is told in turn.
  *
+ * A queue pair that ends has the card give back the card's requests; those that are in the
+ * process's memory come behind these.
+ *
  * librxe posts receive requests without any call: a timer looks for them, ever more
  * seldom, while the card has no buffer.
  */
@@ -80,7 +83,10 @@ static u8 unetmm_ib_status(u8 status)
 
 /* ---- Ends --------------------------------------------------------------------- */
 
-/* The queue pair ends: the card forgets the channel, and all requests are flushed. */
+/*
+ * The queue pair ends: the card gives back the requests that it has, and the peer's ends,
+ * too.  Without a channel, or a card that runs, the driver flushes all of them.
+ */
 void unetmm_ib_error(struct unetmm_ib_qp *qp)
 {
 	lockdep_assert_held(&qp->lock);
@@ -89,7 +95,7 @@ void unetmm_ib_error(struct unetmm_ib_qp *qp)
 	qp->state = IB_QPS_ERR;
 	qp->attr.qp_state = IB_QPS_ERR;
 	if (qp->open)
-		qp->dev->calls->channel_clear(qp->ep);
+		qp->flushes = !qp->dev->calls->channel_flush(qp->ep);
 	qp->open = false;
 }
 
@@ -113,27 +119,39 @@ static void unetmm_ib_tell_receive(struct unetmm_ib_qp *qp, struct ib_uverbs_wc 
 	unetmm_ib_cq_put(qp->ib.recv_cq, wc, true);
 }
 
-/* Tells of the oldest sends, as far as they have ended: all, if the queue pair has. */
+/* The status as the process sees it: one error is the reason, and all else is flushed. */
+static u8 unetmm_ib_reason(struct unetmm_ib_qp *qp, u8 status)
+{
+	if (!status || status == IB_WC_WR_FLUSH_ERR)
+		return status;
+	if (qp->failed)
+		return IB_WC_WR_FLUSH_ERR;
+	qp->failed = true;
+	return status;
+}
+
+/* Tells of the oldest sends, as far as they have ended. */
 static void unetmm_ib_settle(struct unetmm_ib_qp *qp)
 {
 	while (qp->sent_done != qp->sent_next) {
 		const struct unetmm_ib_sent *s = unetmm_ib_sent(qp, qp->sent_done);
-		bool flush = qp->state == IB_QPS_ERR;
 		struct ib_uverbs_wc wc = {
 			.wr_id = s->wr_id,
 			.opcode = s->opcode,
 			.byte_len = s->len,
 			.qp_num = qp->ib.qp_num,
 			.port_num = 1,
-			.status = flush ? IB_WC_WR_FLUSH_ERR : s->status,
+			.status = IB_WC_WR_FLUSH_ERR,
 		};
 
-		if (!s->done && !flush)
+		if (s->done)
+			wc.status = unetmm_ib_reason(qp, s->status);
+		else if (qp->state != IB_QPS_ERR || qp->flushes)
 			return;
 		qp->sent_done++;
 		if (s->signaled || wc.status)
 			unetmm_ib_cq_put(qp->ib.send_cq, &wc, false);
-		if (wc.status && !flush)
+		if (wc.status)
 			unetmm_ib_error(qp);
 	}
 }
@@ -147,7 +165,9 @@ static void unetmm_ib_flush_sends(struct unetmm_ib_qp *qp)
 	const struct rxe_send_wqe *w = (const void *)qp->wqe;
 	u32 most = qp->sq.mask + 1;
 
-	while (most-- && unetmm_ib_queue_peek(&qp->sq, qp->wqe, sizeof(*w))) {
+	/* Behind those that the card has. */
+	while (qp->sent_done == qp->sent_next && most-- &&
+	       unetmm_ib_queue_peek(&qp->sq, qp->wqe, sizeof(*w))) {
 		wc.wr_id = w->wr.wr_id;
 		unetmm_ib_queue_next(&qp->sq);
 		unetmm_ib_cq_put(qp->ib.send_cq, &wc, false);
@@ -160,14 +180,15 @@ static void unetmm_ib_flush_receives(struct unetmm_ib_qp *qp)
 	const struct rxe_recv_wqe *w = (const void *)qp->wqe;
 	u32 most = qp->rq.mask + 1;
 
-	while (qp->received_done != qp->received_next) {
+	while (!qp->flushes && qp->received_done != qp->received_next) {
 		const struct unetmm_ib_received *r = unetmm_ib_received(qp, qp->received_done++);
 
 		wc.wr_id = r->wr_id;
 		if (!r->done)
 			unetmm_ib_tell_receive(qp, &wc);
 	}
-	while (most-- && unetmm_ib_queue_peek(&qp->rq, qp->wqe, sizeof(*w))) {
+	while (qp->received_done == qp->received_next && most-- &&
+	       unetmm_ib_queue_peek(&qp->rq, qp->wqe, sizeof(*w))) {
 		wc.wr_id = w->wr_id;
 		unetmm_ib_queue_next(&qp->rq);
 		unetmm_ib_tell_receive(qp, &wc);
@@ -211,6 +232,7 @@ static void unetmm_ib_got_received(struct unetmm_ib_qp *qp, const struct unetmm_
 		return;
 	r->done = true;
 	wc.wr_id = r->wr_id;
+	wc.status = unetmm_ib_reason(qp, wc.status);
 	if (le32_to_cpu(cqe->flags) & UNETMM_CQE_F_IMM) {
 		wc.ex.imm_data = (__force __be32)le32_to_cpu(cqe->imm);
 		wc.wc_flags = IB_WC_WITH_IMM;
@@ -227,14 +249,28 @@ static void unetmm_ib_got_received(struct unetmm_ib_qp *qp, const struct unetmm_
 		unetmm_ib_error(qp);
 }
 
-/* The endpoint was stopped, or the peer has ended the channel: idle ones get no other word. */
-static void unetmm_ib_got_end(struct unetmm_ib_qp *qp)
+/* The endpoint was stopped, or the channel has failed, or has been flushed. */
+static void unetmm_ib_got_end(struct unetmm_ib_qp *qp, u8 status)
 {
-	bool was = qp->state == IB_QPS_ERR || qp->state == IB_QPS_RESET;
-
+	if (status != UNETMM_ST_FLUSHED && !qp->ended)
+		qp->ended = status;
 	unetmm_ib_error(qp);
-	if (!was)
-		unetmm_ib_event(qp, IB_EVENT_QP_FATAL);
+}
+
+/*
+ * A process that has had no completion with the reason gets an event: the peer has failed,
+ * or has asked for something that was refused.
+ */
+static void unetmm_ib_tell_end(struct unetmm_ib_qp *qp)
+{
+	u8 status = unetmm_ib_status(qp->ended);
+
+	if (!qp->ended || qp->sent_done != qp->sent_next || qp->failed)
+		return;
+	qp->failed = true;
+	unetmm_ib_event(qp, status == IB_WC_REM_ACCESS_ERR ? IB_EVENT_QP_ACCESS_ERR :
+			    status == IB_WC_REM_INV_REQ_ERR ? IB_EVENT_QP_REQ_ERR :
+			    IB_EVENT_QP_FATAL);
 }
 
 /* As many as the completion queue has at most. */
@@ -255,7 +291,7 @@ static u32 unetmm_ib_drain(struct unetmm_ib_qp *qp)
 			unetmm_ib_got_received(qp, cqe);
 			break;
 		default:
-			unetmm_ib_got_end(qp);
+			unetmm_ib_got_end(qp, cqe->status);
 			break;
 		}
 		qp->cq_cons++;
@@ -587,8 +623,10 @@ static bool unetmm_ib_turn(struct unetmm_ib_qp *qp)
 	u32 taken, n;
 
 	n = unetmm_ib_drain(qp);
-	if (unetmm_ib_card_state(qp) & UNETMM_EP_ERROR)
-		unetmm_ib_got_end(qp);
+	if (unetmm_ib_card_state(qp) & UNETMM_EP_ERROR) {
+		unetmm_ib_got_end(qp, UNETMM_ST_BAD_CHANNEL);
+		qp->flushes = false;
+	}
 	if (qp->state != IB_QPS_ERR) {
 		taken = unetmm_ib_take_receives(qp) + unetmm_ib_take_sends(qp);
 		if (taken)
@@ -596,9 +634,10 @@ static bool unetmm_ib_turn(struct unetmm_ib_qp *qp)
 		n += taken;
 	}
 	if (qp->state == IB_QPS_ERR) {
-		/* Completions of before the card forgot the channel count. */
+		/* Completions of before the end count. */
 		unetmm_ib_drain(qp);
 		unetmm_ib_settle(qp);
+		unetmm_ib_tell_end(qp);
 		unetmm_ib_flush_sends(qp);
 		unetmm_ib_flush_receives(qp);
 		return false;

@@ -175,7 +175,22 @@ static u8 unetmm_ib_denied(int access)
 	       (access & IB_ACCESS_REMOTE_ATOMIC ? 0 : UNETMM_RIGHT_ATOMIC);
 }
 
-/* The card sets both halves at once: the times and retries of RTS come too late. */
+/* 4.096 us times 2^timeout.  The card waits a second at most, also where IB has no end. */
+static u32 unetmm_ib_timeout_us(u8 timeout)
+{
+	return timeout && timeout < 18 ? (4096 << timeout) / 1000 : UNETMM_REL_MAX_TIMEOUT_US;
+}
+
+/* IB's table: 655.36 ms, then 10 us times 1, 2, 3, 4, 6, 8, 12, 16, ... */
+static u32 unetmm_ib_rnr_us(u8 timer)
+{
+	if (timer == 1)
+		return 10;
+	timer = timer ?: 32;
+	return 10 * (timer & 1 ? 3 << (timer - 3) / 2 : 1 << timer / 2);
+}
+
+/* RTR: the channel receives.  Before that the card drops the peer's packets. */
 static int unetmm_ib_open_channel(struct unetmm_ib_qp *qp)
 {
 	const struct unetmm_limits *hw = &qp->dev->dev->hw;
@@ -184,7 +199,11 @@ static int unetmm_ib_open_channel(struct unetmm_ib_qp *qp)
 		.type = UNETMM_CHANNEL_RELIABLE,
 		.mtu = cpu_to_le32(min_t(u32, mtu, hw->user_mtu)),
 		.denied = unetmm_ib_denied(qp->attr.qp_access_flags),
-		.flags = UNETMM_CHANNEL_F_TELL | UNETMM_CHANNEL_F_KEYED | UNETMM_CHANNEL_F_IMM |
+		.state = UNETMM_CHANNEL_RTR,
+		.recv_psn = cpu_to_le32(qp->attr.rq_psn),
+		.not_ready_us = cpu_to_le32(unetmm_ib_rnr_us(qp->attr.min_rnr_timer)),
+		.flags = UNETMM_CHANNEL_F_TELL | UNETMM_CHANNEL_F_STRICT |
+			 UNETMM_CHANNEL_F_KEYED | UNETMM_CHANNEL_F_IMM |
 			 (hw->caps & UNETMM_CAP_ACK_ALONG ? UNETMM_CHANNEL_F_ACK : 0) |
 			 (hw->caps & UNETMM_CAP_ACK_WRITE ? UNETMM_CHANNEL_F_ACK_WRITE : 0),
 	};
@@ -201,6 +220,29 @@ static int unetmm_ib_open_channel(struct unetmm_ib_qp *qp)
 	return ret;
 }
 
+/* The members of the card's channel that the mask has; `sends`: RTS. */
+static int unetmm_ib_modify_channel(struct unetmm_ib_qp *qp, int mask, bool sends)
+{
+	const struct ib_qp_attr *a = &qp->attr;
+	u16 members = (mask & IB_QP_ACCESS_FLAGS ? UNETMM_MODIFY_DENIED : 0) |
+		      (mask & IB_QP_MIN_RNR_TIMER ? UNETMM_MODIFY_NOT_READY : 0) |
+		      (sends ? UNETMM_MODIFY_STATE | UNETMM_MODIFY_SEND_PSN |
+			       UNETMM_MODIFY_RETRIES | UNETMM_MODIFY_NOT_READY_RETRIES |
+			       UNETMM_MODIFY_TIMEOUT : 0);
+	const struct unetmm_cmd_modify how = {
+		.members = cpu_to_le16(members),
+		.state = UNETMM_CHANNEL_RTS,
+		.retries = a->retry_cnt,
+		.not_ready_retries = a->rnr_retry,
+		.denied = unetmm_ib_denied(a->qp_access_flags),
+		.timeout_us = cpu_to_le32(unetmm_ib_timeout_us(a->timeout)),
+		.not_ready_us = cpu_to_le32(unetmm_ib_rnr_us(a->min_rnr_timer)),
+		.send_psn = cpu_to_le32(a->sq_psn),
+	};
+
+	return members && qp->open ? qp->dev->calls->channel_modify(qp->ep, &how) : 0;
+}
+
 static int unetmm_ib_reset(struct unetmm_ib_qp *qp)
 {
 	int ret = qp->dev->calls->ep_restart(qp->ep, UNETMM_POLICY_RNR);
@@ -213,6 +255,9 @@ static int unetmm_ib_reset(struct unetmm_ib_qp *qp)
 	}
 	qp->state = IB_QPS_RESET;
 	qp->open = false;
+	qp->flushes = false;
+	qp->failed = false;
+	qp->ended = UNETMM_ST_OK;
 	qp->stuck = false;
 	qp->told_established = false;
 	qp->fetching = 0;
@@ -241,9 +286,9 @@ static void unetmm_ib_keep(struct ib_qp_attr *to, const struct ib_qp_attr *a, in
 	if (mask & IB_QP_PATH_MTU)
 		to->path_mtu = a->path_mtu;
 	if (mask & IB_QP_SQ_PSN)
-		to->sq_psn = a->sq_psn;
+		to->sq_psn = a->sq_psn & UNETMM_MODIFY_MAX_PSN;
 	if (mask & IB_QP_RQ_PSN)
-		to->rq_psn = a->rq_psn;
+		to->rq_psn = a->rq_psn & UNETMM_MODIFY_MAX_PSN;
 	if (mask & IB_QP_TIMEOUT)
 		to->timeout = a->timeout;
 	if (mask & IB_QP_RETRY_CNT)
@@ -262,7 +307,7 @@ static void unetmm_ib_keep(struct ib_qp_attr *to, const struct ib_qp_attr *a, in
 		to->pkey_index = a->pkey_index;
 }
 
-static int unetmm_ib_change(struct unetmm_ib_qp *qp, enum ib_qp_state next)
+static int unetmm_ib_change(struct unetmm_ib_qp *qp, enum ib_qp_state next, int mask)
 {
 	int ret = 0;
 
@@ -273,13 +318,16 @@ static int unetmm_ib_change(struct unetmm_ib_qp *qp, enum ib_qp_state next)
 		/* A queue pair in RESET has nothing, and is told nothing. */
 		if (qp->state == IB_QPS_RESET)
 			qp->state = IB_QPS_ERR;
+		qp->failed = true;
 		unetmm_ib_error(qp);
 		return 0;
 	case IB_QPS_RTR:
 		ret = unetmm_ib_open_channel(qp);
 		break;
 	case IB_QPS_INIT:
+		break;
 	case IB_QPS_RTS:
+		ret = unetmm_ib_modify_channel(qp, mask, qp->state == IB_QPS_RTR);
 		break;
 	default:
 		return -EOPNOTSUPP;
@@ -301,13 +349,15 @@ static int unetmm_ib_modify(struct unetmm_ib_qp *qp, struct ib_qp_attr *a, int m
 		return -EINVAL;
 	if (mask & (IB_QP_ALT_PATH | IB_QP_PATH_MIG_STATE) || next == IB_QPS_SQD)
 		return -EOPNOTSUPP;
-	/* The card has the rights since RTR. */
-	if (mask & IB_QP_ACCESS_FLAGS && qp->open &&
-	    unetmm_ib_denied(a->qp_access_flags) != unetmm_ib_denied(qp->attr.qp_access_flags))
-		return -EOPNOTSUPP;
+	/* IB's numbers, of 3 and of 5 bits. */
+	if ((mask & IB_QP_RETRY_CNT && a->retry_cnt > 7) ||
+	    (mask & IB_QP_RNR_RETRY && a->rnr_retry > 7) ||
+	    (mask & IB_QP_MIN_RNR_TIMER && a->min_rnr_timer > 31) ||
+	    (mask & IB_QP_TIMEOUT && a->timeout > 31))
+		return -EINVAL;
 	unetmm_ib_keep(&qp->attr, a, mask);
-	if (next != now)
-		ret = unetmm_ib_change(qp, next);
+	if (next != now || next == IB_QPS_RTS)
+		ret = unetmm_ib_change(qp, next, mask);
 	if (ret)
 		qp->attr = before;
 	qp->attr.qp_state = qp->state;

@@ -167,7 +167,10 @@ struct unetmm_ib_qp {
 	u32 fetching;			/* of these: READs and atomics that have not ended */
 	struct unetmm_ib_received *received;
 	u32 received_next, received_done;
-	bool open;			/* the card has the channel */
+	bool open;			/* the card has the channel, which has not failed */
+	bool flushes;			/* the card gives back all requests that it has */
+	bool failed;			/* the process knows the reason of the end */
+	u8 ended;			/* UNETMM_ST_*: the reason that the card has said */
 	bool told_established;		/* since RESET */
 	bool stuck;			/* a request is wrong: nothing behind it is taken */
 	u8 wqe[UNETMM_IB_WQE_BYTES];	/* copy of a request */

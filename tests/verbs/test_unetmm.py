@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Tests of unetmm_ib in a guest, beside rdma-core's and with its base classes."""
+
+import ctypes
+import mmap
+import signal
+import time
+
+import pyverbs.enums as e
+from pyverbs.addr import AHAttr, GlobalRoute
+from pyverbs.mr import MR
+from pyverbs.qp import QP, QPAttr, QPCap
+from pyverbs.wr import SGE, RecvWR, SendWR
+from tests.base import RCResources, RDMATestCase
+
+SIZE = 64
+RIGHTS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
+
+
+def page():
+    """A page of memory, and its address."""
+    memory = mmap.mmap(-1, mmap.PAGESIZE)
+    return memory, ctypes.addressof(ctypes.c_char.from_buffer(memory))
+
+
+def address(ctx, ib_port, gid_index):
+    """The card's own."""
+    route = GlobalRoute(dgid=ctx.query_gid(ib_port, gid_index), sgid_index=gid_index)
+    return AHAttr(port_num=ib_port, is_global=1, gr=route)
+
+
+class End(RCResources):
+    """A queue pair, and memory that its peer may use."""
+
+    def create_mr(self):
+        self.page, self.at = page()
+        self.mr = MR(self.pd, SIZE, RIGHTS, self.at)
+
+    def create_qp_cap(self):
+        return QPCap(max_send_wr=128, max_recv_wr=128)
+
+    def create_qp_attr(self):
+        return QPAttr(port_num=self.ib_port)
+
+    def new_qp(self):
+        """In INIT."""
+        attr = self.create_qp_attr()
+        attr.qp_access_flags = RIGHTS
+        qp = QP(self.pd, self.create_qp_init_attr())
+        qp.to_init(attr)
+        return qp
+
+    def create_qps(self):
+        self.qps.append(self.new_qp())
+
+    def connect(self, peer, psn=(7, 7), **how):
+        """psn: the first one to send, and to receive.  how: other attributes."""
+        attr = self.create_qp_attr()
+        attr.qp_access_flags = RIGHTS
+        attr.dest_qp_num = peer
+        attr.sq_psn, attr.rq_psn = psn
+        attr.path_mtu = e.IBV_MTU_1024
+        attr.max_rd_atomic = attr.max_dest_rd_atomic = 1
+        how = {"timeout": 14, "retry_cnt": 7, "rnr_retry": 7, "min_rnr_timer": 1, **how}
+        for name, value in how.items():
+            setattr(attr, name, value)
+        attr.ah_attr = address(self.ctx, self.ib_port, self.gid_index)
+        self.qp.to_rts(attr)
+
+    def sge(self):
+        return SGE(self.mr.buf, SIZE, self.mr.lkey)
+
+    def receive(self, number=1):
+        self.qp.post_recv(RecvWR(number, 1, [self.sge()]))
+
+    def send(self, number=2, peer=None, key=0):
+        """A SEND, or a WRITE to the memory of a peer.  key: bits of its key that are wrong."""
+        wr = SendWR(number, num_sge=1, sg=[self.sge()],
+                    opcode=e.IBV_WR_RDMA_WRITE if peer else e.IBV_WR_SEND)
+        if peer:
+            wr.set_wr_rdma(peer.mr.rkey ^ key, peer.mr.buf)
+        self.qp.post_send(wr)
+
+    def ended(self, n=1, limit=30):
+        """[(number of the request, status)] of the next n completions."""
+        end, found = time.monotonic() + limit, []
+        while len(found) < n and time.monotonic() < end:
+            found += [(wc.wr_id, wc.status) for wc in self.cq.poll(n - len(found))[1]]
+        return found
+
+
+class UnetmmTest(RDMATestCase):
+    """Two queue pairs of one device."""
+
+    def pair(self, **how):
+        a, b = (End(**self.dev_info) for _ in range(2))
+        a.connect(b.qp.qp_num, **how)
+        b.connect(a.qp.qp_num, **how)
+        return a, b
+
+    def time_of(self, status, a):
+        """The time until a SEND of a's ends with the status."""
+        begin = time.monotonic()
+        a.send()
+        self.assertEqual(a.ended(), [(2, status)])
+        return time.monotonic() - begin
+
+    def test_numbers(self):
+        """Numbers of packets begin where a program says, and go on beyond 24 bits."""
+        a, b = self.pair(psn=(0xfffffe, 0xfffffe))
+        for _ in range(4):
+            b.receive()
+            a.send()
+            self.assertEqual(a.ended() + b.ended(), [(2, 0), (1, 0)])
+
+    def test_next(self):
+        """A message to a queue pair that is destroyed is not for the next one of its number."""
+        a, b = self.pair()
+        number = b.qp.qp_num
+        b.qps.pop().close()
+        others = [b.new_qp()]
+        while others[-1].qp_num != number:
+            others.append(b.new_qp())
+        b.qps.append(others.pop())
+        b.connect(a.qp.qp_num, psn=(70000, 80000))
+        b.receive()
+        self.time_of(e.IBV_WC_RETRY_EXC_ERR, a)
+        self.assertNotIn((1, 0), b.ended(limit=0.1))
+
+    def test_retries(self):
+        """retry_cnt and timeout say when a peer is given up that does not answer."""
+        times = []
+        for retries in 0, 4:
+            a = End(**self.dev_info)
+            a.connect(0xff00, retry_cnt=retries)
+            times.append(self.time_of(e.IBV_WC_RETRY_EXC_ERR, a))
+        self.assertGreater(times[1], 2.5 * times[0])
+
+    def test_not_ready(self):
+        """rnr_retry: 7 has no end, 0 is none."""
+        a, b = self.pair()
+        a.send()
+        self.assertEqual(a.ended(limit=0.2), [])
+        b.receive()
+        self.assertEqual(a.ended() + b.ended(), [(2, 0), (1, 0)])
+        a, b = self.pair(rnr_retry=0)
+        self.time_of(e.IBV_WC_RNR_RETRY_EXC_ERR, a)
+
+    def test_rights(self):
+        """Rights of a queue pair can be taken away after RTR."""
+        a, b = self.pair()
+        a.send(peer=b)
+        self.assertEqual(a.ended(), [(2, 0)])
+        attr = QPAttr()
+        attr.qp_access_flags = e.IBV_ACCESS_REMOTE_READ
+        b.qp.modify(attr, e.IBV_QP_ACCESS_FLAGS)
+        a.send(peer=b)
+        self.assertEqual(a.ended(), [(2, e.IBV_WC_REM_ACCESS_ERR)])
+
+    def test_error(self):
+        """An error ends both queue pairs, and nothing behind it is done."""
+        a, b = self.pair()
+        for number in 1, 2, 3:
+            b.receive(number)
+        a.send(1)
+        a.send(2, peer=b, key=1)
+        a.send(3)
+        self.assertEqual(a.ended(3), [(1, 0), (2, e.IBV_WC_REM_ACCESS_ERR),
+                                      (3, e.IBV_WC_WR_FLUSH_ERR)])
+        self.assertEqual(b.ended(3), [(1, 0), (2, e.IBV_WC_WR_FLUSH_ERR),
+                                      (3, e.IBV_WC_WR_FLUSH_ERR)])
+        self.assertEqual(b.qp.query(e.IBV_QP_STATE)[0].qp_state, e.IBV_QPS_ERR)
+        signal.alarm(60)
+        event = b.ctx.get_async_event()
+        signal.alarm(0)
+        self.assertEqual(event.event_type, e.IBV_EVENT_QP_ACCESS_ERR)
+        event.ack()
+
+    def test_flush(self):
+        """All requests come back, in order: of before and of after the change to ERR."""
+        a, b = self.pair()
+        for number in range(0, 100, 2):
+            a.receive(number)
+            a.send(number + 1)
+        attr = QPAttr()
+        attr.qp_state = e.IBV_QPS_ERR
+        a.qp.modify(attr, e.IBV_QP_STATE)
+        for number in range(100, 120, 2):
+            a.receive(number)
+            a.send(number + 1)
+        found = a.ended(120)
+        self.assertEqual({status for _, status in found}, {e.IBV_WC_WR_FLUSH_ERR})
+        for parity in 0, 1:
+            self.assertEqual([n for n, _ in found if n % 2 == parity], [*range(parity, 120, 2)])
