@@ -216,6 +216,16 @@ static void unetmm_lent_uncharge(struct unetmm_file *file, u32 npages)
 	unetmm_uncharge(file->space, npages);
 }
 
+static bool unetmm_lent_take(struct unetmm_file *file)
+{
+	return unetmm_user_take(file->space, UNETMM_USE_VERBS, 1) == 1;
+}
+
+static void unetmm_lent_give(struct unetmm_file *file)
+{
+	unetmm_user_give(file->space, UNETMM_USE_VERBS, 1);
+}
+
 static struct net_device *unetmm_lent_netdev(struct unetmm_dev *dev)
 {
 	return dev->net ? dev->net->netdev : NULL;
@@ -240,6 +250,8 @@ static const struct unetmm_lent_calls unetmm_lent_calls = {
 	.memory = unetmm_export_memory,
 	.charge = unetmm_lent_charge,
 	.uncharge = unetmm_lent_uncharge,
+	.take = unetmm_lent_take,
+	.give = unetmm_lent_give,
 	.link_up = unetmm_link_up,
 	.netdev = unetmm_lent_netdev,
 };

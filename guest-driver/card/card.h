@@ -93,6 +93,9 @@ struct unetmm_lent_calls {
 	/* Memory of the context's own, against its user's limit. */
 	bool (*charge)(struct unetmm_file *file, u32 npages);
 	void (*uncharge)(struct unetmm_file *file, u32 npages);
+	/* One of the small objects that a user may have. */
+	bool (*take)(struct unetmm_file *file);
+	void (*give)(struct unetmm_file *file);
 	bool (*link_up)(struct unetmm_dev *dev);
 	struct net_device *(*netdev)(struct unetmm_dev *dev);
 };

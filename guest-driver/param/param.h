@@ -49,6 +49,8 @@
 	  "of a card's reliable channels: most that one user may have; 0: half of those that others leave") \
 	X(user_exports, 0, 0, U32_MAX, \
 	  "of a card's regions: most exports that one user may have; 0: half of those that others leave") \
+	X(user_verbs, 0, 0, U32_MAX, \
+	  "small objects of verbs: most that one user may have; 0: half of those that others leave") \
 	X(user_pin_pages, 0, 0, U32_MAX, \
 	  "of pin_limit_pages: most that one user's processes may have pinned; 0: half of those that others leave") \
 	X(notify_moderate_ns, 0, 0, U32_MAX, \

@@ -51,6 +51,7 @@ static const enum unetmm_param unetmm_user_limits[UNETMM_NUM_USES] = {
 	[UNETMM_USE_FLOWS] = UNETMM_NO_PARAM,
 	[UNETMM_USE_ANNOUNCED] = UNETMM_NO_PARAM,
 	[UNETMM_USE_CLOSES] = UNETMM_NO_PARAM,
+	[UNETMM_USE_VERBS] = UNETMM_P_user_verbs,
 };
 
 void unetmm_users_init(struct unetmm_dev *dev)
@@ -163,6 +164,8 @@ static u32 unetmm_pool_size(const struct unetmm_dev *dev, enum unetmm_use use)
 		return UNETMM_ANNOUNCED_MOST;
 	case UNETMM_USE_CLOSES:
 		return UNETMM_CLOSES_MOST;
+	case UNETMM_USE_VERBS:
+		return UNETMM_VERBS_MOST;
 	case UNETMM_NUM_USES:
 		break;
 	}

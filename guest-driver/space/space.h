@@ -77,15 +77,13 @@ struct unetmm_source {
 	 */
 	bool (*find)(struct unetmm_aspace *space, struct unetmm_miss *miss);
 	/* The dropped pages are still mapped, with other rights.  In the notifier. */
-	void (*rights_changed)(struct unetmm_aspace *space, unsigned long vpn,
-			       unsigned long last);
+	void (*rights_changed)(struct unetmm_aspace *space, unsigned long vpn, unsigned long last);
 	/*
 	 * One attempt at a miss.  1: answered, or nobody waits any more; 0: needs
 	 * to be paged in; -errno: to be refused, -EAGAIN meaning that it is to be
 	 * asked again.  NULL: there are none.
 	 */
-	int (*resolve)(struct unetmm_aspace *space,
-		       const struct unetmm_miss *miss,
+	int (*resolve)(struct unetmm_aspace *space, const struct unetmm_miss *miss,
 		       struct unetmm_batch *batch, int most);
 	/*
 	 * Pages that a miss is going to have behind it, as far as nobody has to
@@ -165,9 +163,8 @@ struct unetmm_file {
 };
 
 /* The card has lost @npages of [start, last]. */
-static inline void unetmm_space_lost(struct unetmm_aspace *space,
-				     unsigned long start, unsigned long last,
-				     unsigned long npages)
+static inline void unetmm_space_lost(struct unetmm_aspace *space, unsigned long start,
+				     unsigned long last, unsigned long npages)
 {
 	if (npages && space->ops->lost)
 		space->ops->lost(space, start, last, npages);
@@ -202,6 +199,7 @@ enum unetmm_use {
 	UNETMM_USE_FLOWS,
 	UNETMM_USE_ANNOUNCED,		/* endpoints that PEERS finds */
 	UNETMM_USE_CLOSES,		/* channels whose CLOSE is repeated */
+	UNETMM_USE_VERBS,		/* protection domains, address handles, memory regions */
 	UNETMM_NUM_USES
 };
 
@@ -210,6 +208,7 @@ enum unetmm_use {
 /* Endpoints that the answers to the questions of one PEERS can name. */
 #define UNETMM_ANNOUNCED_MOST	96
 #define UNETMM_CLOSES_MOST	4096	/* CLOSE messages that wait for an answer */
+#define UNETMM_VERBS_MOST	65536	/* small objects of verbs */
 
 struct unetmm_group {
 	struct mem_cgroup *memcg;

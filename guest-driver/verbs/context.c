@@ -42,10 +42,35 @@ static void unetmm_ib_disassociate_ucontext(struct ib_ucontext *ib)
 {
 }
 
+/* NULL: the kernel's protection domain. */
+static struct unetmm_file *unetmm_ib_pd_file(const struct ib_pd *pd)
+{
+	return pd->uobject ? unetmm_ib_context(pd->uobject->context)->file : NULL;
+}
+
+/* Of a process's protection domain, or an object in one: counted, and limited for its user. */
+static int unetmm_ib_take(const struct ib_pd *pd)
+{
+	struct unetmm_file *file = unetmm_ib_pd_file(pd);
+
+	return !file || unetmm_ib_of(pd->device)->calls->take(file) ? 0 : -ENOMEM;
+}
+
+static void unetmm_ib_give(const struct ib_pd *pd)
+{
+	struct unetmm_file *file = unetmm_ib_pd_file(pd);
+
+	if (file)
+		unetmm_ib_of(pd->device)->calls->give(file);
+}
+
 static int unetmm_ib_alloc_pd(struct ib_pd *ib, struct ib_udata *udata)
 {
 	atomic_t *next = &unetmm_ib_of(ib->device)->pd_next;
+	int ret = unetmm_ib_take(ib);
 
+	if (ret)
+		return ret;
 	/* After 2^32 of them a number may be used again, and 0 is none. */
 	while (udata && !unetmm_ib_pd(ib)->number)
 		unetmm_ib_pd(ib)->number = atomic_inc_return(next);
@@ -54,6 +79,7 @@ static int unetmm_ib_alloc_pd(struct ib_pd *ib, struct ib_udata *udata)
 
 static int unetmm_ib_dealloc_pd(struct ib_pd *ib, struct ib_udata *udata)
 {
+	unetmm_ib_give(ib);
 	return 0;
 }
 
@@ -68,14 +94,20 @@ static int unetmm_ib_create_ah(struct ib_ah *ib, struct rdma_ah_init_attr *attr,
 {
 	struct unetmm_ib *dev = unetmm_ib_of(ib->device);
 	struct rxe_create_ah_resp resp = {};
+	int ret = unetmm_ib_take(ib->pd);
 
+	if (ret)
+		return ret;
 	unetmm_ib_ah(ib)->attr = *attr->ah_attr;
 	/* The caller's reference ends with the call. */
 	unetmm_ib_ah(ib)->attr.grh.sgid_attr = NULL;
 	if (!udata || udata->outlen < sizeof(resp))
 		return 0;
 	resp.ah_num = atomic_inc_return(&dev->ah_next);
-	return ib_copy_to_udata(udata, &resp, sizeof(resp));
+	ret = ib_copy_to_udata(udata, &resp, sizeof(resp));
+	if (ret)
+		unetmm_ib_give(ib->pd);
+	return ret;
 }
 
 static int unetmm_ib_query_ah(struct ib_ah *ib, struct rdma_ah_attr *attr)
@@ -86,6 +118,7 @@ static int unetmm_ib_query_ah(struct ib_ah *ib, struct rdma_ah_attr *attr)
 
 static int unetmm_ib_destroy_ah(struct ib_ah *ib, u32 flags)
 {
+	unetmm_ib_give(ib->pd);
 	return 0;
 }
 

@@ -41,8 +41,8 @@ static int unetmm_ib_query_device(struct ib_device *ib, struct ib_device_attr *a
 	a->max_cq = 2 * hw->endpoints;
 	a->max_cqe = UNETMM_IB_MAX_CQE;
 	a->max_mr = hw->regions;
-	a->max_pd = hw->endpoints;
-	a->max_ah = hw->endpoints;
+	a->max_pd = UNETMM_VERBS_MOST;
+	a->max_ah = UNETMM_VERBS_MOST;
 	a->max_pkeys = 1;
 	a->max_qp_rd_atom = 16;
 	a->max_qp_init_rd_atom = 16;

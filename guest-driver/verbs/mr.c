@@ -130,9 +130,13 @@ static UNETMM_REG_USER_MR(unetmm_ib_reg_user_mr)
 	ret = whole ? 0 : unetmm_ib_mr_check(dev, start, length, access);
 	if (ret)
 		return ERR_PTR(ret);
-	mr = kzalloc(sizeof(*mr), GFP_KERNEL_ACCOUNT);
-	if (!mr)
+	if (!dev->calls->take(context->file))
 		return ERR_PTR(-ENOMEM);
+	mr = kzalloc(sizeof(*mr), GFP_KERNEL_ACCOUNT);
+	if (!mr) {
+		ret = -ENOMEM;
+		goto give;
+	}
 	mr->file = context->file;
 	mr->start = start;
 	mr->iova = iova;
@@ -144,6 +148,8 @@ static UNETMM_REG_USER_MR(unetmm_ib_reg_user_mr)
 	if (!ret)
 		return &mr->ib;
 	kfree(mr);
+give:
+	dev->calls->give(context->file);
 	return ERR_PTR(ret);
 }
 
@@ -159,6 +165,8 @@ static int unetmm_ib_dereg_mr(struct ib_mr *ib, struct ib_udata *udata)
 	 */
 	if (mr->region)
 		dev->calls->region_clear(mr->file, mr->index);
+	if (mr->file)
+		dev->calls->give(mr->file);
 	kfree(mr);
 	return 0;
 }

@@ -2,13 +2,19 @@
 """Tests of unetmm_ib in a guest, beside rdma-core's and with its base classes."""
 
 import ctypes
+import errno
 import mmap
+import os
 import signal
 import time
+import traceback
 
 import pyverbs.enums as e
-from pyverbs.addr import AHAttr, GlobalRoute
+from pyverbs.addr import AH, AHAttr, GlobalRoute
+from pyverbs.device import Context
 from pyverbs.mr import MR
+from pyverbs.pd import PD
+from pyverbs.pyverbs_error import PyverbsRDMAError
 from pyverbs.qp import QP, QPAttr, QPCap
 from pyverbs.wr import SGE, RecvWR, SendWR
 from tests.base import RCResources, RDMATestCase
@@ -17,10 +23,18 @@ SIZE = 64
 RIGHTS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
 
 
+LIMIT = "/sys/module/unetmm/parameters/user_verbs"
+
+
 def page():
     """A page of memory, and its address."""
     memory = mmap.mmap(-1, mmap.PAGESIZE)
     return memory, ctypes.addressof(ctypes.c_char.from_buffer(memory))
+
+
+def write_file(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 def address(ctx, ib_port, gid_index):
@@ -192,3 +206,40 @@ class UnetmmTest(RDMATestCase):
         self.assertEqual({status for _, status in found}, {e.IBV_WC_WR_FLUSH_ERR})
         for parity in 0, 1:
             self.assertEqual([n for n, _ in found if n % 2 == parity], [*range(parity, 120, 2)])
+
+    def as_user(self, check):
+        """Runs check(context) in a process that is not root's."""
+        os.chmod("/dev/infiniband/uverbs0", 0o666)
+        child = os.fork()
+        if not child:
+            try:
+                os.setuid(1000)
+                check(Context(name=self.dev_name))
+                os._exit(0)
+            finally:
+                traceback.print_exc()
+                os._exit(1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def check_limit(self, ctx):
+        """12 objects, and again when one has gone."""
+        pd, kept = PD(ctx), []
+        ah = address(ctx, self.ib_port, self.gid_index)
+        makers = [lambda: PD(ctx), lambda: MR(pd, SIZE, 0), lambda: AH(pd, attr=ah)]
+        for n in range(11):
+            kept.append(makers[n % 3]())
+        for maker in makers:
+            with self.assertRaises(PyverbsRDMAError) as refused:
+                maker()
+            self.assertEqual(refused.exception.error_code, errno.ENOMEM)
+        for n in range(3):
+            kept.pop(0).close()
+            kept.append(makers[n]())
+
+    def test_limit(self):
+        """Protection domains, address handles and regions of a user are bounded."""
+        write_file(LIMIT, "12")
+        try:
+            self.as_user(self.check_limit)
+        finally:
+            write_file(LIMIT, "0")
