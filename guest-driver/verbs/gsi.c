@@ -101,11 +101,19 @@ static struct unetmm_ib_mad_receive *unetmm_ib_take_receive(struct unetmm_ib_gsi
 	return r;
 }
 
+static bool unetmm_ib_packet_ok(const struct unetmm_ib_packet *packet)
+{
+	return packet->opcode == IB_OPCODE_UD_SEND_ONLY &&
+	       packet->pkey == cpu_to_be16(IB_DEFAULT_PKEY_FULL) &&
+	       (packet->dest_qp & cpu_to_be32(0xffffff)) == cpu_to_be32(1) &&
+	       packet->qkey == cpu_to_be32(IB_QP1_QKEY);
+}
+
 /* `all`: the network's header, behind zeros if it is shorter, and the message. */
 static void unetmm_ib_deliver(struct unetmm_ib_gsi *gsi, const u8 *all,
 			      const struct unetmm_ib_packet *packet, bool v6)
 {
-	struct unetmm_ib_mad_receive *r = unetmm_ib_take_receive(gsi);
+	struct unetmm_ib_mad_receive *r;
 	struct ib_wc wc = {
 		.opcode = IB_WC_RECV,
 		.byte_len = UNETMM_IB_MAD_ALL,
@@ -118,6 +126,9 @@ static void unetmm_ib_deliver(struct unetmm_ib_gsi *gsi, const u8 *all,
 	u32 done = 0;
 	int i;
 
+	if (!unetmm_ib_packet_ok(packet))
+		return;
+	r = unetmm_ib_take_receive(gsi);
 	/* The sender repeats it. */
 	if (!r)
 		return;
@@ -134,14 +145,6 @@ static void unetmm_ib_deliver(struct unetmm_ib_gsi *gsi, const u8 *all,
 	unetmm_ib_cq_put_kernel(gsi->recv_cq, &wc);
 }
 
-static bool unetmm_ib_packet_ok(const struct unetmm_ib_packet *packet)
-{
-	return packet->opcode == IB_OPCODE_UD_SEND_ONLY &&
-	       packet->pkey == cpu_to_be16(IB_DEFAULT_PKEY_FULL) &&
-	       (packet->dest_qp & cpu_to_be32(0xffffff)) == cpu_to_be32(1) &&
-	       packet->qkey == cpu_to_be32(IB_QP1_QKEY);
-}
-
 static void unetmm_ib_receive_skb(struct unetmm_ib_gsi *gsi, const struct sk_buff *skb)
 {
 	bool v6 = skb->protocol == htons(ETH_P_IPV6);
@@ -150,8 +153,7 @@ static void unetmm_ib_receive_skb(struct unetmm_ib_gsi *gsi, const struct sk_buf
 	u8 all[UNETMM_IB_MAD_ALL] = {};
 
 	/* Behind UDP's header; RoCE's checksum may be missing, or anything. */
-	if (skb_copy_bits(skb, sizeof(struct udphdr), &packet, offsetof(typeof(packet), icrc)) ||
-	    !unetmm_ib_packet_ok(&packet))
+	if (skb_copy_bits(skb, sizeof(struct udphdr), &packet, offsetof(typeof(packet), icrc)))
 		return;
 	memcpy(all + UNETMM_IB_GRH - header, skb_network_header(skb), header);
 	memcpy(all + UNETMM_IB_GRH, packet.mad, sizeof(packet.mad));

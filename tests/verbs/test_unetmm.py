@@ -3,9 +3,14 @@
 
 import ctypes
 import errno
+import fcntl
+import ipaddress
 import mmap
 import os
+import select
 import signal
+import socket
+import struct
 import time
 import traceback
 
@@ -24,6 +29,14 @@ RIGHTS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REM
 
 
 LIMIT = "/sys/module/unetmm/parameters/user_verbs"
+
+
+# /dev/infiniband/umad0: requests, a header in front of a message, and the fields of a message
+ENABLE_PKEY = 0x1b03
+REGISTER_AGENT = 0xc01c1b01
+HEADER = "=5IIIHBBBBBB16sIHxxxxxx"
+MESSAGE = ">BBBB4xQ240x"
+CLASS, VERSION, SEND, QP1_KEY = 10, 1, 3, 0x80010000
 
 
 def page():
@@ -243,3 +256,27 @@ class UnetmmTest(RDMATestCase):
             self.as_user(self.check_limit)
         finally:
             write_file(LIMIT, "0")
+
+    def send_message(self, umad, agent, qpn, tid):
+        """A message for the card's own address."""
+        gid = Context(name=self.dev_name).query_gid(self.ib_port, self.gid_index).gid
+        header = struct.pack(HEADER, agent, 0, 0, 0, 0, socket.htonl(qpn),
+                             socket.htonl(QP1_KEY), 0, 0, 0, 1, self.gid_index, 64, 0,
+                             ipaddress.IPv6Address(gid).packed, 0, 0)
+        os.write(umad, header + struct.pack(MESSAGE, 1, CLASS, VERSION, SEND, tid))
+
+    def test_qp1(self):
+        """QP1 takes messages to itself, and none to other numbers, from its own card, too."""
+        umad = os.open("/dev/infiniband/umad0", os.O_RDWR)
+        fcntl.ioctl(umad, ENABLE_PKEY)
+        request = bytearray(struct.pack("=I2QBBB5x", 0, 1 << SEND, 0, 1, CLASS, VERSION))
+        fcntl.ioctl(umad, REGISTER_AGENT, request)
+        agent = struct.unpack_from("=I", request)[0]
+        for qpn, tid in (1, 100), (2, 200), (1, 300):
+            self.send_message(umad, agent, qpn, tid)
+        for tid in 100, 300:
+            self.assertTrue(select.select([umad], [], [], 30)[0])
+            data = os.read(umad, 1024)[struct.calcsize(HEADER):]
+            # The other bits are the agent's.
+            self.assertEqual(struct.unpack(MESSAGE, data)[4] & 0xffffffff, tid)
+        os.close(umad)
