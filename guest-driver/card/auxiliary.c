@@ -206,6 +206,18 @@ static void unetmm_lent_region_clear(struct unetmm_file *file, u64 id)
 	unetmm_export_destroy(file, NULL, &a);
 }
 
+static void unetmm_lent_watch(struct unetmm_file *file, struct unetmm_watch *watch, bool on)
+{
+	struct unetmm_aspace *space = file->space;
+
+	spin_lock(&space->lock);
+	if (on)
+		interval_tree_insert(&watch->node, &space->watches);
+	else
+		interval_tree_remove(&watch->node, &space->watches);
+	spin_unlock(&space->lock);
+}
+
 static bool unetmm_lent_charge(struct unetmm_file *file, u32 npages)
 {
 	return unetmm_charge_all(file->space, npages);
@@ -248,6 +260,7 @@ static const struct unetmm_lent_calls unetmm_lent_calls = {
 	.region_clear = unetmm_lent_region_clear,
 	.page_in = unetmm_op_prefetch,
 	.memory = unetmm_export_memory,
+	.watch = unetmm_lent_watch,
 	.charge = unetmm_lent_charge,
 	.uncharge = unetmm_lent_uncharge,
 	.take = unetmm_lent_take,

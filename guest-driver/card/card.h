@@ -9,6 +9,7 @@
 #include <linux/fs.h>
 
 #include "remote/remote.h"
+#include "util/watch.h"
 
 /* card/tables.c */
 void unetmm_tables_set(struct unetmm_dev *dev);
@@ -90,6 +91,8 @@ struct unetmm_lent_calls {
 	int (*page_in)(struct unetmm_file *file, void *arg);
 	/* May the calling process use all of [addr, last] so?  UNETMM_RIGHT_* */
 	int (*memory)(u64 addr, u64 last, u8 rights);
+	/* Begins or ends to count the paging of the context's memory. */
+	void (*watch)(struct unetmm_file *file, struct unetmm_watch *watch, bool on);
 	/* Memory of the context's own, against its user's limit. */
 	bool (*charge)(struct unetmm_file *file, u32 npages);
 	void (*uncharge)(struct unetmm_file *file, u32 npages);

@@ -48,6 +48,7 @@ static struct unetmm_aspace *unetmm_space_alloc(struct unetmm_dev *dev,
 	}
 	kref_init(&space->ref);
 	spin_lock_init(&space->lock);
+	space->watches = RB_ROOT_CACHED;
 	mutex_init(&space->region_lock);
 	mutex_init(&space->zero_lock);
 	INIT_LIST_HEAD(&space->regions);

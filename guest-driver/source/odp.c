@@ -39,6 +39,7 @@
 #include "map/map.h"
 #include "space/space.h"
 #include "util/histogram.h"
+#include "util/watch.h"
 #include "ring/ring.h"
 #include "base/base.h"
 #include "param/param.h"
@@ -173,13 +174,18 @@ static unsigned long unetmm_odp_visit(struct unetmm_aspace *space,
 {
 	unsigned long n = 0, end;
 	struct unetmm_leaf *leaf;
+	u32 done;
 
 	while ((leaf = unetmm_table_leaf_from(space->table, &vpn, last))) {
 		end = min(last, vpn | (UNETMM_TABLE_ENTRIES - 1));
 		spin_lock(&space->lock);
-		for (; leaf->used && vpn <= end; vpn++)
-			n += step(space, leaf,
-				  vpn & (UNETMM_TABLE_ENTRIES - 1));
+		for (; leaf->used && vpn <= end; vpn++) {
+			done = step(space, leaf, vpn & (UNETMM_TABLE_ENTRIES - 1));
+			if (done && step == unetmm_odp_finish)
+				unetmm_watch_count(&space->watches,
+						   UNETMM_WATCH_INVALIDATIONS, vpn, vpn);
+			n += done;
+		}
 		spin_unlock(&space->lock);
 		vpn = end + 1;
 	}
@@ -285,6 +291,16 @@ static int unetmm_odp_fill(struct unetmm_aspace *space,
 	return have ? have : ret;
 }
 
+/* So many pages of the miss were entered. */
+static void unetmm_odp_faulted(struct unetmm_aspace *space, const struct unetmm_miss *miss, u32 n)
+{
+	unsigned long vpn = miss->vaddr >> PAGE_SHIFT;
+
+	spin_lock(&space->lock);
+	unetmm_watch_count(&space->watches, UNETMM_WATCH_FAULTS, vpn, vpn + n - 1);
+	spin_unlock(&space->lock);
+}
+
 /* A worker may come here when the space has just been closed. */
 static int unetmm_odp_resolve(struct unetmm_aspace *space,
 			      const struct unetmm_miss *miss,
@@ -301,6 +317,7 @@ static int unetmm_odp_resolve(struct unetmm_aspace *space,
 	if (ret <= 0)
 		return ret;
 	unetmm_count_add(space->dev, odp_faulted, ret);
+	unetmm_odp_faulted(space, miss, ret);
 	unetmm_resolved(space, miss, batch);
 	return 1;
 }
@@ -316,8 +333,10 @@ static void unetmm_odp_ahead(struct unetmm_aspace *space,
 		return;
 	ret = unetmm_odp_fill(space, miss, batch, 1);
 	unetmm_snapshot_put(space);
-	if (ret > 0)
+	if (ret > 0) {
 		unetmm_count_add(space->dev, odp_ahead, ret);
+		unetmm_odp_faulted(space, miss, ret);
+	}
 }
 
 const struct unetmm_source unetmm_odp_source = {

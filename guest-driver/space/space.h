@@ -127,6 +127,7 @@ struct unetmm_aspace {
 	bool closed;			/* that is to be given back */
 	struct list_head lost_pins;	/* ... that the job of `lost` looks for */
 	bool lost_rests;		/* ... and is to be kicked for */
+	struct rb_root_cached watches;	/* util/watch.h */
 	u32 snapshot_users;		/* threads that serve misses from page tables */
 	struct list_head kqueues;	/* source ktlb, and its TLB */
 	struct unetmm_ktlb ktlb;

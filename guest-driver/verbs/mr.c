@@ -9,6 +9,9 @@
  * copies a request.
  */
 #include <linux/slab.h>
+#include <net/netlink.h>
+#include <rdma/rdma_netlink.h>
+#include <rdma/restrack.h>
 
 #include "compat/compat.h"
 #include "remote/remote.h"
@@ -112,7 +115,8 @@ static int unetmm_ib_mr_add(struct unetmm_ib *dev, struct unetmm_ib_mr *mr, bool
 	return ret;
 }
 
-static UNETMM_REG_USER_MR(unetmm_ib_reg_user_mr)
+static struct ib_mr *unetmm_ib_mr_make(struct ib_pd *pd, u64 start, u64 length, u64 iova,
+				       int access)
 {
 	struct unetmm_ib *dev = unetmm_ib_of(pd->device);
 	struct unetmm_ib_context *context = unetmm_ib_context(pd->uobject->context);
@@ -144,13 +148,61 @@ static UNETMM_REG_USER_MR(unetmm_ib_reg_user_mr)
 	mr->access = access;
 	/* ib_core sets it later, but requests may come as soon as it is found. */
 	mr->ib.pd = pd;
+	mr->watch.node.start = start >> PAGE_SHIFT;
+	mr->watch.node.last = whole ? ULONG_MAX : (start + length - 1) >> PAGE_SHIFT;
+	dev->calls->watch(mr->file, &mr->watch, true);
 	ret = unetmm_ib_mr_add(dev, mr, whole);
 	if (!ret)
 		return &mr->ib;
+	dev->calls->watch(mr->file, &mr->watch, false);
 	kfree(mr);
 give:
 	dev->calls->give(context->file);
 	return ERR_PTR(ret);
+}
+
+static UNETMM_REG_USER_MR(unetmm_ib_reg_user_mr)
+{
+	return unetmm_ib_mr_make(pd, start, length, iova, access);
+}
+
+/* Another region takes its place: keys change, and ib_core ends the old one. */
+static struct ib_mr *unetmm_ib_rereg_user_mr(struct ib_mr *ib, int flags, u64 start, u64 length,
+					     u64 iova, int access, struct ib_pd *pd,
+					     struct ib_udata *udata)
+{
+	const struct unetmm_ib_mr *mr = container_of(ib, struct unetmm_ib_mr, ib);
+
+	if (!(flags & IB_MR_REREG_TRANS)) {
+		start = mr->start;
+		length = mr->length;
+		iova = mr->iova;
+	}
+	return unetmm_ib_mr_make(pd, start, length, iova,
+				 flags & IB_MR_REREG_ACCESS ? access : mr->access);
+}
+
+static int unetmm_ib_fill_stat_mr(struct sk_buff *msg, struct ib_mr *ib)
+{
+	const struct unetmm_ib_mr *mr = container_of(ib, struct unetmm_ib_mr, ib);
+	const u64 *counts = mr->watch.counts;
+	struct nlattr *table;
+
+	if (!mr->file)
+		return 0;
+	table = nla_nest_start(msg, RDMA_NLDEV_ATTR_STAT_HWCOUNTERS);
+	if (!table)
+		return -EMSGSIZE;
+	if (rdma_nl_stat_hwcounter_entry(msg, "page_faults",
+					 READ_ONCE(counts[UNETMM_WATCH_FAULTS])) ||
+	    rdma_nl_stat_hwcounter_entry(msg, "page_invalidations",
+					 READ_ONCE(counts[UNETMM_WATCH_INVALIDATIONS])) ||
+	    rdma_nl_stat_hwcounter_entry(msg, "page_prefetch", READ_ONCE(mr->prefetched))) {
+		nla_nest_cancel(msg, table);
+		return -EMSGSIZE;
+	}
+	nla_nest_end(msg, table);
+	return 0;
 }
 
 static int unetmm_ib_dereg_mr(struct ib_mr *ib, struct ib_udata *udata)
@@ -165,23 +217,41 @@ static int unetmm_ib_dereg_mr(struct ib_mr *ib, struct ib_udata *udata)
 	 */
 	if (mr->region)
 		dev->calls->region_clear(mr->file, mr->index);
-	if (mr->file)
+	if (mr->file) {
+		dev->calls->watch(mr->file, &mr->watch, false);
 		dev->calls->give(mr->file);
+	}
 	kfree(mr);
 	return 0;
 }
 
+/* Pages for the region, if it is there still. */
+static void unetmm_ib_prefetched(struct unetmm_ib *dev, u32 lkey, const struct unetmm_prefetch *a)
+{
+	struct unetmm_ib_mr *mr;
+
+	xa_lock(&dev->mrs);
+	mr = xa_load(&dev->mrs, lkey >> 8);
+	if (mr && mr->ib.lkey == lkey)
+		mr->prefetched += ((a->addr + a->done - 1) >> PAGE_SHIFT) -
+				  (a->addr >> PAGE_SHIFT) + 1;
+	xa_unlock(&dev->mrs);
+}
+
 /* All of it, or the first error: the process learns of it, and pages that came stay. */
-static int unetmm_ib_prefetch(struct unetmm_ib *dev, struct unetmm_file *file, u64 addr,
-			      u32 length, u32 flags)
+static int unetmm_ib_prefetch(struct unetmm_ib *dev, struct unetmm_file *file,
+			      const struct ib_sge *sge, u64 addr, u32 flags)
 {
 	struct unetmm_prefetch a = { .size = sizeof(a), .flags = flags };
+	u32 length = sge->length;
 	int ret = 0;
 
 	while (length && !ret) {
 		a.addr = addr;
 		a.length = length;
 		ret = dev->calls->page_in(file, &a);
+		if (!ret)
+			unetmm_ib_prefetched(dev, sge->lkey, &a);
 		addr += ret ? 0 : a.done;
 		length -= ret ? 0 : a.done;
 	}
@@ -215,7 +285,7 @@ static int unetmm_ib_advise_mr(struct ib_pd *pd, enum ib_uverbs_advise_mr_advice
 	for (i = 0; i < n; i++) {
 		if (!unetmm_ib_mr_at(dev, pd, &sges[i], write ? IB_ACCESS_LOCAL_WRITE : 0, &addr))
 			return -ENOENT;
-		ret = unetmm_ib_prefetch(dev, context->file, addr, sges[i].length, how);
+		ret = unetmm_ib_prefetch(dev, context->file, &sges[i], addr, how);
 		if (ret && (wait || fatal_signal_pending(current)))
 			return ret;
 	}
@@ -242,5 +312,7 @@ const struct ib_device_ops unetmm_ib_mr_ops = {
 	.advise_mr = unetmm_ib_advise_mr,
 	.get_dma_mr = unetmm_ib_get_dma_mr,
 	.reg_user_mr = unetmm_ib_reg_user_mr,
+	.rereg_user_mr = unetmm_ib_rereg_user_mr,
+	.fill_stat_mr_entry = unetmm_ib_fill_stat_mr,
 	.dereg_mr = unetmm_ib_dereg_mr,
 };

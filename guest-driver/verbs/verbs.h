@@ -123,6 +123,8 @@ struct unetmm_ib_mr {
 	u64 iova;			/* by which requests name it */
 	u64 length;
 	u32 index;			/* in mrs */
+	struct unetmm_watch watch;
+	u64 prefetched;			/* pages; mrs.xa_lock */
 	int access;
 	bool region;			/* the card has it, for peers */
 };
@@ -156,17 +158,15 @@ struct unetmm_ib_qp {
 	struct ib_qp_attr attr;
 	struct ib_qp_cap cap;
 	enum ib_sig_type sig_type;
-	struct unetmm_ib_queue sq;
-	struct unetmm_ib_queue rq;
+	struct unetmm_ib_queue sq, rq;
 	struct unetmm_ep *ep;		/* from creation to the end */
 	void __iomem *doorbell;
 	struct rdma_user_mmap_entry *maps[2];	/* verbs=own: queues, doorbell */
 	u32 sq_prod, fq_prod, cq_cons;	/* the endpoint's, running freely */
 	struct unetmm_ib_sent *sent;	/* by number; as many as the send queue has slots */
-	u32 sent_next, sent_done;
+	u32 sent_next, sent_done, received_next, received_done;
 	u32 fetching;			/* of these: READs and atomics that have not ended */
 	struct unetmm_ib_received *received;
-	u32 received_next, received_done;
 	bool open;			/* the card has the channel, which has not failed */
 	bool flushes;			/* the card gives back all requests that it has */
 	bool failed;			/* the process knows the reason of the end */

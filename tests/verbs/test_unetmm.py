@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Tests of unetmm_ib in a guest, beside rdma-core's and with its base classes."""
 
+import array
 import ctypes
 import errno
 import fcntl
 import ipaddress
 import mmap
 import os
+import re
 import select
 import signal
 import socket
 import struct
+import subprocess
 import time
 import traceback
 
@@ -37,6 +40,33 @@ REGISTER_AGENT = 0xc01c1b01
 HEADER = "=5IIIHBBBBBB16sIHxxxxxx"
 MESSAGE = ">BBBB4xQ240x"
 CLASS, VERSION, SEND, QP1_KEY = 10, 1, 3, 0x80010000
+
+
+# Librxe has no calls for these: an ioctl with its attributes, and a command
+IOCTL, OBJECT_MR, METHOD_ADVISE, DRIVER = 0xc0181b01, 7, 2, 14
+COMMAND_REREG, REREG_TRANS = 11, 1
+STATISTICS = re.compile(r"mrn (\d+)\s+page_faults (\d+)\s+page_invalidations (\d+)\s+"
+                        r"page_prefetch (\d+)")
+
+
+def advise(ctx, pd, advice, lkey, addr, length):
+    """ibv_advise_mr(3)"""
+    sge = array.array("B", struct.pack("=QII", addr, length, lkey))
+    attrs = [(0, pd.handle), (8, advice), (4, 0), (16, sge.buffer_info()[0])]
+    request = bytearray(struct.pack("=4HQII", 24 + 16 * len(attrs), OBJECT_MR, METHOD_ADVISE,
+                                    len(attrs), 0, DRIVER, 0))
+    for number, (size, value) in enumerate(attrs):
+        request += struct.pack("=4HQ", number, size, 1, 0, value)
+    fcntl.ioctl(ctx.cmd_fd, IOCTL, request)
+
+
+def rereg(ctx, mr, addr, length):
+    """ibv_rereg_mr(3) with another place; returns the rkey."""
+    keys = array.array("I", [0, 0])
+    os.write(ctx.cmd_fd, struct.pack("=IHHQIIQQQII", COMMAND_REREG, 14, 2,
+                                     keys.buffer_info()[0], mr.handle, REREG_TRANS,
+                                     addr, length, addr, 0, 0))
+    return keys[1]
 
 
 def page():
@@ -280,3 +310,40 @@ class UnetmmTest(RDMATestCase):
             # The other bits are the agent's.
             self.assertEqual(struct.unpack(MESSAGE, data)[4] & 0xffffffff, tid)
         os.close(umad)
+
+    def statistics(self):
+        """[page_faults, page_invalidations, page_prefetch] of the regions, the oldest first."""
+        text = subprocess.check_output(["rdma", "statistic", "show", "mr"], text=True)
+        return [counts[1:] for counts in sorted([*map(int, found)]
+                                                for found in STATISTICS.findall(text))]
+
+    def test_statistics(self):
+        """Pages that peers' messages bring in, that Linux takes, and that hints bring in."""
+        a, b = self.pair()
+        self.assertEqual(self.statistics(), [[0, 0, 0]] * 2)
+        a.send(peer=b)
+        self.assertEqual(a.ended(), [(2, 0)])
+        self.assertEqual(self.statistics(), [[1, 0, 0]] * 2)
+        b.page.madvise(mmap.MADV_DONTNEED)
+        self.assertEqual(self.statistics(), [[1, 0, 0], [1, 1, 0]])
+        advise(b.ctx, b.pd, e._IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, b.mr.lkey, b.at, SIZE)
+        self.assertEqual(self.statistics(), [[1, 0, 0], [1, 1, 1]])
+        a.send(peer=b)
+        self.assertEqual(a.ended(), [(2, 0)])
+        self.assertEqual(self.statistics(), [[1, 0, 0], [1, 1, 1]])
+        for lkey, at in (b.mr.lkey ^ 1, b.at), (a.mr.lkey, a.at), (b.mr.lkey, b.at + 1):
+            with self.assertRaises(OSError):
+                advise(b.ctx, b.pd, e._IBV_ADVISE_MR_ADVICE_PREFETCH, lkey, at, SIZE)
+
+    def test_rereg(self):
+        """A region gets another place, and another key."""
+        a, b = self.pair()
+        a.page[:5], old = b"hello", b.mr.rkey
+        memory, addr = page()
+        key = rereg(b.ctx, b.mr, addr, SIZE)
+        for rkey, status in (key, 0), (old, e.IBV_WC_REM_ACCESS_ERR):
+            wr = SendWR(2, num_sge=1, sg=[a.sge()], opcode=e.IBV_WR_RDMA_WRITE)
+            wr.set_wr_rdma(rkey, addr)
+            a.qp.post_send(wr)
+            self.assertEqual(a.ended(), [(2, status)])
+        self.assertEqual((memory[:5], b.page[:5]), (b"hello", bytes(5)))
