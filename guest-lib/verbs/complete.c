@@ -122,20 +122,30 @@ void umv_collect(struct umv_qp *qp)
 
 /*
  * The card wakes the driver with the next completion.  Those that are there are taken first: the
- * card tells once of each number in cq_arm.
+ * card tells once of each number in cq_arm.  Two completion queues of a queue pair share the
+ * number.  If this call took completions, the other queue's reader may still sleep: then the
+ * number is that of the last completion taken, and the card tells of it if it has not done so.
  */
 void umv_arm(struct umv_qp *qp)
 {
     struct unetmm_ep *ep = qp->ep;
+    uint32_t before = ep->cq_cons;
+    bool other;
 
     umv_collect(qp);
-    unetmm_write_word(&ep->index->user.cq_arm, UNETMM_ARM | (ep->cq_cons & UNETMM_ARM_COUNT));
+    other = qp->send_cq != qp->recv_cq && ep->cq_cons != before;
+    unetmm_write_word(&ep->index->user.cq_arm,
+                      UNETMM_ARM | ((ep->cq_cons - other) & UNETMM_ARM_COUNT));
     unetmm_arm_barrier();
+    if (other) {
+        unetmm_kick_(ep);
+    }
 }
 
+/* The card completes a quiet request only if the request fails. */
 static bool has_ended(const struct umv_qp *qp, const struct umv_sent *s)
 {
-    return s->flags & UMV_DONE || qp->state == IBV_QPS_ERR ||
+    return s->flags & UMV_DONE ||
         (s->flags & UMV_QUIET && (int32_t)(qp->answered - qp->sent_done) > 0);
 }
 
@@ -144,13 +154,13 @@ bool umv_next_sent(struct umv_qp *qp, struct ibv_wc *wc)
 {
     while (qp->sent_done != qp->sent_next) {
         struct umv_sent *s = &qp->sent[qp->sent_done & qp->sent_mask];
-        bool done = s->flags & UMV_DONE;
+        bool ended = has_ended(qp, s);
 
-        if (!has_ended(qp, s)) {
+        if (!ended && qp->state != IBV_QPS_ERR) {
             return false;
         }
         qp->sent_done++;
-        if (!done && qp->state == IBV_QPS_ERR) {
+        if (!ended) {
             s->status = IBV_WC_WR_FLUSH_ERR;
         }
         if (!(s->flags & UMV_SIGNALED) && !s->status) {

@@ -62,10 +62,14 @@ void umv_wr_operands(struct umv_wr *w, uint64_t first, uint64_t second)
 
 /* ---- Descriptors ----------------------------------------------------------- */
 
+static bool has_place(const struct umv_qp *qp)
+{
+    return qp->sent_next - qp->sent_done < qp->cap.max_send_wr;
+}
+
 static bool has_room(struct umv_qp *qp, uint32_t slots)
 {
-    return qp->sent_next - qp->sent_done < qp->cap.max_send_wr &&
-        unetmm_sq_has_room_(qp->ep, slots);
+    return has_place(qp) && unetmm_sq_has_room_(qp->ep, slots);
 }
 
 /* The descriptor is written, but not shown to the card. */
@@ -77,6 +81,12 @@ static int queued(struct umv_qp *qp, const struct umv_wr *w, uint32_t slots, siz
         .opcode = w->opcode, .flags = w->flags,
     };
     return 0;
+}
+
+/* The card reads no more descriptors: the request has none, and is flushed. */
+static int queued_in_vain(struct umv_qp *qp, const struct umv_wr *w)
+{
+    return has_place(qp) ? queued(qp, w, 0, 0) : ENOMEM;
 }
 
 /* The operands are inline, and the card writes the old value to segment SQE_RESULT. */
@@ -130,6 +140,9 @@ int umv_put(struct umv_qp *qp, struct umv_wr *w, const struct ibv_sge *sges, siz
     if (n > qp->cap.max_send_sge) {
         return EINVAL;
     }
+    if (qp->state == IBV_QPS_ERR) {
+        return queued_in_vain(qp, w);
+    }
     w->card.user_data = qp->sent_next;
     if (w->noperands) {
         return put_atomic(qp, w, sges, n);
@@ -154,6 +167,9 @@ int umv_put_inline(struct umv_qp *qp, struct umv_wr *w, const struct iovec *iov,
 
     if (len > qp->cap.max_inline_data || w->flags & UMV_FETCHES) {
         return EINVAL;
+    }
+    if (qp->state == IBV_QPS_ERR) {
+        return queued_in_vain(qp, w);
     }
     if (!has_room(qp, slots)) {
         return ENOMEM;
@@ -263,26 +279,31 @@ int umv_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_w
 /* ---- ibv_post_recv() ------------------------------------------------------- */
 
 /*
- * A longer message than a buffer of the card's fails, rather than leave a gap in front of the
- * next segment.  A request without memory takes messages of 0 bytes: its one byte is where
- * a longer one finds nothing either.
+ * The card takes no buffer of more pages than its TLB holds, so the segments are cut there: a
+ * longer message fails, rather than leave a gap in front of the next segment.  A request
+ * without memory takes messages of 0 bytes: its one byte is where a longer one finds nothing
+ * either.
  */
 static unsigned receive_iov(const struct umv_qp *qp, const struct ibv_recv_wr *wr,
                             struct iovec *iov)
 {
     unsigned i, n = translate(qp, wr->sg_list, (size_t)wr->num_sge, IBV_ACCESS_LOCAL_WRITE, iov);
+    size_t room = (size_t)qp->context->max_message + UNETMM_PAGE_BYTES;
 
-    for (i = 0; i < n; i++) {
-        if (iov[i].iov_len > qp->context->max_message) {
-            iov[i].iov_len = qp->context->max_message;
-            return i + 1;
+    for (i = 0; i < n && room; i++) {
+        size_t begin = (uintptr_t)iov[i].iov_base % UNETMM_PAGE_BYTES;
+
+        if (iov[i].iov_len > room - begin) {
+            iov[i].iov_len = room - begin;
         }
+        room -= (begin + iov[i].iov_len + UNETMM_PAGE_BYTES - 1) / UNETMM_PAGE_BYTES *
+            UNETMM_PAGE_BYTES;
     }
-    if (!n) {
+    if (!i) {
         iov[0].iov_base = NULL;
         iov[0].iov_len = 1;
     }
-    return n ? n : 1;
+    return i ? i : 1;
 }
 
 static int receive_one(struct umv_qp *qp, const struct ibv_recv_wr *wr)

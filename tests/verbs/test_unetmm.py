@@ -130,9 +130,11 @@ class End(RCResources):
     def receive(self, number=1):
         self.qp.post_recv(RecvWR(number, 1, [self.sge()]))
 
+    SEND_FLAGS = e.IBV_SEND_SIGNALED
+
     def send(self, number=2, peer=None, key=0):
         """A SEND, or a WRITE to the memory of a peer.  key: bits of its key that are wrong."""
-        wr = SendWR(number, num_sge=1, sg=[self.sge()],
+        wr = SendWR(number, num_sge=1, sg=[self.sge()], send_flags=self.SEND_FLAGS,
                     opcode=e.IBV_WR_RDMA_WRITE if peer else e.IBV_WR_SEND)
         if peer:
             wr.set_wr_rdma(peer.mr.rkey ^ key, peer.mr.buf)
@@ -144,6 +146,17 @@ class End(RCResources):
         while len(found) < n and time.monotonic() < end:
             found += [(wc.wr_id, wc.status) for wc in self.cq.poll(n - len(found))[1]]
         return found
+
+
+class Quiet(End):
+    """Its requests have no completion but for errors."""
+
+    SEND_FLAGS = 0
+
+    def create_qp_init_attr(self):
+        init = super().create_qp_init_attr()
+        init.sq_sig_all = 0
+        return init
 
 
 class UnetmmTest(RDMATestCase):
@@ -232,6 +245,17 @@ class UnetmmTest(RDMATestCase):
         signal.alarm(0)
         self.assertEqual(event.event_type, e.IBV_EVENT_QP_ACCESS_ERR)
         event.ack()
+
+    def test_quiet(self):
+        """Requests without a completion that end well have none when a later one fails."""
+        a, b = Quiet(**self.dev_info), End(**self.dev_info)
+        a.connect(b.qp.qp_num)
+        b.connect(a.qp.qp_num)
+        for number in range(8):
+            a.send(number, peer=b)
+        a.send(8, peer=b, key=1)
+        a.send(9)
+        self.assertEqual(a.ended(2), [(8, e.IBV_WC_REM_ACCESS_ERR), (9, e.IBV_WC_WR_FLUSH_ERR)])
 
     def test_flush(self):
         """All requests come back, in order: of before and of after the change to ERR."""
