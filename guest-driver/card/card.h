@@ -75,13 +75,13 @@ struct unetmm_lent_calls {
 	/* Makes the endpoint anew, with its number and empty queues, without a channel. */
 	int (*ep_restart)(struct unetmm_ep *ep, u32 policy);
 	void (*ep_close)(struct unetmm_ep *ep);
-	/* Of a reference that the module has taken beside. */
+	/* Gives a further reference of the module back. */
 	void (*ep_put)(struct unetmm_ep *ep);
 	const struct unetmm_cqe *(*ep_peek)(const struct unetmm_ep *ep, u32 cons);
 	bool (*ep_arm)(const struct unetmm_ep *ep, u32 cons);
 	int (*channel_set)(struct unetmm_ep *ep, const struct unetmm_cmd_channel *how);
 	int (*channel_modify)(struct unetmm_ep *ep, const struct unetmm_cmd_modify *how);
-	/* It fails: all that the endpoint has, or gets, comes back, at last CQE_CLOSED. */
+	/* Ends channel 0: all requests that the endpoint has, or gets, come back; then CQE_CLOSED. */
 	int (*channel_flush)(struct unetmm_ep *ep);
 	/* Exports memory of the calling process; a->flags KEYED or WHOLE. */
 	int (*region_set)(struct unetmm_file *file, const struct unetmm_export *a, u64 iova,

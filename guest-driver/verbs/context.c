@@ -48,7 +48,7 @@ static struct unetmm_file *unetmm_ib_pd_file(const struct ib_pd *pd)
 	return pd->uobject ? unetmm_ib_context(pd->uobject->context)->file : NULL;
 }
 
-/* Of a process's protection domain, or an object in one: counted, and limited for its user. */
+/* Counts a process's protection domain, or an object in one; a user has a limit. */
 static int unetmm_ib_take(const struct ib_pd *pd)
 {
 	struct unetmm_file *file = unetmm_ib_pd_file(pd);

@@ -125,7 +125,7 @@ static int unetmm_ib_cq_make(struct unetmm_ib_cq *cq, u32 cqe, struct ib_udata *
 		cq->ib.cqe = cqe;
 		return cq->ring ? 0 : -ENOMEM;
 	}
-	/* Its completions are those of its endpoints. */
+	/* The process reads the completions from its endpoints' queues. */
 	if (unetmm_ib_of(cq->ib.device)->own) {
 		cq->ib.cqe = cqe;
 		return 0;

@@ -259,8 +259,8 @@ static int unetmm_ib_prefetch(struct unetmm_ib *dev, struct unetmm_file *file,
 }
 
 /*
- * The calling thread does it, also without FLUSH: memory behind a segment that nobody has is an
- * error for those who wait, and no news for others.
+ * The calling thread pages in, also without FLUSH.  Memory that the process does not have is an
+ * error with FLUSH alone.
  */
 static int unetmm_ib_advise_mr(struct ib_pd *pd, enum ib_uverbs_advise_mr_advice advice,
 			       u32 flags, struct ib_sge *sges, u32 n,

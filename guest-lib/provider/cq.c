@@ -401,7 +401,7 @@ int umfi_cq_attach(struct umfi_cq *cq, struct umfi_port *port)
     ports[cq->nports] = port;
     users[cq->nports++] = 1;
     set_only(cq);
-    /* Nobody has armed this port: a reader that sleeps has to look again. */
+    /* The new port is not armed: a sleeping reader has to look again. */
     wake_reader(cq);
     return 0;
 }

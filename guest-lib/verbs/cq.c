@@ -11,7 +11,7 @@
                      IBV_WC_EX_WITH_SRC_QP | IBV_WC_EX_WITH_SLID | IBV_WC_EX_WITH_SL | \
                      IBV_WC_EX_WITH_DLID_PATH_BITS)
 
-/* Both queues of a queue pair may be one. */
+/* A queue pair may have one completion queue for sends and receives. */
 int umv_cq_add(struct umv_cq *cq, struct umv_qp *qp)
 {
     struct umv_qp **qps;

@@ -210,7 +210,7 @@ int umv_destroy_qp(struct ibv_qp *ibqp)
     struct umv_qp *qp = umv_qp(ibqp);
     int ret;
 
-    /* Nobody polls it from here on, nor takes a completion of its number's next owner. */
+    /* The number may have another owner soon, whose completions must not be read here. */
     leave(qp);
     unmap(qp);
     qp->queues = qp->doorbell = NULL;

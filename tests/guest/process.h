@@ -23,7 +23,7 @@ void start(struct tool *tool, const char *command);
 /* Its exit status, or minus the signal that has ended it. */
 int await(struct tool *tool);
 int run_tool(struct tool *tool, const char *command);
-/* Of a child that nobody has waited for yet. */
+/* True if a child has ended for which nobody has waited yet. */
 bool has_ended(pid_t pid);
 
 void expect(const struct tool *tool, int status, int wanted);

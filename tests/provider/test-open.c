@@ -422,7 +422,7 @@ TEST(names, cmocka_unit_test)
     close(context_fd);
 }
 
-/* Nobody has armed a port that joins a queue: a sleeping reader of the queue wakes. */
+/* A port that joins a queue is not armed: a sleeping reader of the queue wakes. */
 TEST(port_wakes_reader, cmocka_unit_test)
 {
     struct fid *fids[1];

@@ -149,7 +149,7 @@ class End(RCResources):
 
 
 class Quiet(End):
-    """Its requests have no completion but for errors."""
+    """A queue pair whose requests have completions for errors alone."""
 
     SEND_FLAGS = 0
 
