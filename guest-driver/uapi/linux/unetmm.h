@@ -131,6 +131,7 @@
 
 /* Send queue */
 #define UNETMM_SQE_SEGS		2
+#define UNETMM_SQE_RESULT	1	/* of atomics: this segment has the old value */
 #define UNETMM_SQE_INLINE	32
 /* gen-spec-tables: mirror SQE_F less ALL */
 #define UNETMM_SQE_F_INLINE	0x01

@@ -314,10 +314,11 @@ class Errors(unittest.TestCase):
         with unetmm.Context("/loop") as card:
             info = card.info()
             self.assertEqual((info.link, info.endpoints), (True, 8))
-            # The fake has no counters: its errno becomes the error.
+            self.assertIn("sends_done", card.statistics())
+            # The fake has no counters of the driver: its errno becomes the error.
             with self.assertRaises(unetmm.Error) as caught:
-                card.statistics()
-            self.assertEqual(caught.exception.errno, errno.ENOTTY)
+                card.statistics(unetmm.Scope.DRIVER)
+            self.assertEqual(caught.exception.errno, errno.ENOENT)
 
     def test_channel_ends(self):
         with unetmm.Context("/loop") as card, card.endpoint() as a, \
