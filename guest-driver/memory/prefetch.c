@@ -106,6 +106,8 @@ static long unetmm_prefetch_run(const struct unetmm_prefetcher *p,
 		if (ret < 0)
 			return vpn > first ? vpn - first : ret;
 		vpn += ret;
+		if (fatal_signal_pending(current))
+			break;
 		cond_resched();
 	}
 	return vpn - first;

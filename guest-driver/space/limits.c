@@ -172,26 +172,34 @@ static u32 unetmm_pool_size(const struct unetmm_dev *dev, enum unetmm_use use)
 	return 0;
 }
 
+/* The card has no such objects, so that nobody else refuses one too many. */
+static bool unetmm_pool_of_driver(enum unetmm_use use)
+{
+	return use == UNETMM_USE_ANNOUNCED || use == UNETMM_USE_CLOSES || use == UNETMM_USE_VERBS;
+}
+
 /* How many more the space's user may have.  U32_MAX: the card says that it has none. */
 static u32 unetmm_user_more(const struct unetmm_aspace *space,
 			    enum unetmm_use use)
 {
 	const struct unetmm_dev *dev = space->dev;
-	u32 most = 0, mine = space->user->used[use], all = 0, size;
+	u32 most = 0, mine = space->user->used[use], all = 0, size, left;
+	bool ours = unetmm_pool_of_driver(use);
 	const struct unetmm_user *user;
 
 	lockdep_assert_held(&dev->users_lock);
 	if (unetmm_user_limits[use] != UNETMM_NO_PARAM)
 		most = unetmm_param(dev, unetmm_user_limits[use]);
-	if (most)
+	if (most && !ours)
 		return most - min(mine, most);
 	list_for_each_entry(user, &dev->users, node)
 		all += user->used[use];
 	size = unetmm_pool_size(dev, use);
-	if (all >= size && use != UNETMM_USE_ANNOUNCED &&
-	    use != UNETMM_USE_CLOSES)
+	left = size - min(all, size);
+	if (!left && !ours)
 		return U32_MAX;
-	return unetmm_share_more(size, mine, all - mine);
+	return min(left, most ? most - min(mine, most) :
+			 unetmm_share_more(size, mine, all - mine));
 }
 
 /* Takes up to n; returns how many, 0: the user has all that it may have. */

@@ -117,6 +117,7 @@ static int unetmm_ib_req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags how
 
 static int unetmm_ib_cq_make(struct unetmm_ib_cq *cq, u32 cqe, struct ib_udata *udata)
 {
+	struct unetmm_ib *dev = unetmm_ib_of(cq->ib.device);
 	struct unetmm_ib_context *context;
 	int ret;
 
@@ -126,13 +127,16 @@ static int unetmm_ib_cq_make(struct unetmm_ib_cq *cq, u32 cqe, struct ib_udata *
 		return cq->ring ? 0 : -ENOMEM;
 	}
 	/* The process reads the completions from its endpoints' queues. */
-	if (unetmm_ib_of(cq->ib.device)->own) {
+	context = rdma_udata_to_drv_context(udata, struct unetmm_ib_context, ib);
+	if (dev->own) {
+		if (!dev->calls->take(context->file))
+			return -ENOMEM;
+		cq->file = context->file;
 		cq->ib.cqe = cqe;
 		return 0;
 	}
 	if (udata->outlen < sizeof(struct rxe_create_cq_resp))
 		return -EINVAL;
-	context = rdma_udata_to_drv_context(udata, struct unetmm_ib_context, ib);
 	ret = unetmm_ib_queue_make(&cq->q, &context->ib, cqe, sizeof(struct ib_uverbs_wc));
 	if (ret)
 		return ret;
@@ -160,6 +164,8 @@ static int unetmm_ib_destroy_cq(struct ib_cq *ib, struct ib_udata *udata)
 {
 	struct unetmm_ib_cq *cq = unetmm_ib_cq(ib);
 
+	if (cq->file)
+		unetmm_ib_of(ib->device)->calls->give(cq->file);
 	unetmm_ib_queue_free(&cq->q);
 	kvfree(cq->ring);
 	return 0;

@@ -90,7 +90,7 @@ static int unetmm_ib_mr_region(struct unetmm_ib *dev, struct unetmm_ib_mr *mr, b
 	ret = dev->calls->region_set(mr->file, &a, mr->iova, unetmm_ib_pd(mr->ib.pd)->number,
 				     &mr->ib.rkey);
 	mr->region = !ret;
-	return ret;
+	return ret == -EDQUOT ? -ENOMEM : ret;
 }
 
 static int unetmm_ib_mr_add(struct unetmm_ib *dev, struct unetmm_ib_mr *mr, bool whole)
@@ -148,6 +148,8 @@ static struct ib_mr *unetmm_ib_mr_make(struct ib_pd *pd, u64 start, u64 length, 
 	mr->access = access;
 	/* ib_core sets it later, but requests may come as soon as it is found. */
 	mr->ib.pd = pd;
+	mr->ib.iova = iova;
+	mr->ib.length = length;
 	mr->watch.node.start = start >> PAGE_SHIFT;
 	mr->watch.node.last = whole ? ULONG_MAX : (start + length - 1) >> PAGE_SHIFT;
 	dev->calls->watch(mr->file, &mr->watch, true);
@@ -254,6 +256,8 @@ static int unetmm_ib_prefetch(struct unetmm_ib *dev, struct unetmm_file *file,
 			unetmm_ib_prefetched(dev, sge->lkey, &a);
 		addr += ret ? 0 : a.done;
 		length -= ret ? 0 : a.done;
+		if (length && fatal_signal_pending(current))
+			ret = -EINTR;
 	}
 	return ret;
 }

@@ -250,6 +250,7 @@ static int unetmm_ib_reset(struct unetmm_ib_qp *qp)
 	if (ret) {
 		/* The channel may be there still. */
 		qp->state = IB_QPS_ERR;
+		qp->flushes = false;
 		unetmm_ib_error(qp);
 		return ret;
 	}

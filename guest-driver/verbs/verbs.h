@@ -2,9 +2,8 @@
 /*
  * unetmm_ib: the card as an RDMA device.  docs/verbs.rst has the map of verbs' objects.
  *
- * The user's interface is that of rdma_rxe: queues of work requests and of completions in
- * memory that the process has mapped.  The engine copies requests from there to the
- * endpoint of the queue pair, and the endpoint's completions back.
+ * With verbs=rxe a process maps queues of work requests and of completions.  The engine copies
+ * requests from there to the queue pair's endpoint, and the endpoint's completions back.
  *
  * LIFETIMES
  *
@@ -113,6 +112,7 @@ struct unetmm_ib_cq {
 	u32 notify;			/* IB_CQ_SOLICITED_MASK, or 0 */
 	bool overrun;
 	struct ib_wc *ring;		/* the kernel's: QP1's */
+	struct unetmm_file *file;	/* of our provider: the object is counted there */
 	u32 head, tail;
 };
 

@@ -32,6 +32,7 @@ RIGHTS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REM
 
 
 LIMIT = "/sys/module/unetmm/parameters/user_verbs"
+POOL, COMMAND_ALLOC_PD = 65536, 3
 
 
 # /dev/infiniband/umad0: requests, a header in front of a message, and the fields of a message
@@ -310,6 +311,25 @@ class UnetmmTest(RDMATestCase):
             self.as_user(self.check_limit)
         finally:
             write_file(LIMIT, "0")
+
+    def check_full(self, ctx):
+        """There is no object for another user."""
+        with self.assertRaises(PyverbsRDMAError) as refused:
+            PD(ctx)
+        self.assertEqual(refused.exception.error_code, errno.ENOMEM)
+
+    def test_pool(self):
+        """Users together have 65,536 objects, whatever one of them may have."""
+        ctx, answer = Context(name=self.dev_name), array.array("I", [0])
+        request = struct.pack("=IHHQ", COMMAND_ALLOC_PD, 4, 1, answer.buffer_info()[0])
+        for _ in range(POOL):
+            os.write(ctx.cmd_fd, request)
+        for limit in "0", "12":
+            write_file(LIMIT, limit)
+            try:
+                self.as_user(self.check_full)
+            finally:
+                write_file(LIMIT, "0")
 
     def send_message(self, umad, agent, qpn, tid):
         """A message for the card's own address."""
