@@ -312,6 +312,9 @@ class Closed(unittest.TestCase):
                 await scene.a.send(scene.to_b, bytes([number]))
             # A buffer comes back in any case.
             await scene.a.send(scene.to_b, bytes(100))
+            # The end of a send does not say that the receiver has looked.
+            while len(scene.b._received) < 21:
+                await asyncio.sleep(0)
             self.assertEqual((len(scene.b._received), scene.b.dropped), (21, 30))
             for number in range(20):
                 self.assertEqual((await scene.b.receive()).data, bytes([number]))
