@@ -166,26 +166,37 @@ static int unetmm_odp_enter(struct unetmm_aspace *space,
 	return ret;
 }
 
+static u32 unetmm_odp_hide_page(struct unetmm_aspace *space, struct unetmm_leaf *leaf,
+				unsigned long vpn)
+{
+	return unetmm_odp_hide(space, leaf, vpn & (UNETMM_TABLE_ENTRIES - 1));
+}
+
+/* Linux takes the page from the process. */
+static u32 unetmm_odp_take_page(struct unetmm_aspace *space, struct unetmm_leaf *leaf,
+				unsigned long vpn)
+{
+	u32 taken = unetmm_odp_finish(space, leaf, vpn & (UNETMM_TABLE_ENTRIES - 1));
+
+	if (taken)
+		unetmm_watch_count(&space->watches, UNETMM_WATCH_INVALIDATIONS, vpn, vpn);
+	return taken;
+}
+
 static unsigned long unetmm_odp_visit(struct unetmm_aspace *space,
 				      unsigned long vpn, unsigned long last,
 				      u32 (*step)(struct unetmm_aspace *space,
 						  struct unetmm_leaf *leaf,
-						  unsigned int slot))
+						  unsigned long vpn))
 {
 	unsigned long n = 0, end;
 	struct unetmm_leaf *leaf;
-	u32 done;
 
 	while ((leaf = unetmm_table_leaf_from(space->table, &vpn, last))) {
 		end = min(last, vpn | (UNETMM_TABLE_ENTRIES - 1));
 		spin_lock(&space->lock);
-		for (; leaf->used && vpn <= end; vpn++) {
-			done = step(space, leaf, vpn & (UNETMM_TABLE_ENTRIES - 1));
-			if (done && step == unetmm_odp_finish)
-				unetmm_watch_count(&space->watches,
-						   UNETMM_WATCH_INVALIDATIONS, vpn, vpn);
-			n += done;
-		}
+		for (; leaf->used && vpn <= end; vpn++)
+			n += step(space, leaf, vpn);
 		spin_unlock(&space->lock);
 		vpn = end + 1;
 	}
@@ -203,14 +214,14 @@ static unsigned long unetmm_odp_drop(struct unetmm_aspace *space,
 	if (!unetmm_table_leaf_from(space->table, &vpn, last))
 		return 0;
 	began_ns = unetmm_stage_ns();
-	n = unetmm_odp_visit(space, vpn, last, unetmm_odp_hide);
+	n = unetmm_odp_visit(space, vpn, last, unetmm_odp_hide_page);
 	if (!n)
 		return 0;
 	began_ns = unetmm_stages_inv(space->dev, UNETMM_ISTAGE_TABLE, began_ns);
 	unetmm_invalidate(space->dev, space->id, (u64)vpn << PAGE_SHIFT,
 			  (u64)last << PAGE_SHIFT | ~PAGE_MASK);
 	began_ns = unetmm_stages_inv(space->dev, UNETMM_ISTAGE_CARD, began_ns);
-	unetmm_odp_visit(space, vpn, last, unetmm_odp_finish);
+	unetmm_odp_visit(space, vpn, last, unetmm_odp_take_page);
 	unetmm_stages_inv(space->dev, UNETMM_ISTAGE_FREE, began_ns);
 	return n;
 }

@@ -138,14 +138,9 @@ void unetmm_own_sizes(const struct unetmm_ib_qp *qp, struct unetmm_endpoint *a)
 /* There are completions, or requests that the process is to flush. */
 void unetmm_own_wake(const struct unetmm_ib_qp *qp)
 {
-	struct ib_cq *send_cq = READ_ONCE(qp->ib.send_cq);
-	struct ib_cq *recv_cq = READ_ONCE(qp->ib.recv_cq);
-
-	/* ib_core sets them behind create_qp(). */
-	if (send_cq)
-		unetmm_ib_cq_wake(send_cq);
-	if (recv_cq && recv_cq != send_cq)
-		unetmm_ib_cq_wake(recv_cq);
+	unetmm_ib_cq_wake(qp->ib.send_cq);
+	if (qp->ib.recv_cq != qp->ib.send_cq)
+		unetmm_ib_cq_wake(qp->ib.recv_cq);
 }
 
 /* In interrupts, with ep_lock; or with map_lock, when the card has gone. */

@@ -212,13 +212,13 @@ int umv_destroy_qp(struct ibv_qp *ibqp)
 
     /* The number may have another owner soon, whose completions must not be read here. */
     leave(qp);
-    unmap(qp);
-    qp->queues = qp->doorbell = NULL;
     ret = ibv_cmd_destroy_qp(ibqp);
-    if (!ret) {
-        free_qp(qp);
+    if (ret) {
+        join(qp);
+        return ret;
     }
-    return ret;
+    free_qp(qp);
+    return 0;
 }
 
 int umv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)

@@ -321,7 +321,7 @@ def rxe_scripts(scale, more):
 
 
 def perftest_scripts(runs, device, address):
-    """Both sides' commands for [(program of perftest, its options)], in this order."""
+    """(commands of the server, of the client) for [(program of perftest, its options)]."""
     serve = use = ""
     for port, (tool, words) in enumerate(runs, 18600):
         command = f"{tool} -d {device} -x 1 -F -p {port} {words}"
