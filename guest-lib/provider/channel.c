@@ -57,14 +57,14 @@ static void channel_ended(struct umfi_ep *ep, int status)
     umfi_ep_push_event(ep, FI_SHUTDOWN, 0, NULL, 0);
     if (!ep->srx) {
         /* The sends come back by themselves, the buffers do not. */
-        umfi_port_cancel_ops(ep->port, ep, FI_RECV);
+        umfi_pool_cancel_ops(&ep->port->rx, ep, false);
     }
 }
 
 /* Behind all that was sent until now.  -EAGAIN: no room for it yet. */
 static int post_fence(struct umfi_ep *ep)
 {
-    struct umfi_op *fence = umfi_op_fill(ep->port, ep, NULL, 0, NULL, FI_SEND, NULL);
+    struct umfi_op *fence = umfi_op_fill(&ep->port->tx, ep, NULL, 0, NULL, FI_SEND, NULL);
     int ret;
 
     if (!fence) {

@@ -117,6 +117,7 @@ UMFI_INLINE bool read_usual_entry(const struct umfi_cq *cq, struct umfi_port *po
         umfi_fill_done(&entry, op, op->len);
         store_entry(buf, &entry, bytes);
         op->ep->sends--;
+        umfi_op_free(&port->tx, op);
     } else if (c.type == UNETMM_CQE_RECEIVED && op->usual == port && c.len <= op->len) {
         const struct umfi_ep *ep = umfi_port_find_ep(port, c.channel);
 
@@ -125,10 +126,10 @@ UMFI_INLINE bool read_usual_entry(const struct umfi_cq *cq, struct umfi_port *po
         }
         umfi_fill_received(&entry, op, &c);
         store_entry(buf, &entry, bytes);
+        umfi_op_free(&port->rx, op);
     } else {
         return false;
     }
-    umfi_op_free(port, op);
     unetmm_take(card);
     return true;
 }

@@ -87,6 +87,12 @@ struct umfi_port_events {
     void (*progressed)(struct umfi_port *port);
 };
 
+/* Operations of one direction: when all are in progress, the other direction goes on. */
+struct umfi_pool {
+    struct umfi_op *ops, *free;
+    uint32_t n;
+};
+
 struct umfi_port {
     struct umfi_list node;      /* fabric.ports */
     struct umfi_list arrivals;  /* see arrival.c; changed under fabric.lock, too */
@@ -96,10 +102,10 @@ struct umfi_port {
     const struct umfi_port_events *events;
     struct unetmm_ep *ep;
     struct umfi_ep **by_channel;
-    struct umfi_op *ops, *free;
+    struct umfi_pool tx, rx;    /* rx: receives; tx: all other operations */
     uint64_t service;           /* acceptors connect to it; hard to guess */
     uint8_t *channel_ends;      /* by channel: UMFI_END_* */
-    uint32_t nops, channels, slots, depth;
+    uint32_t channels, slots, depth;
     bool failed;                /* the card stopped the endpoint */
     bool ends;                  /* EPs of `ending`, at the moment */
     char scratch;               /* the buffer of an empty receive */
@@ -132,8 +138,8 @@ static inline bool umfi_port_has_ended(const struct umfi_port *port, unsigned ch
 void umfi_port_end_channel(struct umfi_port *port, unsigned channel);
 void umfi_port_claim_channel(struct umfi_port *port, struct umfi_ep *ep);
 void umfi_port_release_channel(struct umfi_port *port, struct umfi_ep *ep);
-/* Completes with FI_ECANCELED the operations of an EP, or of all EPs (NULL): those with a flag. */
-void umfi_port_cancel_ops(struct umfi_port *port, struct umfi_ep *ep, uint64_t flag);
+/* Completes with FI_ECANCELED the operations of an EP, or of all EPs (NULL), and forgets the EP. */
+void umfi_pool_cancel_ops(const struct umfi_pool *pool, const struct umfi_ep *ep, bool forget);
 /* Forgets a closed EP: its operations have no EP any more. */
 void umfi_port_forget_ep(struct umfi_port *port, struct umfi_ep *ep);
 
@@ -141,12 +147,12 @@ void umfi_port_forget_ep(struct umfi_port *port, struct umfi_ep *ep);
  * Fills the next free operation, of one descriptor; it stays free until umfi_op_begin(), for
  * which the caller then has to remember nothing.  NULL: all are in progress.
  */
-static inline struct umfi_op *umfi_op_fill(const struct umfi_port *port,
+static inline struct umfi_op *umfi_op_fill(const struct umfi_pool *pool,
                                            struct umfi_ep *ep, void *buf, size_t len,
                                            void *context, uint64_t flags,
                                            const void *usual)
 {
-    struct umfi_op *op = port->free;
+    struct umfi_op *op = pool->free;
 
     if (op) {
         op->context = context;
@@ -163,26 +169,35 @@ static inline struct umfi_op *umfi_op_fill(const struct umfi_port *port,
 }
 
 /* The operation that was filled is in progress. */
-static inline void umfi_op_begin(struct umfi_port *port)
+static inline void umfi_op_begin(struct umfi_pool *pool)
 {
-    struct umfi_op *op = port->free;
+    struct umfi_op *op = pool->free;
 
     op->busy = true;
-    port->free = op->next;
+    pool->free = op->next;
 }
 
 /* Counts an operation that is not a receive. */
 static inline void umfi_send_begin(struct umfi_ep *ep)
 {
-    umfi_op_begin(ep->port);
+    umfi_op_begin(&ep->port->tx);
     ep->sends++;
 }
 
-static inline void umfi_op_free(struct umfi_port *port, struct umfi_op *op)
+static inline void umfi_op_free(struct umfi_pool *pool, struct umfi_op *op)
 {
     op->busy = false;
-    op->next = port->free;
-    port->free = op;
+    op->next = pool->free;
+    pool->free = op;
+}
+
+/* The lowest operation is the first that is taken: see umfi_pool_cancel_ops(). */
+static inline void umfi_pool_fill(struct umfi_pool *pool, struct umfi_op *ops, uint32_t n)
+{
+    *pool = (struct umfi_pool) { .ops = ops, .n = n };
+    while (n) {
+        umfi_op_free(pool, &ops[--n]);
+    }
 }
 
 /* The entry of an operation of this side. */

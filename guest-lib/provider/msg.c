@@ -36,7 +36,7 @@ UMFI_INLINE ssize_t send_locked(struct umfi_ep *ep, const struct iovec *iov, siz
     struct umfi_op *op;
 
     if (ep->state == UMFI_CONNECTED) {
-        op = umfi_op_fill(ep->port, ep, NULL, length_of(iov, n), context,
+        op = umfi_op_fill(&ep->port->tx, ep, NULL, length_of(iov, n), context,
                           FI_MSG | FI_SEND | (flags & FI_COMPLETION),
                           flags & FI_COMPLETION ? ep->tx_cq : NULL);
         ret = op ? post_message(ep, iov, n, data, flags, (uintptr_t)op, umfi_card_flags(flags)) :
@@ -184,13 +184,13 @@ UMFI_INLINE ssize_t recv_locked(struct umfi_port *port, struct umfi_ep *ep, void
     size_t room = buf ? len : 0;
     struct umfi_op *op;
 
-    op = ret == -FI_EAGAIN ? umfi_op_fill(port, ep, buf, room, context,
+    op = ret == -FI_EAGAIN ? umfi_op_fill(&port->rx, ep, buf, room, context,
                                           FI_MSG | FI_RECV | (flags & FI_COMPLETION),
                                           flags & FI_COMPLETION ? port : NULL) : NULL;
     if (op) {
         ret = post_buffer(port, buf, room, op, flags & FI_MORE ? UNETMM_MORE : 0);
         if (!ret) {
-            umfi_op_begin(port);
+            umfi_op_begin(&port->rx);
         }
     } else if (port->failed) {
         ret = -FI_ENOTCONN;

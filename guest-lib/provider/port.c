@@ -84,7 +84,7 @@ static void send_completed(struct umfi_port *port, const struct unetmm_completio
     if (op->ep) {
         op->ep->sends--;
     }
-    umfi_op_free(port, op);
+    umfi_op_free(&port->tx, op);
 }
 
 static void receive_completed(struct umfi_port *port, struct umfi_ep *ep,
@@ -107,7 +107,7 @@ static void receive_completed(struct umfi_port *port, struct umfi_ep *ep,
                       op->flags & FI_COMPLETION)) {
         umfi_cq_push_entry(ep->rx_cq, &entry);
     }
-    umfi_op_free(port, op);
+    umfi_op_free(&port->rx, op);
 }
 
 /* A buffer that the card gives back unfilled. */
@@ -127,7 +127,7 @@ static void buffer_returned(struct umfi_port *port, const struct unetmm_completi
         push_completion(ep->rx_cq, op, 0, error_of(c->status), c->status);
     }
     if (op) {
-        umfi_op_free(port, op);
+        umfi_op_free(&port->rx, op);
     }
 }
 
@@ -224,7 +224,7 @@ static void fail_port(struct umfi_port *port, int error)
               unetmm_strerror(error, UNETMM_CALL_POLL));
     port->failed = true;
     /* No operation begins any more. */
-    port->free = NULL;
+    port->tx.free = port->rx.free = NULL;
     for (unsigned i = 0; i < port->channels; i++) {
         if (port->by_channel[i]) {
             port->events->ended(port->by_channel[i], UNETMM_ST_BAD_INDEX);
@@ -234,7 +234,8 @@ static void fail_port(struct umfi_port *port, int error)
         port->events->connected(ep, NULL, 0);
         port->events->ended(ep, UNETMM_ST_BAD_INDEX);
     }
-    umfi_port_cancel_ops(port, NULL, 0);
+    umfi_pool_cancel_ops(&port->tx, NULL, false);
+    umfi_pool_cancel_ops(&port->rx, NULL, false);
 }
 
 /* All that the queue has now: a peer that sends on does not keep the lock from others. */
@@ -273,55 +274,33 @@ void umfi_port_claim_channel(struct umfi_port *port, struct umfi_ep *ep)
     port->by_channel[ep->channel] = ep;
 }
 
-/* The next operation in progress of an EP, or of all EPs; NULL: there is none. */
-static struct umfi_op *next_op(const struct umfi_port *port, const struct umfi_ep *ep,
-                               uint32_t *at)
+void umfi_pool_cancel_ops(const struct umfi_pool *pool, const struct umfi_ep *ep, bool forget)
 {
     /* The pool gives its lowest: behind one that was never filled all are free. */
-    while (*at < port->nops && port->ops[*at].flags) {
-        struct umfi_op *op = &port->ops[(*at)++];
-
-        if (op->busy && op->ep && (!ep || op->ep == ep)) {
-            return op;
+    for (struct umfi_op *op = pool->ops; op < pool->ops + pool->n && op->flags; op++) {
+        if (!op->busy || !op->ep || (ep && op->ep != ep)) {
+            continue;
         }
-    }
-    return NULL;
-}
-
-static void cancel_op(struct umfi_op *op)
-{
-    if (!op->done) {
-        op->done = true;
-        op->usual = NULL;
-        push_completion(op->flags & FI_RECV ? op->ep->rx_cq : op->ep->tx_cq, op, 0,
-                        FI_ECANCELED, 0);
-    }
-}
-
-void umfi_port_cancel_ops(struct umfi_port *port, struct umfi_ep *ep, uint64_t flag)
-{
-    struct umfi_op *op;
-    uint32_t at = 0;
-
-    umfi_assert_held(&port->domain->lock);
-    while ((op = next_op(port, ep, &at)) != NULL) {
-        if (!flag || op->flags & flag) {
-            cancel_op(op);
+        if (!op->done) {
+            op->done = true;
+            op->usual = NULL;
+            push_completion(op->flags & FI_RECV ? op->ep->rx_cq : op->ep->tx_cq, op, 0,
+                            FI_ECANCELED, 0);
         }
+        op->ep = forget ? NULL : op->ep;
     }
 }
 
 void umfi_port_forget_ep(struct umfi_port *port, struct umfi_ep *ep)
 {
-    struct umfi_op *op;
-    uint32_t at = 0;
-
     umfi_assert_held(&port->domain->lock);
+    if (ep->sends) {
+        umfi_pool_cancel_ops(&port->tx, ep, true);
+        ep->sends = 0;
+    }
     /* Receives of an SRX are no EP's. */
-    while ((ep->sends || !ep->srx) && (op = next_op(port, ep, &at)) != NULL) {
-        cancel_op(op);
-        ep->sends -= !(op->flags & FI_RECV);
-        op->ep = NULL;
+    if (!ep->srx) {
+        umfi_pool_cancel_ops(&port->rx, ep, true);
     }
 }
 
@@ -343,14 +322,6 @@ void umfi_port_end_channel(struct umfi_port *port, unsigned channel)
 }
 
 /* ---- Opening and closing --------------------------------------------------- */
-
-/* The lowest operation is the first that is taken: see next_op(). */
-static void fill_pool(struct umfi_port *port)
-{
-    for (uint32_t i = port->nops; i; i--) {
-        umfi_op_free(port, &port->ops[i - 1]);
-    }
-}
 
 /* A number that nobody else has, and that no stranger guesses. */
 static int listen_at_random_service(struct umfi_port *port)
@@ -375,6 +346,7 @@ static int create_endpoint(struct umfi_port *port, size_t tx_size, size_t rx_siz
     const struct unetmm_info *card = &fabric->dev.card;
     struct unetmm_ep_attr attr = UNETMM_EP_ATTR_INIT;
     size_t slots = 4 * tx_size;
+    struct umfi_op *ops;
     int ret;
 
     /* The longest message that is copied takes four slots. */
@@ -388,14 +360,15 @@ static int create_endpoint(struct umfi_port *port, size_t tx_size, size_t rx_siz
     port->slots = attr.send_slots;
     port->depth = attr.completion_depth;
     port->channels = card->channels;
-    port->nops = attr.send_slots + attr.free_depth;
     port->by_channel = calloc(port->channels, sizeof(struct umfi_ep *));
     port->channel_ends = calloc(port->channels, sizeof(*port->channel_ends));
-    port->ops = calloc(port->nops, sizeof(*port->ops));
-    if (!port->by_channel || !port->channel_ends || !port->ops) {
+    ops = calloc((size_t)attr.send_slots + attr.free_depth, sizeof(*ops));
+    if (!port->by_channel || !port->channel_ends || !ops) {
+        free(ops);
         return -FI_ENOMEM;
     }
-    fill_pool(port);
+    umfi_pool_fill(&port->tx, ops, attr.send_slots);
+    umfi_pool_fill(&port->rx, ops + attr.send_slots, attr.free_depth);
     ret = unetmm_ep_create(fabric->ctx, &attr, &port->ep);
     if (ret) {
         UMFI_WARN(FI_LOG_EP_CTRL, "%s\n",
@@ -408,6 +381,15 @@ static int create_endpoint(struct umfi_port *port, size_t tx_size, size_t rx_siz
         unetmm_ep_destroy(port->ep);
     }
     return ret;
+}
+
+/* The operations of both pools are one array. */
+static void free_port(struct umfi_port *port)
+{
+    free(port->by_channel);
+    free(port->channel_ends);
+    free(port->tx.ops);
+    free(port);
 }
 
 int umfi_port_open(struct umfi_domain *domain, size_t tx_size, size_t rx_size,
@@ -433,10 +415,7 @@ int umfi_port_open(struct umfi_domain *domain, size_t tx_size, size_t rx_size,
         }
     }
     if (ret) {
-        free(port->by_channel);
-        free(port->channel_ends);
-        free(port->ops);
-        free(port);
+        free_port(port);
         return ret;
     }
     umfi_lock_take(&domain->fabric->lock);
@@ -472,8 +451,5 @@ void umfi_port_close(struct umfi_port *port)
         UMFI_WARN(FI_LOG_EP_CTRL, "destroying an endpoint: error %d\n", ret);
     }
     umfi_unpin(port->domain->fabric, &port->scratch, 1);
-    free(port->by_channel);
-    free(port->channel_ends);
-    free(port->ops);
-    free(port);
+    free_port(port);
 }

@@ -174,7 +174,7 @@ UMFI_INLINE ssize_t any_op(struct transfer *t, const struct iovec *iov, size_t n
         /* The queue would never have that room. */
         ret = -FI_EMSGSIZE;
     } else if (has_room(ep->port, slots) &&
-               (op = umfi_op_fill(ep->port, ep, NULL, len, context, FI_RMA |
+               (op = umfi_op_fill(&ep->port->tx, ep, NULL, len, context, FI_RMA |
                                   (flags & (FI_READ | FI_WRITE | FI_REMOTE_CQ_DATA |
                                             FI_COMPLETION)), NULL))) {
         /* An injected one is completed for the program; errors are logged. */

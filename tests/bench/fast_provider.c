@@ -23,6 +23,7 @@ static struct umfi_ep *by_channel[2], ep = {
     .domain = &domain, .port = &port, .channel = 1, .state = UMFI_CONNECTED,
     .tx_completion = FI_COMPLETION, .rx_completion = FI_COMPLETION,
 };
+static struct umfi_op ops[2 * OPS];
 static struct fid_cq *cq;
 static uint8_t memory[8192] __attribute__((aligned(4096)));
 static volatile size_t bytes;
@@ -90,14 +91,10 @@ static void open_endpoint(void)
     port.channels = 2;
     umfi_list_init(&port.ending);
     port.slots = 256;
-    port.nops = OPS;
     port.by_channel = by_channel;
     by_channel[1] = &ep;
-    port.ops = calloc(OPS, sizeof(*port.ops));
-    require(!port.ops, "no memory");
-    for (unsigned i = 0; i < OPS; i++) {
-        umfi_op_free(&port, &port.ops[i]);
-    }
+    umfi_pool_fill(&port.tx, ops, OPS);
+    umfi_pool_fill(&port.rx, ops + OPS, OPS);
     require(umfi_cq_open(&domain.fid, &attr, &cq, NULL), "fi_cq_open");
     ep.tx_cq = ep.rx_cq = umfi_of(cq, struct umfi_cq, fid);
     umfi_lock(&domain);

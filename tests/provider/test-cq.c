@@ -22,6 +22,7 @@ struct state {
     struct fake_endpoint fake;
     struct umfi_domain domain;
     struct umfi_port port;
+    struct umfi_op sends[OPS], receives[OPS];
     struct umfi_ep *by_channel[2], ep;
     struct fid_cq *tx, *rx;
     char memory[64], data[8];
@@ -45,16 +46,15 @@ static int setup(void **opaque)
     *opaque = s;
     fake_endpoint_init(&s->fake, 4, 4, 4, 0);
     s->port = (struct umfi_port) {
-        .domain = &s->domain, .ep = s->fake.ep, .channels = 2, .nops = OPS, .slots = 16,
+        .domain = &s->domain, .ep = s->fake.ep, .channels = 2, .slots = 16,
         .events = &umfi_channel_events,
-        .by_channel = s->by_channel, .ops = calloc(OPS, sizeof(struct umfi_op)),
+        .by_channel = s->by_channel,
     };
     umfi_list_init(&s->port.arrivals);
     umfi_list_init(&s->port.accepting);
     umfi_list_init(&s->port.ending);
-    for (unsigned i = 0; i < OPS; i++) {
-        umfi_op_free(&s->port, &s->port.ops[OPS - 1 - i]);
-    }
+    umfi_pool_fill(&s->port.tx, s->sends, OPS);
+    umfi_pool_fill(&s->port.rx, s->receives, OPS);
     open_queue(s, FI_CQ_FORMAT_TAGGED, &s->tx);
     open_queue(s, FI_CQ_FORMAT_DATA, &s->rx);
     s->ep = (struct umfi_ep) {
@@ -75,7 +75,6 @@ static int teardown(void **opaque)
 
     fi_close(&s->tx->fid);
     fi_close(&s->rx->fid);
-    free(s->port.ops);
     fake_endpoint_free(&s->fake);
     free(s);
     return 0;
@@ -243,7 +242,7 @@ TEST(cancelled_ones_come_once, scene_test)
 
     post_send(s, s);
     umfi_lock(&s->domain);
-    umfi_port_cancel_ops(&s->port, &s->ep, 0);
+    umfi_pool_cancel_ops(&s->port.tx, &s->ep, false);
     umfi_unlock(&s->domain);
     assert_int_equal(fi_cq_readerr(s->tx, &error, 0), 1);
     assert_int_equal(error.err, FI_ECANCELED);

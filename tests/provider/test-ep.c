@@ -198,7 +198,7 @@ struct scene {
     struct umfi_port port;
     struct umfi_ep *by_channel[CHANNELS];
     uint8_t ends[CHANNELS];
-    struct umfi_op ops[OPS];
+    struct umfi_op sends[OPS], receives[OPS];
     struct fid_cq *cq;
     struct fid_ep *ep;
 };
@@ -222,14 +222,13 @@ static void open_scene(struct scene *s)
         .domain = &s->domain, .events = &umfi_channel_events,
         .ep = &card_ep, .by_channel = s->by_channel,
         .channel_ends = s->ends,
-        .channels = CHANNELS, .ops = s->ops, .nops = OPS,
+        .channels = CHANNELS,
     };
     umfi_list_init(&s->port.accepting);
     umfi_list_init(&s->port.ending);
     umfi_list_init(&s->domain.eps);
-    for (unsigned i = 0; i < OPS; i++) {
-        umfi_op_free(&s->port, &s->ops[OPS - 1 - i]);
-    }
+    umfi_pool_fill(&s->port.tx, s->sends, OPS);
+    umfi_pool_fill(&s->port.rx, s->receives, OPS);
     s->srx.port = &s->port;
     assert_int_equal(umfi_cq_open(&s->domain.fid, &attr, &s->cq, NULL), 0);
     assert_int_equal(umfi_ep_open(&s->domain.fid, &info, &s->ep, NULL), 0);
@@ -296,10 +295,10 @@ TEST(late_fence, cmocka_unit_test)
     assert_int_equal(fi_inject(s.ep, &s, 1, 0), 0);
     assert_int_equal(fi_close(&s.ep->fid), 0);
     assert_int_equal(disconnects, 1);
-    assert_true(s.ops[0].busy);
+    assert_true(s.sends[0].busy);
     complete(UNETMM_CQE_SENT, queued, UNETMM_ST_BAD_CHANNEL);
     progress(&s);
-    assert_false(s.ops[0].busy);
+    assert_false(s.sends[0].busy);
     close_scene(&s);
 }
 
@@ -314,10 +313,10 @@ TEST(late_send, cmocka_unit_test)
     assert_int_equal(fi_send(s.ep, &s, 1, NULL, 0, NULL), 0);
     assert_int_equal(fi_close(&s.ep->fid), 0);
     umfi_ep_free_closed(&s.domain);
-    assert_true(s.ops[0].busy);
-    complete(UNETMM_CQE_SENT, (uintptr_t)&s.ops[0], UNETMM_ST_BAD_CHANNEL);
+    assert_true(s.sends[0].busy);
+    complete(UNETMM_CQE_SENT, (uintptr_t)&s.sends[0], UNETMM_ST_BAD_CHANNEL);
     progress(&s);
-    assert_false(s.ops[0].busy);
+    assert_false(s.sends[0].busy);
     close_scene(&s);
 }
 
@@ -329,7 +328,7 @@ static void *answer_fence(void *arg)
     sem_wait(&was_queued);      /* the message */
     sem_wait(&was_queued);      /* the fence */
     umfi_lock(&s->domain);
-    complete(UNETMM_CQE_SENT, (uintptr_t)&s->ops[0], UNETMM_ST_OK);
+    complete(UNETMM_CQE_SENT, (uintptr_t)&s->sends[0], UNETMM_ST_OK);
     complete(UNETMM_CQE_SENT, queued, UNETMM_ST_OK);
     umfi_unlock(&s->domain);
     eventfd_write(card_fd, 1);
@@ -359,9 +358,26 @@ TEST(others_go_on, cmocka_unit_test)
     assert_int_equal(fi_close(&s.ep->fid), 0);
     assert_int_equal(pthread_join(other, NULL), 0);
     assert_int_equal(disconnects, 1);
-    assert_false(s.ops[0].busy || s.ops[1].busy);
+    assert_false(s.sends[0].busy || s.sends[1].busy);
     require_entries(&s, 1);
     close_scene(&s);
+}
+
+/* A direction that has no operation left refuses its own calls alone. */
+TEST(full_directions, cmocka_unit_test)
+{
+    for (unsigned full_of_sends = 0; full_of_sends < 2; full_of_sends++) {
+        struct scene s;
+
+        open_scene(&s);
+        for (unsigned i = 0; i < OPS; i++) {
+            assert_int_equal(full_of_sends ? fi_send(s.ep, &s, 1, NULL, 0, NULL) :
+                             fi_recv(s.ep, &s, 1, NULL, 0, NULL), 0);
+        }
+        assert_int_equal(fi_send(s.ep, &s, 1, NULL, 0, NULL), full_of_sends ? -FI_EAGAIN : 0);
+        assert_int_equal(fi_recv(s.ep, &s, 1, NULL, 0, NULL), full_of_sends ? 0 : -FI_EAGAIN);
+        shut_scene(&s);
+    }
 }
 
 static bool is_readable(struct scene *s)
@@ -382,7 +398,7 @@ static void receive_all(struct scene *s)
 {
     for (unsigned i = 0; i < OPS; i++) {
         assert_int_equal(fi_recv(s->ep, s, 1, NULL, 0, NULL), 0);
-        complete(UNETMM_CQE_RECEIVED, (uintptr_t)&s->ops[i], UNETMM_ST_OK);
+        complete(UNETMM_CQE_RECEIVED, (uintptr_t)&s->receives[i], UNETMM_ST_OK);
     }
     eventfd_write(card_fd, 1);
 }
@@ -469,11 +485,11 @@ TEST(completions_of_nothing, cmocka_unit_test)
     }
     /* A message in the completion, though none is asked for: the buffer stays. */
     assert_int_equal(fi_recv(s.ep, &s, 1, NULL, 0, NULL), 0);
-    complete(UNETMM_CQE_RECEIVED, (uintptr_t)&s.ops[0], UNETMM_ST_OK);
+    complete(UNETMM_CQE_RECEIVED, (uintptr_t)&s.receives[0], UNETMM_ST_OK);
     pending[0].is_inline = 1;
     progress(&s);
     require_entries(&s, 0);
-    assert_true(s.ops[0].busy);
+    assert_true(s.receives[0].busy);
     complete(UNETMM_CQE_CLOSED, 0, UNETMM_ST_BAD_CHANNEL);
     pending[0].channel = CHANNELS;
     progress(&s);

@@ -43,7 +43,7 @@ static void require_posted(void *buf, size_t len, void *card_buf, size_t card_le
     /* No data fits into a buffer at NULL. */
     size_t room = buf ? len : 0;
 
-    port.free = &op;
+    port.rx.free = &op;
     assert_int_equal(umfi_msg_ops.recv(&ep.fid, buf, len, NULL, 0, &ep), 0);
     assert_ptr_equal(posted.buf, card_buf);
     assert_int_equal(posted.len, card_len);

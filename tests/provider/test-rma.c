@@ -51,7 +51,7 @@ static struct umfi_ep ep = {
 static void have_slots(uint32_t slots)
 {
     port.slots = slots;
-    port.free = &op;
+    port.tx.free = &op;
     card_ep.sq_mask = slots - 1;
     card_ep.sq_prod = card_ep.sq_cons = 0;
     memset(&indices, 0, sizeof(indices));
@@ -93,12 +93,12 @@ TEST(short_queue, cmocka_unit_test)
 {
     have_slots(16);
     assert_int_equal(write_bytes(8 * PART + 1), -FI_EMSGSIZE);
-    assert_ptr_equal(port.free, &op);
+    assert_ptr_equal(port.tx.free, &op);
     assert_int_equal(write_bytes(8 * PART), 0);
     assert_int_equal(op.parts, 8);
-    port.free = &op;
+    port.tx.free = &op;
     assert_int_equal(write_bytes(4 * PART + 1), -FI_EAGAIN);
-    assert_ptr_equal(port.free, &op);
+    assert_ptr_equal(port.tx.free, &op);
     assert_int_equal(write_bytes(4 * PART), 0);
     assert_int_equal(op.parts, 4);
 }
@@ -115,10 +115,10 @@ TEST(refused_part, cmocka_unit_test)
     assert_int_equal(op.parts, 16);
     assert_int_equal(op.status, UNETMM_ST_BAD_DESC);
     assert_true(op.busy);
-    assert_ptr_equal(port.free, other);
+    assert_ptr_equal(port.tx.free, other);
     /* None of them: the call fails. */
     assert_int_equal(write_bytes(2 * PART), -FI_EAGAIN);
-    assert_ptr_equal(port.free, other);
+    assert_ptr_equal(port.tx.free, other);
     assert_false(other->busy);
     op.next = NULL;
 }
