@@ -359,8 +359,15 @@ def goals_counted(rows, add, ratio):
                 ratio(cost[max(cost)], cost[min(cost)]), aim, False)
 
 
+# Calls of verbs in tests/bench/fast_verbs.c, and the library's for the same
+VERBS = (("send-8", "send-8"), ("send-4096", "send-4096"), ("post", "post"),
+         ("poll-sent", "poll-one"), ("poll-received", "poll-one"), ("poll-none", "poll-none"),
+         ("write-key-8", "write-key-8"), ("write-key-4096", "write-key-4096"),
+         ("read-key-4096", "read-key-4096"))
+
+
 def goals_calls(rows, add):
-    """The calls of the library beside one another, and libfabric's beside them."""
+    """The calls of the library beside one another, and libfabric's and verbs' beside them."""
     of = {(r["peer"], r["mode"]): r["median"] for r in rows
           if r["metric"] == "call instructions"}
     if not of:
@@ -371,6 +378,10 @@ def goals_calls(rows, add):
     if None not in libfabric:
         add("provider / library, instr. of a message, 8 B", sum(libfabric) /
             (ours["send-8"] + ours["post"] + 2 * ours["poll-one"]), 1.3, False)
+    for mode, library in VERBS:
+        if ("calls, verbs", mode) in of:
+            add(f"ibverbs / library, instr.: {mode}", of["calls, verbs", mode] / ours[library],
+                1.25, False)
     for mode, size in (("write", 8), ("write", 4096), ("read", 4096)):
         add(f"{mode} by key / by import, instr., {size} B",
             ours[f"{mode}-key-{size}"] / ours[f"{mode}-{size}"], 1, False)

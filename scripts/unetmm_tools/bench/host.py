@@ -17,8 +17,8 @@ def program(name):
 
 
 def output(name, *arguments):
-    """Runs one of them; all that it printed."""
-    done = subprocess.run([program(name), *arguments], stdout=subprocess.PIPE,
+    """Runs the program; all that it printed."""
+    done = subprocess.run([name, *arguments], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         raise BenchError(f"{name}: {done.stderr.strip()}")
@@ -27,7 +27,7 @@ def output(name, *arguments):
 
 def native(name, *arguments):
     """Runs one of them; its rows."""
-    return json_rows(output(name, *arguments))
+    return json_rows(output(program(name), *arguments))
 
 
 def part_host(options):
@@ -40,10 +40,15 @@ def part_core(options):
     return native("bench-core", sized(options, "20", "400", "4000"))
 
 
+def verbs_program():
+    """The path of the program that counts the calls of our provider of verbs."""
+    return os.path.join(vm.setup_paths("verbs-calls")["verbs-calls"], "bench-fast-verbs")
+
+
 def calls(how):
-    """Instructions of calls of the library, or of the provider where it is built."""
-    name = f"bench-fast-{how}"
-    if not os.path.exists(program(name)):
+    """Instructions of calls of the library, or of a provider where it is built."""
+    name = verbs_program() if how == "verbs" else program(f"bench-fast-{how}")
+    if not os.path.exists(name):
         return []
     return [{"peer": f"calls, {how}", "mode": mode, "metric": "call instructions",
              "bytes": 0, "frame": 0, "median": float(count), "p99": None,
@@ -65,7 +70,7 @@ def part_count(options):
                    "1,64" if options.quick else "1,16,256,1024")
     # Longer ones are copied by instructions that count by the byte.
     rows += native("bench-sources", "64")
-    rows += calls("symbols") + calls("provider")
+    rows += calls("symbols") + calls("provider") + calls("verbs")
     script = "#!/bin/sh\nset -e\nulimit -l unlimited\n"
     # The compared sources; in a full run the others, too
     for source in (("tlb", "pinned", "shadow", "odp") if options.quick else

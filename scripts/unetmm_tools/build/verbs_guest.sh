@@ -85,15 +85,36 @@ make_rdma_headers() {
     rm -rf "$source" "$dir"/rdma-core_*
 }
 
-# compile_verbs_provider FILE: of libibverbs, with the library's queues in it.
-compile_verbs_provider() {
-    gcc -std=gnu11 -O2 -D_GNU_SOURCE -DIBVERBS_PABI_VERSION=34 -fPIC -shared -Wall -Wextra \
-        -Werror -Wno-missing-field-initializers -isystem "$(rdma_headers_dir)" \
+# compile_verbs FILE ARGUMENT...: the provider's files with the library's queues, for libibverbs.
+compile_verbs() {
+    local to=$1 libs
+    libs=$(verbs_debs_dir)
+    shift
+    gcc -std=gnu11 -O2 -D_GNU_SOURCE -DIBVERBS_PABI_VERSION=34 -fPIC -fvisibility=hidden -Wall \
+        -Wextra -Werror -Wno-missing-field-initializers -isystem "$(rdma_headers_dir)" \
         -I"$REPO/guest-lib/include" -I"$REPO/hw/net/unetmm/abi" -I"$REPO/guest-driver/uapi" \
-        "$REPO"/guest-lib/verbs/*.c "$(guest_build)/guest-lib/libunetmm.a" \
-        -Wl,-z,defs -Wl,--version-script="$REPO/guest-lib/verbs/libunetmm-rdmav34.map" \
-        "$(verbs_debs_dir)/$VERBS_LIB/libibverbs.so.1" -o "$1" ||
+        "$REPO"/guest-lib/verbs/*.c "$@" "$(guest_build)/guest-lib/libunetmm.a" \
+        -Wl,-z,defs "$libs/$VERBS_LIB/libibverbs.so.1" -o "$to" ||
         die "the provider of libibverbs does not compile"
+}
+
+compile_verbs_provider() {
+    compile_verbs "$1" -shared -Wl,--version-script="$REPO/guest-lib/verbs/libunetmm-rdmav34.map"
+}
+
+verbs_calls_dir() {
+    echo "$CACHE/verbs-calls/$(hash_text "$(verbs_debs_dir)" "$(rdma_headers_dir)" \
+        "$(hash_files "$REPO" scripts/unetmm_tools/build/verbs_guest.sh guest-lib/verbs guest-lib/src \
+            guest-lib/include hw/net/unetmm/abi tests/bench tests/guest/lib)")"
+}
+
+# make_verbs_calls DIR: the program that counts the instructions of the provider's calls.
+make_verbs_calls() {
+    local libs bench="$REPO/tests/bench" card="$REPO/tests/guest/lib"
+    libs=$(verbs_debs_dir)
+    compile_verbs "$1/bench-fast-verbs" -I"$REPO"/guest-lib/{src,verbs} -I"$card" \
+        "$bench"/{fast_verbs,fast_card,steps}.c "$card"/fake_{card,export}.c \
+        -Wl,--disable-new-dtags,-rpath,"$libs/$VERBS_LIB:$libs/lib/$HOST_TRIPLET"
 }
 
 # verbs_modules KERNEL ROOT: in an order in which insmod can take them.
@@ -141,12 +162,8 @@ verbs_overlay_dir() {
             guest-lib/verbs guest-lib/src guest-lib/include hw/net/unetmm/abi)" "$(rdma_headers_dir)")"
 }
 
-# setup_verbs_overlay TARGET
-setup_verbs_overlay() {
-    local kernel
-    kernel=$(verbs_kernel "$1")
-    setup_driver "$kernel"
-    setup_python_overlay
+# setup_verbs_sources: makes the headers and libraries that the provider is compiled with.
+setup_verbs_sources() {
     setup_library
     apt_ready
     product rdma-headers "getting rdma-core's headers from Debian's archive" \
@@ -155,6 +172,22 @@ setup_verbs_overlay() {
     product verbs-debs "getting verbs programs from Debian's archive" "$(verbs_debs_dir)" \
         make_verbs_debs
     use_product verbs-debs "$(verbs_debs_dir)"
+}
+
+setup_verbs_calls() {
+    setup_verbs_sources
+    product verbs-calls "compiling a program that counts the instructions of verbs' calls" \
+        "$(verbs_calls_dir)" make_verbs_calls
+    use_product verbs-calls "$(verbs_calls_dir)"
+}
+
+# setup_verbs_overlay TARGET
+setup_verbs_overlay() {
+    local kernel
+    kernel=$(verbs_kernel "$1")
+    setup_driver "$kernel"
+    setup_python_overlay
+    setup_verbs_sources
     product "$1" "packing verbs programs for guests with Linux $kernel" \
         "$(verbs_overlay_dir "$1")" make_verbs_overlay "$kernel"
     use_product verbs-guest "$(verbs_overlay_dir "$1")"

@@ -44,7 +44,7 @@ STAGES = {
     "verbs": (stage_verbs, ["qemu", "initramfs-6.1", "verbs-guest-6.1", "python-guest"]),
     "commands": (stage_commands, ["qemu", "initramfs-6.1"]),
     "tools": (stage_tools, ["qemu", "initramfs-6.1", "initramfs-6.12", "unit",
-              "python-guest"]),
+              "python-guest", "verbs-calls"]),
     "fabtests": (stage_fabtests, ["qemu", "initramfs-6.1", "fabtests"]),
     "stock": (stage_stock, ["qemu", "stock", "initramfs-6.1"]),
     "docs": (stage_docs, ["docs"]),
