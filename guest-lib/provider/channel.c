@@ -18,7 +18,7 @@ bool umfi_ep_begin_accepting(struct umfi_ep *ep, unsigned channel)
     umfi_port_progress(ep->port);
     ep->channel = channel;
     ep->open = true;
-    ep->state = UMFI_ACCEPTING;
+    umfi_ep_set_state(ep, UMFI_ACCEPTING);
     umfi_list_add(&ep->port->accepting, &ep->node);
     if (umfi_port_has_ended(ep->port, channel)) {
         umfi_ep_abort_accepting(ep);
@@ -31,18 +31,9 @@ void umfi_ep_connected(struct umfi_ep *ep, const void *data, size_t len)
 {
     umfi_assert_held(&ep->domain->lock);
     umfi_list_del(&ep->node);
-    ep->state = UMFI_CONNECTED;
+    umfi_ep_set_state(ep, UMFI_CONNECTED);
     umfi_port_claim_channel(ep->port, ep);
     umfi_ep_push_event(ep, FI_CONNECTED, 0, data, len);
-}
-
-/* Nothing more is awaited. */
-static void set_ended(struct umfi_ep *ep)
-{
-    if (ep->state != UMFI_IDLE && ep->state != UMFI_ENDED) {
-        __atomic_sub_fetch(&ep->eq->channels, 1, __ATOMIC_RELEASE);
-    }
-    ep->state = UMFI_ENDED;
 }
 
 static void channel_ended(struct umfi_ep *ep, int status)
@@ -53,7 +44,7 @@ static void channel_ended(struct umfi_ep *ep, int status)
     UMFI_INFO(FI_LOG_EP_CTRL, "the channel has ended: %s\n",
               unetmm_status_str((unsigned)status));
     umfi_list_del(&ep->node);
-    set_ended(ep);
+    umfi_ep_set_state(ep, UMFI_ENDED);
     umfi_ep_push_event(ep, FI_SHUTDOWN, 0, NULL, 0);
     if (!ep->srx) {
         /* The sends come back by themselves, the buffers do not. */
@@ -126,7 +117,7 @@ static void fence_other_eps(struct umfi_domain *domain)
 static void begin_ending(struct umfi_ep *ep)
 {
     ep->fenced = !has_unsent(ep);
-    ep->state = UMFI_ENDING;
+    umfi_ep_set_state(ep, UMFI_ENDING);
     ep->until_ms = umfi_now_ms() + umfi_config.close_ms;
 }
 
@@ -193,7 +184,7 @@ void umfi_ep_abort_accepting(struct umfi_ep *ep)
 void umfi_ep_end_unreached(struct umfi_ep *ep)
 {
     umfi_assert_held(&ep->domain->lock);
-    ep->state = UMFI_CONNECTED;
+    umfi_ep_set_state(ep, UMFI_CONNECTED);
     umfi_ep_push_event(ep, FI_CONNECTED, 0, NULL, 0);
     channel_ended(ep, UNETMM_ST_TIMEOUT);
 }
@@ -242,7 +233,7 @@ void umfi_ep_close_channel(struct umfi_ep *ep)
     if (ep->open) {
         end_channel(ep);
     }
-    set_ended(ep);
+    umfi_ep_set_state(ep, UMFI_ENDED);
 }
 
 const struct umfi_port_events umfi_channel_events = {

@@ -184,8 +184,7 @@ int umfi_ep_begin_connecting(struct umfi_ep *ep, bool accepts)
         ret = ep->port->failed ? -FI_EIO : 0;
     }
     if (!ret) {
-        ep->state = UMFI_CONNECTING;
-        __atomic_add_fetch(&ep->eq->channels, 1, __ATOMIC_RELEASE);
+        umfi_ep_set_state(ep, UMFI_CONNECTING);
         /* A program that sleeps at the queue already is to see how this ends. */
         umfi_eq_set_timer(ep->eq);
     }
@@ -197,9 +196,8 @@ void umfi_ep_fail_connecting(struct umfi_ep *ep, int error, const void *data, si
 {
     umfi_assert_held(&ep->domain->fabric->lock);
     umfi_lock(ep->domain);
-    ep->state = UMFI_IDLE;
+    umfi_ep_set_state(ep, UMFI_IDLE);
     umfi_unlock(ep->domain);
-    __atomic_sub_fetch(&ep->eq->channels, 1, __ATOMIC_RELEASE);
     umfi_ep_push_event(ep, 0, error, data, len);
 }
 

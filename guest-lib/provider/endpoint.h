@@ -7,7 +7,7 @@
 
 #include "provider.h"
 
-/* ---- Endpoints (ep.c, channel.c, srx.c, pep.c) --------------------------- */
+/* ---- Endpoints (ep_state.c, channel.c, ep.c, srx.c, pep.c) --------------- */
 
 /*
  * CONNECTING: without a channel.  ACCEPTING: with a channel, which the connector has not
@@ -28,7 +28,7 @@ struct umfi_ep {
     uint64_t tx_flags, rx_flags;    /* of calls without flags */
     unsigned channel;
     bool open;                  /* the channel's number is ours */
-    enum umfi_state state;
+    enum umfi_state state;      /* umfi_ep_set_state() alone writes it */
     struct umfi_list node;      /* port.accepting, port.ending */
     struct umfi_list in_domain; /* domain.eps */
     uint32_t sends;             /* operations in progress, but receives */
@@ -54,6 +54,7 @@ int umfi_ep_open(struct fid_domain *domain, struct fi_info *info,
                  struct fid_ep **ep, void *context);
 int umfi_ep_enable(struct umfi_ep *ep);
 /* Under the domain's lock: */
+void umfi_ep_set_state(struct umfi_ep *ep, enum umfi_state state);
 /*
  * The EP has that channel.  From its peer nothing has come yet but the end, perhaps: false.
  */

@@ -124,7 +124,7 @@ static void keep_closed(struct umfi_ep *ep)
 
     umfi_lock(domain);
     umfi_list_del(&ep->in_domain);
-    ep->state = UMFI_ENDED;
+    umfi_ep_set_state(ep, UMFI_ENDED);
     place = &domain->closed[domain->nclosed++ % UMFI_CLOSED_KEPT];
     free(*place);
     *place = ep;

@@ -355,7 +355,7 @@ void umfi_ep_abort_accepting(struct umfi_ep *ep)
 void umfi_ep_end_unreached(struct umfi_ep *ep)
 {
     unreached++;
-    ep->state = UMFI_ENDED;
+    umfi_ep_set_state(ep, UMFI_ENDED);
 }
 
 /* Nothing has come. */

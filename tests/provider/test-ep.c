@@ -3,9 +3,11 @@
 #include "../one_test.h"
 #include <poll.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "provider.h"
@@ -244,7 +246,7 @@ static void open_scene(struct scene *s)
     umfi_lock(&s->domain);
     assert_int_equal(umfi_cq_attach(ep->tx_cq, &s->port), 0);
     assert_int_equal(umfi_cq_attach(ep->rx_cq, &s->port), 0);
-    s->eq.channels = 1;
+    umfi_ep_set_state(ep, UMFI_CONNECTING);
     umfi_ep_connected(ep, NULL, 0);
     umfi_unlock(&s->domain);
 }
@@ -494,6 +496,27 @@ TEST(completions_of_nothing, cmocka_unit_test)
     pending[0].channel = CHANNELS;
     progress(&s);
     assert_int_equal(s.eq.channels, 1);
+    shut_scene(&s);
+}
+
+/* A step that no EP makes: the provider's own mistake ends the program. */
+TEST(wrong_step, cmocka_unit_test)
+{
+    struct scene s;
+    int status;
+    pid_t child;
+
+    open_scene(&s);
+    child = fork();
+    if (!child) {
+        /* A library that libfabric loads has a handler. */
+        signal(SIGABRT, SIG_DFL);
+        umfi_lock(&s.domain);
+        umfi_ep_set_state(umfi_of(s.ep, struct umfi_ep, fid), UMFI_IDLE);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
     shut_scene(&s);
 }
 

@@ -149,7 +149,7 @@ static void open_dead(struct scene *s)
     s->data->mtu[0] = UNETMM_MAX_MESSAGE;
     umfi_lock(&s->domain);
     ep->open = true;
-    __atomic_add_fetch(&s->eq.channels, 1, __ATOMIC_RELAXED);
+    umfi_ep_set_state(ep, UMFI_CONNECTING);
     umfi_ep_connected(ep, NULL, 0);
     umfi_unlock(&s->domain);
     assert_int_equal(fi_inject(s->ep, s->memory, 1, 0), 0);
