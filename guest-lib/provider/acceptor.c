@@ -103,7 +103,7 @@ void umfi_cm_check_aside(struct umfi_cm_port *port)
     umfi_assert_held(&port->fabric->lock);
     umfi_for_each(conn, &port->conns, node) {
         if (conn->state == UMFI_CONN_ASIDE && !check_request(conn, &conn->request)) {
-            umfi_conn_drop(conn);
+            umfi_conn_drop(conn, 0);
         }
     }
 }
@@ -155,8 +155,7 @@ static void data_channel_opened(struct umfi_call *call, int channel)
         m.channel = htole32((uint32_t)channel);
         lives = umfi_ep_begin_accepting(ep, (unsigned)channel);
     } else {
-        UMFI_WARN(FI_LOG_EP_CTRL, "accepting: %s\n",
-                  unetmm_strerror(channel, UNETMM_CALL_CONNECT));
+        UMFI_WARN(FI_LOG_EP_CTRL, "accepting: %s\n", fi_strerror(-channel));
         umfi_ep_end_unreached(ep);
     }
     if (!conn && lives) {

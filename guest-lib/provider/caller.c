@@ -49,16 +49,13 @@ static int connect_to(const struct umfi_call *call)
  * end would free memory under it, and the program may use each signal itself.  Short deadlines
  * would drop answers that take longer, and still delay fi_close().
  */
-static int make_call(struct umfi_call *call)
+static int call_driver(const struct umfi_call *call)
 {
-    int ret = call->has_mac ? 0 :
-        umfi_resolve(&call->fabric->dev, call->to, call->mac);
+    int ret;
 
-    if (!ret) {
-        pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
-        ret = connect_to(call);
-        pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
-    }
+    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+    ret = connect_to(call);
+    pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
     return ret;
 }
 
@@ -68,9 +65,16 @@ static void *run_call(void *arg)
 {
     struct umfi_call *call = arg;
     struct umfi_fabric *fabric = call->fabric;
-    int ret = make_call(call);
+    int unresolved = call->has_mac ? 0 :
+        umfi_resolve(&fabric->dev, call->to, call->mac);
+    int ret = unresolved ? unresolved : call_driver(call);
 
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    if (ret < 0 && !unresolved) {
+        UMFI_INFO(FI_LOG_EP_CTRL, "a call of a peer's driver: %s\n",
+                  unetmm_strerror(ret, UNETMM_CALL_CONNECT));
+        ret = -umfi_call_error(ret);
+    }
     umfi_lock_take(&fabric->lock);
     if (!call->cancelled) {
         umfi_list_del(&call->node);

@@ -32,7 +32,7 @@ struct umfi_message {
 };
 
 /*
- * CALLED, ASIDE, REQUESTED, ORPHANED, ANSWERED, TAKEN: an acceptor's.  All but ORPHANED and ENDED
+ * CALLED, ASIDE, REQUESTED, ORPHANED, ANSWERED: an acceptor's.  All but ORPHANED and ENDED
  * have a channel.
  */
 enum umfi_conn_state {
@@ -43,7 +43,6 @@ enum umfi_conn_state {
     UMFI_CONN_REQUESTED,        /* the program is to answer: it has the handle */
     UMFI_CONN_ORPHANED,         /* the same, but the channel has ended */
     UMFI_CONN_ANSWERED,         /* the peer is to end the channel, when it has the answer */
-    UMFI_CONN_TAKEN,            /* the peer has done so */
     UMFI_CONN_ENDED,            /* and is freed */
     UMFI_CONN_STATES
 };
@@ -109,7 +108,8 @@ void umfi_cm_port_end_channel(struct umfi_cm_port *port, unsigned channel, bool 
 struct umfi_conn *umfi_conn_open(struct umfi_cm_port *port, unsigned channel,
                                  const uint8_t mac[6], struct umfi_ep *ep);
 void umfi_conn_set_state(struct umfi_conn *conn, enum umfi_conn_state state);
-void umfi_conn_free(struct umfi_conn *conn);
+/* `error`: for an EP that waits for its connection; 0: the connection is there, or refused. */
+void umfi_conn_free(struct umfi_conn *conn, int error);
 void umfi_conn_make_room(struct umfi_cm_port *port);
 /* ACCEPT or REJECT is the last message: the peer is to end the channel. */
 void umfi_conn_send_answer(struct umfi_conn *conn, struct umfi_message *m,
@@ -127,8 +127,8 @@ struct umfi_ep *umfi_call_release_ep(struct umfi_call *call);
 
 /* ---- Ends (ending.c) ------------------------------------------------------- */
 
-/* The channel has ended, or says nonsense. */
-void umfi_conn_drop(struct umfi_conn *conn);
+/* The channel has ended, or says nonsense.  `error`: as that of umfi_conn_free() */
+void umfi_conn_drop(struct umfi_conn *conn, int error);
 void umfi_cm_port_drop_conns(struct umfi_cm_port *port);
 void umfi_cm_port_end_late_conns(struct umfi_cm_port *port);
 void umfi_cm_port_end_unneeded_conns(struct umfi_cm_port *port);

@@ -5,8 +5,8 @@
  * Lifetime:
  *
  *   connector   NEW -> REQUESTING -> ENDED
- *   acceptor    NEW -> CALLED -> [ASIDE ->] REQUESTED -> ANSWERED -> [TAKEN ->] ENDED
- *                                               +-> ORPHANED ----------------^
+ *   acceptor    NEW -> CALLED -> [ASIDE ->] REQUESTED -> ANSWERED -> ENDED
+ *                                               +-> ORPHANED ------^
  *
  * A connector's conn begins when the peer's driver has given the channel, and ends with the
  * answer.  An acceptor's conn begins with the channel that a peer opens.  From FI_CONNREQ on the
@@ -38,8 +38,7 @@ static const unsigned followers[UMFI_CONN_STATES] = {
     [UMFI_CONN_ASIDE] = TO(REQUESTED) | TO(ENDED),
     [UMFI_CONN_REQUESTED] = TO(ORPHANED) | TO(ANSWERED) | TO(ENDED),
     [UMFI_CONN_ORPHANED] = TO(ENDED),
-    [UMFI_CONN_ANSWERED] = TO(TAKEN) | TO(ENDED),
-    [UMFI_CONN_TAKEN] = TO(ENDED),
+    [UMFI_CONN_ANSWERED] = TO(ENDED),
 };
 
 /* An acceptor's conn that only the peer could go on with, and the peer need not. */
@@ -87,11 +86,21 @@ struct umfi_conn *umfi_conn_open(struct umfi_cm_port *port, unsigned channel,
     return conn;
 }
 
-/* The connector has taken the channel of the acceptor's EP, or will not. */
-static void settle_ep(struct umfi_ep *ep, bool taken)
+void umfi_ep_fail_connecting(struct umfi_ep *ep, int error, const void *data, size_t len)
+{
+    umfi_assert_held(&ep->domain->fabric->lock);
+    UMFI_INFO(FI_LOG_EP_CTRL, "port %u: %s\n", ntohs(ep->dst.sin_port), fi_strerror(error));
+    umfi_lock(ep->domain);
+    umfi_ep_set_state(ep, UMFI_IDLE);
+    umfi_unlock(ep->domain);
+    umfi_ep_push_event(ep, 0, error, data, len);
+}
+
+/* The connector has taken the channel of the acceptor's EP, or (`error`) will not. */
+static void settle_acceptor(struct umfi_ep *ep, int error)
 {
     umfi_lock(ep->domain);
-    if (ep->state == UMFI_ACCEPTING && taken) {
+    if (ep->state == UMFI_ACCEPTING && !error) {
         umfi_ep_connected(ep, NULL, 0);
     } else if (ep->state == UMFI_ACCEPTING) {
         umfi_ep_abort_accepting(ep);
@@ -99,14 +108,18 @@ static void settle_ep(struct umfi_ep *ep, bool taken)
     umfi_unlock(ep->domain);
 }
 
-void umfi_conn_free(struct umfi_conn *conn)
+void umfi_conn_free(struct umfi_conn *conn, int error)
 {
-    bool taken = conn->state == UMFI_CONN_TAKEN;
+    bool asks = conn->state == UMFI_CONN_REQUESTING;
 
     umfi_conn_set_state(conn, UMFI_CONN_ENDED);
     if (conn->ep) {
-        settle_ep(conn->ep, taken);
         conn->ep->conn = NULL;
+        if (!asks) {
+            settle_acceptor(conn->ep, error);
+        } else if (error) {
+            umfi_ep_fail_connecting(conn->ep, error, NULL, 0);
+        }
     }
     umfi_list_del(&conn->node);
     free(conn);
@@ -132,7 +145,7 @@ void umfi_conn_make_room(struct umfi_cm_port *port)
     }
     UMFI_INFO(FI_LOG_EP_CTRL, "%u callers are idle: the oldest one's channel ends\n",
               port->idle);
-    umfi_conn_free(oldest);
+    umfi_conn_free(oldest, FI_ECONNABORTED);
 }
 
 void umfi_conn_send_answer(struct umfi_conn *conn, struct umfi_message *m,
@@ -140,7 +153,7 @@ void umfi_conn_send_answer(struct umfi_conn *conn, struct umfi_message *m,
 {
     umfi_assert_held(&conn->port->fabric->lock);
     if (conn->state == UMFI_CONN_ORPHANED) {
-        umfi_conn_free(conn);
+        umfi_conn_free(conn, FI_ECONNABORTED);
         return;
     }
     if (conn->ep && type != UMFI_ACCEPT) {
@@ -152,7 +165,7 @@ void umfi_conn_send_answer(struct umfi_conn *conn, struct umfi_message *m,
     conn->until_ms = umfi_now_ms() +
         (int64_t)(conn->port->pep ? ANSWERED_TIMES : 1) * umfi_config.connect_ms;
     if (umfi_conn_send_message(conn, m, type, data, len)) {
-        umfi_conn_free(conn);
+        umfi_conn_free(conn, FI_ECONNABORTED);
     }
 }
 
@@ -190,15 +203,6 @@ int umfi_ep_begin_connecting(struct umfi_ep *ep, bool accepts)
     }
     umfi_unlock(ep->domain);
     return ret;
-}
-
-void umfi_ep_fail_connecting(struct umfi_ep *ep, int error, const void *data, size_t len)
-{
-    umfi_assert_held(&ep->domain->fabric->lock);
-    umfi_lock(ep->domain);
-    umfi_ep_set_state(ep, UMFI_IDLE);
-    umfi_unlock(ep->domain);
-    umfi_ep_push_event(ep, 0, error, data, len);
 }
 
 struct umfi_call *umfi_call_create(struct umfi_ep *ep, const void *data, size_t len,

@@ -49,7 +49,7 @@ struct umfi_call {
     struct umfi_ep *ep;         /* NULL: closed, and nobody wants the channel */
     struct umfi_port *port;     /* for an answer: of `card`.  NULL: for a request */
     struct in_addr to;
-    /* The call has its channel, or an error; under the fabric's lock. */
+    /* The call has its channel, or an error of libfabric; under the fabric's lock. */
     void (*called)(struct umfi_call *call, int channel);
     bool has_mac, cancelled;
     uint8_t mac[6];

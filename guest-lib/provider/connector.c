@@ -10,7 +10,6 @@
 #include "cm.h"
 
 #include <endian.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +42,7 @@ bool umfi_cm_handle_accept(struct umfi_conn *conn, const struct umfi_message *m)
     }
     free(arrival);
     /* The acceptor waits for that. */
-    umfi_conn_free(conn);
+    umfi_conn_free(conn, 0);
     return true;
 }
 
@@ -53,9 +52,8 @@ bool umfi_cm_handle_reject(struct umfi_conn *conn, const struct umfi_message *m)
     if (conn->state != UMFI_CONN_REQUESTING) {
         return umfi_message_not_expected(m);
     }
-    UMFI_INFO(FI_LOG_EP_CTRL, "port %u: rejected\n", ntohs(conn->ep->dst.sin_port));
     umfi_ep_fail_connecting(conn->ep, FI_ECONNREFUSED, m->data, le16toh(m->len));
-    umfi_conn_free(conn);
+    umfi_conn_free(conn, 0);
     return true;
 }
 
@@ -78,15 +76,6 @@ static int get_active_port(struct umfi_fabric *fabric)
     return ret;
 }
 
-static void fail_connect(struct umfi_ep *ep, int error)
-{
-    UMFI_INFO(FI_LOG_EP_CTRL, "port %u: %s\n", ntohs(ep->dst.sin_port),
-              unetmm_strerror(error, UNETMM_CALL_CONNECT));
-    /* Refused, as when the answer says so; not an error of fi_connect(). */
-    error = error == -EHOSTUNREACH ? FI_EHOSTUNREACH : FI_ECONNREFUSED;
-    umfi_ep_fail_connecting(ep, error, NULL, 0);
-}
-
 /* The channel for a request: the request goes. */
 static void request_channel_opened(struct umfi_call *call, int channel)
 {
@@ -102,7 +91,7 @@ static void request_channel_opened(struct umfi_call *call, int channel)
             umfi_cm_port_end_channel(port, (unsigned)channel, false);
         }
         if (ep) {
-            fail_connect(ep, channel);
+            umfi_ep_fail_connecting(ep, -channel, NULL, 0);
         }
         return;
     }
@@ -112,12 +101,13 @@ static void request_channel_opened(struct umfi_call *call, int channel)
         .port = ep->src.sin_port,
     };
     conn = umfi_conn_open(port, (unsigned)channel, call->mac, ep);
-    ret = conn ? umfi_conn_send_message(conn, &m, UMFI_REQUEST, call->data, call->len) : -FI_ENOMEM;
-    if (conn && ret) {
-        umfi_conn_free(conn);
+    if (!conn) {
+        umfi_ep_fail_connecting(ep, FI_ENOMEM, NULL, 0);
+        return;
     }
+    ret = umfi_conn_send_message(conn, &m, UMFI_REQUEST, call->data, call->len);
     if (ret) {
-        fail_connect(ep, ret);
+        umfi_conn_free(conn, -ret);
     }
 }
 
@@ -138,8 +128,9 @@ int umfi_cm_connect(struct umfi_ep *ep, const struct sockaddr_in *to, const void
     call = umfi_call_create(ep, data, len, request_channel_opened);
     ret = call ? get_active_port(fabric) : -FI_ENOMEM;
     if (ret) {
+        /* The queue has all errors of requests; fi_connect() has begun one. */
         free(call);
-        fail_connect(ep, ret);
+        umfi_ep_fail_connecting(ep, -ret, NULL, 0);
     } else {
         call->card = fabric->active->ep;
         call->to = to->sin_addr;

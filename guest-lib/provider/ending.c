@@ -12,7 +12,7 @@
 
 #include <stdlib.h>
 
-void umfi_conn_drop(struct umfi_conn *conn)
+void umfi_conn_drop(struct umfi_conn *conn, int error)
 {
     umfi_assert_held(&conn->port->fabric->lock);
     if (conn->state == UMFI_CONN_ORPHANED) {
@@ -24,19 +24,17 @@ void umfi_conn_drop(struct umfi_conn *conn)
         umfi_conn_set_state(conn, UMFI_CONN_ORPHANED);
         return;
     }
-    if (conn->state == UMFI_CONN_REQUESTING) {
-        umfi_ep_fail_connecting(conn->ep, FI_ECONNREFUSED, NULL, 0);
-    }
-    umfi_conn_free(conn);
+    umfi_conn_free(conn, error);
 }
 
+/* The card has stopped the port. */
 void umfi_cm_port_drop_conns(struct umfi_cm_port *port)
 {
     struct umfi_conn *conn;
 
     umfi_assert_held(&port->fabric->lock);
     umfi_for_each(conn, &port->conns, node) {
-        umfi_conn_drop(conn);
+        umfi_conn_drop(conn, FI_EIO);
     }
 }
 
@@ -60,7 +58,7 @@ void umfi_cm_port_end_late_conns(struct umfi_cm_port *port)
             UMFI_INFO(FI_LOG_EP_CTRL, "a request ends: %s\n", answered ?
                       "its sender has not taken the answer" :
                       "no card has the address in it");
-            umfi_conn_free(conn);
+            umfi_conn_free(conn, FI_ETIMEDOUT);
         }
     }
 }
@@ -86,7 +84,7 @@ void umfi_cm_port_end_unneeded_conns(struct umfi_cm_port *port)
     umfi_assert_held(&port->fabric->lock);
     umfi_for_each(conn, &port->conns, node) {
         if (!conn->ep || (!conn->ep->call && !is_accepting(conn->ep))) {
-            umfi_conn_free(conn);
+            umfi_conn_free(conn, 0);
         }
     }
     if (port->conns.next == &port->conns) {
@@ -98,7 +96,7 @@ void umfi_cm_port_end(struct umfi_cm_port *port)
 {
     umfi_assert_held(&port->fabric->lock);
     while (port->conns.next != &port->conns) {
-        umfi_conn_free(umfi_of(port->conns.next, struct umfi_conn, node));
+        umfi_conn_free(umfi_of(port->conns.next, struct umfi_conn, node), FI_EIO);
     }
     umfi_cm_port_free(port);
 }
@@ -126,7 +124,7 @@ void umfi_cm_abandon_ep(struct umfi_ep *ep)
         return;
     }
     if (conn->state == UMFI_CONN_REQUESTING) {
-        umfi_conn_free(conn);
+        umfi_conn_free(conn, 0);
     } else if (conn->state == UMFI_CONN_ANSWERED) {
         conn->ep = NULL;
         ep->conn = NULL;

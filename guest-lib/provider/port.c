@@ -19,31 +19,6 @@
 
 /* ---- Completions ----------------------------------------------------------- */
 
-static int error_of(unsigned status)
-{
-    switch (status) {
-    case UNETMM_ST_OK:
-        return 0;
-    case UNETMM_ST_PEER_BUFFER:
-        return FI_ETRUNC;
-    case UNETMM_ST_TIMEOUT:
-        return FI_ETIMEDOUT;
-    case UNETMM_ST_PROTECTION:
-        return FI_EFAULT;
-    case UNETMM_ST_REVOKED:
-    case UNETMM_ST_REMOTE_RANGE:
-    case UNETMM_ST_REMOTE_RIGHT:
-    case UNETMM_ST_BAD_IMPORT:
-        return FI_EACCES;
-    case UNETMM_ST_BAD_CHANNEL:
-    case UNETMM_ST_FLUSHED:
-    case UNETMM_ST_PEER_FAILED:
-        return FI_ECANCELED;
-    default:
-        return FI_EIO;
-    }
-}
-
 static void push_completion(struct umfi_cq *cq, const struct umfi_op *op, size_t len,
                             int err, unsigned status)
 {
@@ -72,7 +47,7 @@ static void send_completed(struct umfi_port *port, const struct unetmm_completio
     }
     if (!op->done) {
         push_completion(op->ep->tx_cq, op, op->status ? 0 : op->len,
-                        error_of(op->status), op->status);
+                        umfi_operation_error(op->status), op->status);
     } else if (op->status) {
         UMFI_INFO(FI_LOG_EP_DATA, "an operation that nobody waits for failed: %s\n",
                   unetmm_status_str(op->status));
@@ -124,7 +99,7 @@ static void buffer_returned(struct umfi_port *port, const struct unetmm_completi
         UMFI_WARN(FI_LOG_EP_DATA, "a receive buffer failed: %s\n",
                   unetmm_status_str(c->status));
     } else if (!op->done) {
-        push_completion(ep->rx_cq, op, 0, error_of(c->status), c->status);
+        push_completion(ep->rx_cq, op, 0, umfi_operation_error(c->status), c->status);
     }
     if (op) {
         umfi_op_free(&port->rx, op);

@@ -33,7 +33,24 @@ static void handle_message(struct umfi_conn *conn, const struct umfi_message *m,
         }
     }
     if (!good) {
-        umfi_conn_drop(conn);
+        umfi_conn_drop(conn, FI_ECONNABORTED);
+    }
+}
+
+/* A peer may hang up before its card acknowledges our answer: CLOSED says how the answer ends. */
+static void handle_completion(struct umfi_conn *conn, const struct unetmm_completion *c,
+                              const struct umfi_message *m)
+{
+    bool answered = conn->state == UMFI_CONN_ANSWERED, taken;
+
+    if (c->type == UNETMM_CQE_RECEIVED && !c->is_inline) {
+        handle_message(conn, m, c->len);
+    } else if (c->type != UNETMM_CQE_BUFFER && !(answered && c->type == UNETMM_CQE_SENT)) {
+        /* A request that failed, the end, a write, or a message of no type of ours */
+        UMFI_INFO(FI_LOG_EP_CTRL, "the channel of a request has ended: %s\n",
+                  unetmm_status_str(c->status));
+        taken = answered && c->type == UNETMM_CQE_CLOSED && c->status == UNETMM_ST_BAD_CHANNEL;
+        umfi_conn_drop(conn, taken ? 0 : umfi_connection_error(c->status));
     }
 }
 
@@ -73,19 +90,8 @@ void umfi_cm_port_progress(struct umfi_cm_port *port)
         }
         /* The buffer is the card's again before the message is believed. */
         umfi_cm_port_copy_message(port, &c, &m);
-        /* A peer may hang up before its card acknowledges our answer: CLOSED says how it ends. */
-        if (conn && c.type == UNETMM_CQE_RECEIVED && !c.is_inline) {
-            handle_message(conn, &m, c.len);
-        } else if (conn && c.type != UNETMM_CQE_BUFFER &&
-                   !(conn->state == UMFI_CONN_ANSWERED && c.type == UNETMM_CQE_SENT)) {
-            /* A request that failed, the end, a write, or a message of no type of ours */
-            UMFI_INFO(FI_LOG_EP_CTRL, "the channel of a request has ended: %s\n",
-                      unetmm_status_str(c.status));
-            if (conn->state == UMFI_CONN_ANSWERED && c.type == UNETMM_CQE_CLOSED &&
-                c.status == UNETMM_ST_BAD_CHANNEL) {
-                umfi_conn_set_state(conn, UMFI_CONN_TAKEN);
-            }
-            umfi_conn_drop(conn);
+        if (conn) {
+            handle_completion(conn, &c, &m);
         }
     }
     if (port->failed) {

@@ -104,6 +104,15 @@ struct umfi_port;
 #include "absent.h"
 #include "config.h"
 
+/* ---- Errors for programs (error.c), of libfabric and positive ------------ */
+
+/* Of the card's status, UNETMM_ST_*: of an operation, 0 for success ... */
+int umfi_operation_error(unsigned status);
+/* ... and of a connection that there is not yet, never 0. */
+int umfi_connection_error(unsigned status);
+/* Of an error of unetmm_connect_ex() */
+int umfi_call_error(int ret);
+
 /* ---- Fabric (fabric.c) --------------------------------------------------- */
 
 struct umfi_fabric {

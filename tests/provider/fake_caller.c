@@ -17,6 +17,7 @@ static void end_call(struct umfi_call *call)
     if (!ret) {
         ret = unetmm_connect_ex(call->card, call->mac, call->service,
                                 call->first_ms * 1000000ll, &attr, NULL);
+        ret = ret < 0 ? -umfi_call_error(ret) : ret;
     }
     call->called(call, ret);
     free(call);

@@ -51,6 +51,11 @@ int unetmm_connect_ex(struct unetmm_ep *ep, const uint8_t mac[6], uint64_t servi
     return driver_answer;
 }
 
+const char *unetmm_strerror(int error, enum unetmm_call call)
+{
+    return "";
+}
+
 int umfi_resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6])
 {
     resolved++;
@@ -151,7 +156,7 @@ TEST(times, cmocka_unit_test)
     driver_answer = -ETIMEDOUT;
     begin(1, 1, 1);
     await(&ended, 1);
-    assert_int_equal(results[0], -ETIMEDOUT);
+    assert_int_equal(results[0], -FI_ECONNREFUSED);
     assert_int_equal(asked, 1);
     assert_int_equal(asked_ns, REFUSED_MS * 1000000ll);
     assert_int_equal(resolved, 0);
@@ -159,7 +164,7 @@ TEST(times, cmocka_unit_test)
     asked_ns = 0;
     begin(1, 1, 1);
     await(&ended, 1);
-    assert_int_equal(results[1], -EHOSTUNREACH);
+    assert_int_equal(results[1], -FI_ETIMEDOUT);
     assert_int_equal(asked_ns, MOST_MS * 1000000ll);
     /* 100, 200, 400 and the rest */
     assert_int_equal(asked, 1 + 4);

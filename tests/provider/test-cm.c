@@ -54,6 +54,7 @@ static bool flooded;                /* by channel 2, before the ends of 0 and 1 
 static int listen_error;            /* of unetmm_listen_ex() */
 static unsigned taken_ports;        /* that it finds, before one that is free */
 static unsigned listens, last_port; /* its calls */
+static int resolve_error;           /* of umfi_resolve() */
 static int connect_error;           /* of unetmm_connect_ex() */
 static unsigned unreached;          /* EPs whose connector has no channel */
 static const struct fid *event_fid;
@@ -273,7 +274,7 @@ int unetmm_deregister(struct unetmm_ctx *ctx, void *addr, size_t length)
 int umfi_resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6])
 {
     memset(mac, 2, 6);
-    return 0;
+    return resolve_error;
 }
 
 int umfi_has_address(const struct umfi_netdev *dev, const uint8_t mac[6],
@@ -382,7 +383,7 @@ static void open_scene(struct scene *s)
 {
     memset(s, 0, sizeof(*s));
     npending = requests = events = callers = endpoints = created = 0;
-    connect_error = listen_error = 0;
+    resolve_error = connect_error = listen_error = 0;
     unreached = 0;
     fake_calls_wait = false;
     address_error = 0;
@@ -506,6 +507,45 @@ TEST(refused, cmocka_unit_test)
     close_scene(&s);
 }
 
+/* The error of a request says why there is no connection. */
+TEST(errors_of_requests, cmocka_unit_test)
+{
+    static const struct {
+        int resolve, connect;
+        uint8_t status;             /* of the end of the channel */
+        int error;
+    } rows[] = {
+        { .resolve = -FI_EHOSTUNREACH, .error = FI_EHOSTUNREACH },
+        { .connect = -ETIMEDOUT, .error = FI_ECONNREFUSED },
+        { .connect = -EPROTOTYPE, .error = FI_ECONNREFUSED },
+        { .connect = -EHOSTUNREACH, .error = FI_ETIMEDOUT },
+        { .connect = -ECONNRESET, .error = FI_ECONNRESET },
+        { .connect = -ENOSPC, .error = FI_ENOSPC },
+        { .status = UNETMM_ST_BAD_CHANNEL, .error = FI_ECONNRESET },
+        { .status = UNETMM_ST_PEER_FAILED, .error = FI_ECONNRESET },
+        { .status = UNETMM_ST_TIMEOUT, .error = FI_ETIMEDOUT },
+        { .status = UNETMM_ST_DMA, .error = FI_EIO },
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct scene s;
+
+        open_scene(&s);
+        resolve_error = rows[i].resolve;
+        connect_error = rows[i].connect;
+        assert_int_equal(umfi_cm_connect(&s.one, &anywhere, NULL, 0), 0);
+        if (rows[i].status) {
+            close_channel(0);
+            pending[0].status = rows[i].status;
+            progress(&s);
+        }
+        assert_int_equal(events, 1);
+        assert_int_equal(event_error, rows[i].error);
+        assert_int_equal(s.one.state, UMFI_IDLE);
+        close_scene(&s);
+    }
+}
+
 static void end_calls(struct scene *s, unsigned n, unsigned left)
 {
     umfi_lock_take(&s->fabric.lock);
@@ -535,7 +575,7 @@ TEST(silent_driver, cmocka_unit_test)
     assert_int_equal(requests, 1);
     assert_int_equal(events, 1);
     assert_ptr_equal(event_fid, &s.two.fid.fid);
-    assert_int_equal(event_error, FI_EHOSTUNREACH);
+    assert_int_equal(event_error, FI_ETIMEDOUT);
     assert_int_equal(s.two.state, UMFI_IDLE);
     assert_int_equal(s.eq.channels, 1);
     close_scene(&s);
@@ -1002,7 +1042,7 @@ TEST(stopped_endpoint, cmocka_unit_test)
     progress(&s);
     assert_int_equal(events, 1);
     assert_ptr_equal(event_fid, &s.one.fid.fid);
-    assert_int_equal(event_error, FI_ECONNREFUSED);
+    assert_int_equal(event_error, FI_EIO);
     assert_int_equal(arms(&s), 0);
     assert_int_equal(endpoints, 1);
     stopped = false;
@@ -1170,7 +1210,7 @@ TEST(lying_connector, cmocka_unit_test)
     }
 }
 
-/* Such an answer is a refusal. */
+/* Such an answer ends the request. */
 TEST(lying_acceptor, cmocka_unit_test)
 {
     for (size_t i = 0; i < NLIES + 2; i++) {
@@ -1187,7 +1227,7 @@ TEST(lying_acceptor, cmocka_unit_test)
         memset(buffers[0] + CM_BYTES - CM_DATA, 'd', CM_DATA);
         progress(&s);
         assert_int_equal(events, 1);
-        assert_int_equal(event_error, FI_ECONNREFUSED);
+        assert_int_equal(event_error, FI_ECONNABORTED);
         assert_int_equal(event_len, 0);
         assert_int_equal(s.one.state, UMFI_IDLE);
         assert_null(s.one.conn);
