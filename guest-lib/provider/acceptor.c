@@ -155,12 +155,15 @@ static void data_channel_opened(struct umfi_call *call, int channel)
         m.channel = htole32((uint32_t)channel);
         lives = umfi_ep_begin_accepting(ep, (unsigned)channel);
     } else {
-        UMFI_WARN(FI_LOG_EP_CTRL, "accepting: %s\n", fi_strerror(-channel));
-        umfi_ep_end_unreached(ep);
+        /* FI_ECONNREFUSED is an answer to a request. */
+        int error = channel == -FI_ECONNREFUSED ? FI_ECONNABORTED : -channel;
+
+        UMFI_WARN(FI_LOG_EP_CTRL, "accepting: %s\n", fi_strerror(error));
+        umfi_ep_fail_accepting(ep, error);
     }
     if (!conn && lives) {
         /* The listener has gone. */
-        umfi_ep_abort_accepting(ep);
+        umfi_ep_fail_accepting(ep, FI_ECONNABORTED);
     }
     umfi_unlock(ep->domain);
     if (conn) {

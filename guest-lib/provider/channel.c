@@ -21,7 +21,7 @@ bool umfi_ep_begin_accepting(struct umfi_ep *ep, unsigned channel)
     umfi_ep_set_state(ep, UMFI_ACCEPTING);
     umfi_list_add(&ep->port->accepting, &ep->node);
     if (umfi_port_has_ended(ep->port, channel)) {
-        umfi_ep_abort_accepting(ep);
+        umfi_ep_fail_accepting(ep, ep->port->failed ? FI_EIO : FI_ECONNABORTED);
         return false;
     }
     return true;
@@ -36,19 +36,35 @@ void umfi_ep_connected(struct umfi_ep *ep, const void *data, size_t len)
     umfi_ep_push_event(ep, FI_CONNECTED, 0, data, len);
 }
 
-static void channel_ended(struct umfi_ep *ep, int status)
+/* The program has FI_SHUTDOWN, or the error of a connection that there was not. */
+static void end_ep(struct umfi_ep *ep, int error)
 {
-    if (ep->state != UMFI_CONNECTED && ep->state != UMFI_ENDING) {
-        return;
-    }
-    UMFI_INFO(FI_LOG_EP_CTRL, "the channel has ended: %s\n",
-              unetmm_status_str((unsigned)status));
     umfi_list_del(&ep->node);
     umfi_ep_set_state(ep, UMFI_ENDED);
-    umfi_ep_push_event(ep, FI_SHUTDOWN, 0, NULL, 0);
+    umfi_ep_push_event(ep, error ? 0 : FI_SHUTDOWN, error, NULL, 0);
     if (!ep->srx) {
-        /* The sends come back by themselves, the buffers do not. */
+        /* The card gives the sends back, and keeps the buffers. */
         umfi_pool_cancel_ops(&ep->port->rx, ep, false);
+    }
+}
+
+void umfi_ep_fail_accepting(struct umfi_ep *ep, int error)
+{
+    umfi_assert_held(&ep->domain->lock);
+    if (ep->open) {
+        ep->open = false;
+        umfi_port_release_channel(ep->port, ep);
+    }
+    end_ep(ep, error);
+}
+
+static void channel_ended(struct umfi_ep *ep, unsigned status)
+{
+    UMFI_INFO(FI_LOG_EP_CTRL, "the channel has ended: %s\n", unetmm_status_str(status));
+    if (ep->state == UMFI_ACCEPTING) {
+        umfi_ep_fail_accepting(ep, umfi_connection_error(status));
+    } else if (ep->state == UMFI_CONNECTED || ep->state == UMFI_ENDING) {
+        end_ep(ep, 0);
     }
 }
 
@@ -171,22 +187,6 @@ static void end_channel(struct umfi_ep *ep)
     umfi_port_progress(ep->port);
     ep->open = false;
     umfi_port_release_channel(ep->port, ep);
-}
-
-void umfi_ep_abort_accepting(struct umfi_ep *ep)
-{
-    umfi_ep_connected(ep, NULL, 0);
-    ep->open = false;
-    umfi_port_release_channel(ep->port, ep);
-    channel_ended(ep, UNETMM_ST_BAD_CHANNEL);
-}
-
-void umfi_ep_end_unreached(struct umfi_ep *ep)
-{
-    umfi_assert_held(&ep->domain->lock);
-    umfi_ep_set_state(ep, UMFI_CONNECTED);
-    umfi_ep_push_event(ep, FI_CONNECTED, 0, NULL, 0);
-    channel_ended(ep, UNETMM_ST_TIMEOUT);
 }
 
 static void end_drained_eps(struct umfi_port *port)

@@ -103,7 +103,7 @@ static void settle_acceptor(struct umfi_ep *ep, int error)
     if (ep->state == UMFI_ACCEPTING && !error) {
         umfi_ep_connected(ep, NULL, 0);
     } else if (ep->state == UMFI_ACCEPTING) {
-        umfi_ep_abort_accepting(ep);
+        umfi_ep_fail_accepting(ep, error);
     }
     umfi_unlock(ep->domain);
 }

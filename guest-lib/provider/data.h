@@ -82,7 +82,7 @@ struct umfi_port_events {
     /* The first message of a channel that was being accepted has come. */
     void (*connected)(struct umfi_ep *ep, const void *data, size_t len);
     /* The channel has ended, by the peer or by failure. */
-    void (*ended)(struct umfi_ep *ep, int status);
+    void (*ended)(struct umfi_ep *ep, unsigned status);
     /* Completions were taken while EPs are in port.ending. */
     void (*progressed)(struct umfi_port *port);
 };

@@ -61,10 +61,8 @@ void umfi_ep_set_state(struct umfi_ep *ep, enum umfi_state state);
 bool umfi_ep_begin_accepting(struct umfi_ep *ep, unsigned channel);
 /* Both sides have it; the program gets `data`. */
 void umfi_ep_connected(struct umfi_ep *ep, const void *data, size_t len);
-/* The connector did not take it, as far as is known. */
-void umfi_ep_abort_accepting(struct umfi_ep *ep);
-/* There is no channel to the connector: the program learns of an end at once. */
-void umfi_ep_end_unreached(struct umfi_ep *ep);
+/* There is no channel to the connector, or the connector did not take it as far as is known. */
+void umfi_ep_fail_accepting(struct umfi_ep *ep, int error);
 /* The EP sends nothing more: it ends when its peer's card has everything, or in time. */
 int umfi_ep_begin_shutdown(struct umfi_ep *ep);
 /* The EP is to be closed: waits for its peer's card, in time. */

@@ -206,7 +206,6 @@ static void fail_port(struct umfi_port *port, int error)
         }
     }
     umfi_for_each(ep, &port->accepting, node) {
-        port->events->connected(ep, NULL, 0);
         port->events->ended(ep, UNETMM_ST_BAD_INDEX);
     }
     umfi_pool_cancel_ops(&port->tx, NULL, false);

@@ -348,13 +348,10 @@ void umfi_ep_connected(struct umfi_ep *ep, const void *data, size_t len)
     fail();
 }
 
-void umfi_ep_abort_accepting(struct umfi_ep *ep)
+void umfi_ep_fail_accepting(struct umfi_ep *ep, int error)
 {
-    fail();
-}
-
-void umfi_ep_end_unreached(struct umfi_ep *ep)
-{
+    /* Nobody listens there any more. */
+    assert_int_equal(error, FI_ECONNABORTED);
     unreached++;
     umfi_ep_set_state(ep, UMFI_ENDED);
 }
