@@ -218,10 +218,8 @@ class Tree:
         raise BuildError(f"no argument of a test leads to its program {name}: "
                          f"{shlex.join(words)}")
 
-    def build(self, programs):
-        """All programs as they are, and how each is made."""
-        self.say(f"building the unmutated programs, \"{self.name}\" ...")
-        self._command("ninja", "-j", str(self.jobs), *programs)
+    def plan(self, programs):
+        """How each program is made, and of which objects: nothing is built."""
         self.links, self.objects = {}, {}
         for program in programs:
             commands = self._command("ninja", "-t", "commands", program)
@@ -230,13 +228,18 @@ class Tree:
             self.objects[program] = {name for name in inputs.split()
                                      if name.endswith(".o")}
         self.entries = collections.defaultdict(list)
-        by_object = {}
         for entry in json.loads(self._command("ninja", "-t", "compdb",
                                               "c_COMPILER")):
             path = os.path.realpath(os.path.join(self.dir, entry["file"]))
             self.entries[path].append(entry)
-            by_object[entry["output"]] = entry
-        self._find_including(by_object)
+
+    def build(self, programs):
+        """All programs as they are."""
+        self.say(f"building the unmutated programs, \"{self.name}\" ...")
+        self._command("ninja", "-j", str(self.jobs), *programs)
+        self.plan(programs)
+        self._find_including({entry["output"]: entry for entries in
+                              self.entries.values() for entry in entries})
 
     def _find_including(self, by_object):
         """A test may include the source that it tests."""
