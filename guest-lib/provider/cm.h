@@ -77,6 +77,7 @@ struct umfi_cm_port {
     struct umfi_pep *pep;       /* NULL: the fabric's own, or the PEP was closed */
     struct unetmm_ep *ep;
     struct umfi_conn **by_channel;
+    uint8_t *channel_ends;          /* by channel: UMFI_END_* */
     uint8_t *buffers;
     uint64_t refused;               /* buffers that the library has not taken */
     unsigned idle, idle_most;       /* conns: see umfi_conn_make_room() */
@@ -90,21 +91,21 @@ int umfi_cm_port_open(struct umfi_fabric *fabric, struct umfi_pep *pep,
 void umfi_cm_port_free(struct umfi_cm_port *port);
 /* The next completion, if there is one. */
 bool umfi_cm_port_poll(struct umfi_cm_port *port, struct unetmm_completion *c);
-/*
- * The conn of a completion, or NULL; a conn whose CLOSED this is has its number no longer.
- * False: no conn has had the channel yet.
- */
-bool umfi_cm_port_find_conn(struct umfi_cm_port *port, const struct unetmm_completion *c,
-                            struct umfi_conn **conn);
+/* NULL: the channel has been left, or no conn has it yet. */
+struct umfi_conn *umfi_cm_port_find_conn(const struct umfi_cm_port *port, unsigned channel);
+/* The CLOSED of a channel has been taken. */
+void umfi_cm_port_take_end(struct umfi_cm_port *port, unsigned channel);
+/* A channel that no conn has is to end, or has ended already. */
+bool umfi_cm_port_knows_end(const struct umfi_cm_port *port, unsigned channel);
 /* The message in the completion's buffer, if the latter has one, which is the card's again. */
 void umfi_cm_port_copy_message(struct umfi_cm_port *port, const struct unetmm_completion *c,
                                struct umfi_message *m);
 void umfi_cm_port_post_refused(struct umfi_cm_port *port);
-void umfi_cm_port_end_channel(struct umfi_cm_port *port, unsigned channel, bool closed);
+void umfi_cm_port_end_channel(struct umfi_cm_port *port, unsigned channel);
 
 /* ---- Conns, and the EP of one (conn.c) -------------------------------------- */
 
-/* `ep` NULL: a caller.  NULL: no memory, and the channel has ended. */
+/* `ep` NULL: a caller.  NULL: no memory, or the peer has ended the channel, which ends. */
 struct umfi_conn *umfi_conn_open(struct umfi_cm_port *port, unsigned channel,
                                  const uint8_t mac[6], struct umfi_ep *ep);
 void umfi_conn_set_state(struct umfi_conn *conn, enum umfi_conn_state state);

@@ -71,31 +71,28 @@ void umfi_cm_port_copy_message(struct umfi_cm_port *port, const struct unetmm_co
     }
 }
 
-/*
- * The entry in by_channel of a channel that the provider has ended.  The channel's CLOSED is
- * to come, and the driver gives the number again after the port has taken that completion.
- */
-static struct umfi_conn ended;
-
-bool umfi_cm_port_find_conn(struct umfi_cm_port *port, const struct unetmm_completion *c,
-                            struct umfi_conn **conn)
+struct umfi_conn *umfi_cm_port_find_conn(const struct umfi_cm_port *port, unsigned channel)
 {
-    bool in_range = c->channel < port->fabric->dev.card.channels;
-
-    *conn = in_range ? port->by_channel[c->channel] : NULL;
-    if (!*conn) {
-        return false;
-    }
-    if (c->type == UNETMM_CQE_CLOSED) {
-        port->by_channel[c->channel] = NULL;
-    }
-    *conn = *conn == &ended ? NULL : *conn;
-    return true;
+    return channel < port->fabric->dev.card.channels ? port->by_channel[channel] : NULL;
 }
 
-void umfi_cm_port_end_channel(struct umfi_cm_port *port, unsigned channel, bool closed)
+bool umfi_cm_port_knows_end(const struct umfi_cm_port *port, unsigned channel)
 {
-    port->by_channel[channel] = closed ? NULL : &ended;
+    return channel < port->fabric->dev.card.channels &&
+        port->channel_ends[channel] != UMFI_END_NONE;
+}
+
+void umfi_cm_port_take_end(struct umfi_cm_port *port, unsigned channel)
+{
+    if (channel < port->fabric->dev.card.channels) {
+        port->channel_ends[channel] = umfi_end_when_taken(port->channel_ends[channel]);
+    }
+}
+
+void umfi_cm_port_end_channel(struct umfi_cm_port *port, unsigned channel)
+{
+    port->by_channel[channel] = NULL;
+    port->channel_ends[channel] = umfi_end_when_left(port->channel_ends[channel]);
     unetmm_disconnect(port->ep, (int)channel);
 }
 
@@ -113,6 +110,7 @@ void umfi_cm_port_free(struct umfi_cm_port *port)
     }
     free(port->buffers);
     free(port->by_channel);
+    free(port->channel_ends);
     free(port);
 }
 
@@ -184,7 +182,8 @@ int umfi_cm_port_open(struct umfi_fabric *fabric, struct umfi_pep *pep,
     umfi_list_init(&port->conns);
     port->idle_most = (fabric->dev.card.channels + 1) / 2;
     port->by_channel = calloc(fabric->dev.card.channels, sizeof(struct umfi_conn *));
-    if (port->by_channel) {
+    port->channel_ends = calloc(fabric->dev.card.channels, sizeof(*port->channel_ends));
+    if (port->by_channel && port->channel_ends) {
         ret = create_endpoint(port);
     }
     if (ret) {

@@ -58,18 +58,19 @@ void umfi_conn_set_state(struct umfi_conn *conn, enum umfi_conn_state state)
     conn->state = state;
     port->idle += is_idle(conn);
     if (state == UMFI_CONN_ORPHANED || (state == UMFI_CONN_ENDED && !orphaned)) {
-        umfi_cm_port_end_channel(port, conn->channel, port->by_channel[conn->channel] != conn);
+        umfi_cm_port_end_channel(port, conn->channel);
     }
 }
 
 struct umfi_conn *umfi_conn_open(struct umfi_cm_port *port, unsigned channel,
                                  const uint8_t mac[6], struct umfi_ep *ep)
 {
-    struct umfi_conn *conn = calloc(1, sizeof(*conn));
+    bool ended = umfi_cm_port_knows_end(port, channel);
+    struct umfi_conn *conn = ended ? NULL : calloc(1, sizeof(*conn));
 
     umfi_assert_held(&port->fabric->lock);
     if (!conn) {
-        umfi_cm_port_end_channel(port, channel, false);
+        umfi_cm_port_end_channel(port, channel);
         return NULL;
     }
     conn->fid.fclass = FI_CLASS_CONNREQ;

@@ -83,12 +83,13 @@ static void request_channel_opened(struct umfi_call *call, int channel)
     struct umfi_ep *ep = umfi_call_release_ep(call);
     struct umfi_conn *conn;
     struct umfi_message m;
+    bool ended;
     int ret;
 
     port->calling--;
     if (channel < 0 || !ep) {
         if (channel >= 0) {
-            umfi_cm_port_end_channel(port, (unsigned)channel, false);
+            umfi_cm_port_end_channel(port, (unsigned)channel);
         }
         if (ep) {
             umfi_ep_fail_connecting(ep, -channel, NULL, 0);
@@ -100,9 +101,10 @@ static void request_channel_opened(struct umfi_call *call, int channel)
         .address = ep->src.sin_addr.s_addr,
         .port = ep->src.sin_port,
     };
+    ended = umfi_cm_port_knows_end(port, (unsigned)channel);
     conn = umfi_conn_open(port, (unsigned)channel, call->mac, ep);
     if (!conn) {
-        umfi_ep_fail_connecting(ep, FI_ENOMEM, NULL, 0);
+        umfi_ep_fail_connecting(ep, ended ? FI_ECONNRESET : FI_ENOMEM, NULL, 0);
         return;
     }
     ret = umfi_conn_send_message(conn, &m, UMFI_REQUEST, call->data, call->len);

@@ -124,12 +124,6 @@ void umfi_port_close(struct umfi_port *port);
 
 /* Under the domain's lock: */
 void umfi_port_progress(struct umfi_port *port);
-/*
- * Each channel has one CQE_CLOSED.  That of a channel which we have left is still to come,
- * and the number is not another's before it has; another one is taken when it comes, also
- * before an EP has the channel.
- */
-enum { UMFI_END_NONE, UMFI_END_AWAITED, UMFI_END_TAKEN };
 static inline bool umfi_port_has_ended(const struct umfi_port *port, unsigned channel)
 {
     return port->failed || port->channel_ends[channel] == UMFI_END_TAKEN;

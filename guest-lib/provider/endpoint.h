@@ -7,6 +7,28 @@
 
 #include "provider.h"
 
+/* ---- Ends of channels ------------------------------------------------------ */
+
+/*
+ * Each channel of a port, and of a CM port, has one CQE_CLOSED, and its number is not another
+ * channel's before that was taken.
+ */
+enum {
+    UMFI_END_NONE,
+    UMFI_END_AWAITED,           /* we have left the channel: CLOSED is still to come */
+    UMFI_END_TAKEN,             /* CLOSED has come, perhaps before an EP or a conn has the channel */
+};
+
+static inline uint8_t umfi_end_when_taken(uint8_t end)
+{
+    return end == UMFI_END_AWAITED ? UMFI_END_NONE : UMFI_END_TAKEN;
+}
+
+static inline uint8_t umfi_end_when_left(uint8_t end)
+{
+    return end == UMFI_END_TAKEN ? UMFI_END_NONE : UMFI_END_AWAITED;
+}
+
 /* ---- Endpoints (ep_state.c, channel.c, ep.c, srx.c, pep.c) --------------- */
 
 /*

@@ -153,7 +153,7 @@ static void channel_closed(struct umfi_port *port, const struct unetmm_completio
     bool left = port->channel_ends[c->channel] == UMFI_END_AWAITED;
     struct umfi_ep *ep = left ? NULL : find_ep(port, c->channel);
 
-    port->channel_ends[c->channel] = left ? UMFI_END_NONE : UMFI_END_TAKEN;
+    port->channel_ends[c->channel] = umfi_end_when_taken(port->channel_ends[c->channel]);
     if (ep) {
         port->events->ended(ep, c->status);
     } else if (!left) {
@@ -288,11 +288,9 @@ void umfi_port_release_channel(struct umfi_port *port, struct umfi_ep *ep)
 
 void umfi_port_end_channel(struct umfi_port *port, unsigned channel)
 {
-    bool taken = port->channel_ends[channel] == UMFI_END_TAKEN;
-
     umfi_assert_held(&port->domain->lock);
     unetmm_disconnect(port->ep, (int)channel);
-    port->channel_ends[channel] = taken ? UMFI_END_NONE : UMFI_END_AWAITED;
+    port->channel_ends[channel] = umfi_end_when_left(port->channel_ends[channel]);
 }
 
 /* ---- Opening and closing --------------------------------------------------- */

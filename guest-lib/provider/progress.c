@@ -80,13 +80,16 @@ void umfi_cm_port_progress(struct umfi_cm_port *port)
     umfi_cm_port_post_refused(port);
     while (taken++ < UMFI_CM_COMPLETIONS && calls < UMFI_CM_BACKLOG &&
            umfi_cm_port_poll(port, &c)) {
-        struct umfi_conn *conn;
+        struct umfi_conn *conn = umfi_cm_port_find_conn(port, c.channel);
         struct umfi_message m;
 
         /* Only of a send that has failed can a completion be behind the channel's end. */
-        if (!umfi_cm_port_find_conn(port, &c, &conn) && c.type != UNETMM_CQE_SENT) {
+        if (!conn && !umfi_cm_port_knows_end(port, c.channel) && c.type != UNETMM_CQE_SENT) {
             calls += umfi_cm_accept_callers(port);
-            umfi_cm_port_find_conn(port, &c, &conn);
+            conn = umfi_cm_port_find_conn(port, c.channel);
+        }
+        if (c.type == UNETMM_CQE_CLOSED) {
+            umfi_cm_port_take_end(port, c.channel);
         }
         /* The buffer is the card's again before the message is believed. */
         umfi_cm_port_copy_message(port, &c, &m);

@@ -56,6 +56,7 @@ static unsigned taken_ports;        /* that it finds, before one that is free */
 static unsigned listens, last_port; /* its calls */
 static int resolve_error;           /* of umfi_resolve() */
 static int connect_error;           /* of unetmm_connect_ex() */
+static struct umfi_cm_port *hasty;  /* its peers close at once, and another thread reads that */
 static unsigned unreached;          /* EPs whose connector has no channel */
 static const struct fid *event_fid;
 static fid_t event_handle;          /* of a request */
@@ -158,19 +159,26 @@ static int open_channel(void)
     return -ENOSPC;
 }
 
-int unetmm_connect_ex(struct unetmm_ep *ep, const uint8_t mac[6], uint64_t service,
-                      int64_t timeout_ns, const struct unetmm_channel_attr *attr,
-                      struct unetmm_peer *peer)
-{
-    return connect_error ? connect_error : open_channel();
-}
-
 static void close_channel(unsigned channel)
 {
     told[channel] = true;
     pending[npending++] = (struct unetmm_completion) {
         .type = UNETMM_CQE_CLOSED, .channel = (uint16_t)channel,
+        .status = UNETMM_ST_BAD_CHANNEL,
     };
+}
+
+int unetmm_connect_ex(struct unetmm_ep *ep, const uint8_t mac[6], uint64_t service,
+                      int64_t timeout_ns, const struct unetmm_channel_attr *attr,
+                      struct unetmm_peer *peer)
+{
+    int channel = connect_error ? connect_error : open_channel();
+
+    if (hasty && channel >= 0) {
+        close_channel((unsigned)channel);
+        umfi_cm_port_progress(hasty);
+    }
+    return channel;
 }
 
 int unetmm_disconnect(struct unetmm_ep *ep, int channel)
@@ -600,6 +608,36 @@ TEST(closed_while_calling, cmocka_unit_test)
     assert_int_equal(mtu[0], 0);
     end_calls(&s, 1, 0);
     close_scene(&s);
+}
+
+/*
+ * The channel ends while the thread that has opened it waits for the lock: no request goes.
+ * The end is not that of the next channel with the number.
+ */
+TEST(ended_while_calling, cmocka_unit_test)
+{
+    for (unsigned closed = 0; closed < 2; closed++) {
+        struct scene s;
+
+        open_scene(&s);
+        fake_calls_wait = true;
+        assert_int_equal(umfi_cm_connect(&s.one, &anywhere, NULL, 0), 0);
+        if (closed) {
+            abandon(&s, &s.one);
+        }
+        hasty = s.fabric.active;
+        end_calls(&s, 1, 0);
+        hasty = NULL;
+        fake_calls_wait = false;
+        assert_int_equal(requests, 0);
+        assert_int_equal(events, !closed);
+        assert_true(closed || event_error == FI_ECONNRESET);
+        require_connecting(&s.two, 0);
+        close_channel(0);
+        progress(&s);
+        assert_int_equal(events, !closed + 1);
+        close_scene(&s);
+    }
 }
 
 /*
