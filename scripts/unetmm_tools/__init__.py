@@ -19,4 +19,4 @@ INSTALLED = REPO == "/usr/share/unetmm"
 
 def commands(text):
     """A text with the names of scripts that the user can call."""
-    return re.sub(r"\bscripts/(vm|cluster)\b", r"unetmm-\1", text) if INSTALLED else text
+    return re.sub(r"\bscripts/(vm|cluster|run)\b", r"unetmm-\1", text) if INSTALLED else text

@@ -106,7 +106,7 @@ def check(where, variables, program, arguments, files):
     if program.startswith("unetmm-"):
         path = os.path.join(TOOLS, program)
         # The scripts, by their names in a package
-        if program in ("unetmm-vm", "unetmm-cluster"):
+        if program in ("unetmm-vm", "unetmm-cluster", "unetmm-run"):
             path = os.path.join(SCRIPTS, program.removeprefix("unetmm-"))
         assert os.path.exists(path), f"{where}: there is no {program}"
     else:

@@ -29,10 +29,11 @@ configure_guest() {
     touch "$build/configured"
 }
 
-# ninja_guest TITLE TARGET...: builds targets of ninja in a step with a title; `tools` stands
-# for the programs of guests that are no tests, the library and the switch of tour mpi.
+# ninja_guest TITLE TARGET...: builds targets of ninja in a step with a title; `library` stands
+# for the library, `tools` for it, the programs of guests that are no tests, the Python package
+# and the switch of tour mpi.
 ninja_guest() {
-    local title=$1 build lock
+    local title=$1 build lock known=
     shift
     [ -e "$REPO/meson.build" ] ||
         die "there is no meson.build in $REPO: run this from a whole checkout"
@@ -42,10 +43,13 @@ ninja_guest() {
     take_lock "guest-$(basename "$build")" lock
     [ -e "$build/configured" ] ||
         step guest-configure "configuring the library" configure_guest "$build"
+    case "$1" in
+        library) known='guest-lib/libunetmm\.(a|so)' ;;
+        tools) known='guest-lib/(tools/|examples/|libunetmm\.so|python/_unetmm)|tools/lockstep-switch|tests/bench/bench-local|tests/guest/moment' ;;
+    esac
     # shellcheck disable=SC2046 # words
-    [ "$1" != tools ] || set -- $(sed -En \
-        's#^build ((guest-lib/(tools/|examples/|libunetmm.so)|tools/lockstep-switch|tests/bench/bench-local|tests/guest/moment)[^ ]*): c_LINKER.*#\1#p' \
-        "$build/build.ninja")
+    [ -z "$known" ] ||
+        set -- $(sed -En "s#^build (($known)[^ ]*): (c|STATIC)_LINKER.*#\1#p" "$build/build.ninja")
     # ninja itself knows whether there is anything to do; ask it without
     # showing a step.
     if ! ninja -C "$build" -n "$@" 2>/dev/null |
@@ -65,7 +69,7 @@ setup_unit() {
 }
 
 # Parts, for those who need no others
-setup_library() { ninja_guest "the library" guest-lib/libunetmm.a; }
+setup_library() { ninja_guest "the library" library; }
 
 setup_core() {
     ninja_guest "the card's core for its tests" tests/core/libunetmm_core_tests.a

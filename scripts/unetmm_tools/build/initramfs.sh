@@ -7,7 +7,7 @@
 # Debian's modules that a guest may load, with their dependencies.
 GUEST_MODULES=(e1000e igb virtio_pci virtio_net virtio_blk virtio_console zram
     lzo-rle crc32c_generic ext4 nd_e820 nd_pmem dax_pmem device_dax 8021q fuse
-    qemu_fw_cfg)
+    qemu_fw_cfg 9p 9pnet_virtio)
 
 # Programs of the host's packages, but for those that an installation lacks
 GUEST_TOOLS=(iperf3 sockperf ethtool devlink)

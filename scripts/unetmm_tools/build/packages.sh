@@ -49,11 +49,12 @@ PACKAGES_BROWSER=(chromium chromium-driver python3-selenium fonts-dejavu-core)
 # python.sh, and are not installed.
 PACKAGES_SINCE_13=(meson python3-pycotap)
 
-# Only for those who test (TESTING is set): libFuzzer, for the card's core;
+# Only for those who test (TESTING is set): libFuzzer, for the card's core; CMake, for a
+# project of docs/ci.rst;
 # spin, for the model of its protocol; git, which lists the project's files; abidiff,
 # for the library's binary interface; NumPy, whose
 # arrays the Python package takes as buffers; jsonschema, for the tools' rows.
-PACKAGES_TESTING=(clang libclang-rt-dev spin git abigail-tools
+PACKAGES_TESTING=(clang cmake libclang-rt-dev spin git abigail-tools
     python3-jsonschema python3-numpy)
 
 # Only the stages `roots` and `package` need this one.

@@ -45,10 +45,10 @@ PINNED = "tests/lockstep/figures.json"
 FOREIGN = {"copy_present_page", "dma_iova_link", "dma_iova_unlink",
            "dma_map_sgtable", "fi_cancel", "get_user_pages",
            "invalidate_range_end", "invalidate_range_start", "iommu_unmap_fast",
-           "pin_user_pages", "process_mrelease", "remap_pfn_range", "__schedule",
+           "pin_user_pages", "enable_testing", "process_mrelease", "remap_pfn_range", "__schedule",
            "task_work_add", "vma_link"}
 # Files of others, of the cache, and the results of an example
-ELSEWHERE = {"/etc/hpccinf.txt", "fuzz/coverage.json", "fuzz/runs.json", "tools/testing/selftests", "out.json", "card.trace", "driver.trace",
+ELSEWHERE = {"/etc/hpccinf.txt", "CMakeLists.txt", "fuzz/coverage.json", "fuzz/runs.json", "tools/testing/selftests", "out.json", "card.trace", "driver.trace",
              "solution.patch",
              "Documentation/userspace-api/ioctl/ioctl-number.rst"}
 SOURCE = re.compile(r"\.(c|h|py|sh|lua|in|cdef|map|fragment|pml|patch)$|/run$|"

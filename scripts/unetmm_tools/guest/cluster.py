@@ -20,6 +20,7 @@ import time
 
 from unetmm_tools import SCRIPTS
 from unetmm_tools.guest import console, lab, pair as guests, recorder, timeline, virtual, vm
+from unetmm_tools.guest.progress import Progress
 from unetmm_tools.guest.switches import SWITCHES
 
 NODES = range(2, 9)
@@ -154,27 +155,6 @@ class ClusterError(Exception):
     """A mistake of the user or the machine, in one sentence."""
 
 
-class Progress:
-    """A line on a terminal, and else a line a step."""
-
-    def __init__(self):
-        self._shown = sys.stderr.isatty()
-        self._begun = time.monotonic()
-
-    def say(self, text):
-        """The step that begins."""
-        if self._shown:
-            print(f"\r\033[K  {text} ... {time.monotonic() - self._begun:.0f} s",
-                  end="", file=sys.stderr, flush=True)
-
-    def end(self, text):
-        """All steps are done."""
-        if self._shown:
-            print("\r\033[K", end="", file=sys.stderr)
-        print(f"  {text} ({time.monotonic() - self._begun:.1f} s)",
-              file=sys.stderr, flush=True)
-
-
 def image_target(kernel, openmpi=OPENMPI[0]):
     """The target of scripts/setup with the guests' additional files."""
     name = "mpi-guest" if openmpi == OPENMPI[0] else f"mpi{openmpi}-guest"
@@ -301,7 +281,8 @@ class Cluster(lab.Guests):
             guest.start()
         jobs = []
         for number, guest in enumerate(self.guests, 1):
-            self._boot_one(guest, say)
+            guest.boot(BOOT_LIMIT_SECONDS, lambda name=guest.name: say(
+                f"booting {name} of {len(self.guests)} guests"))
             jobs.append(guest.launch(setup_text(
                 number, len(self.guests), self._mtu, self._share)))
         for guest, job in zip(self.guests, jobs):
@@ -314,16 +295,6 @@ class Cluster(lab.Guests):
         said = job.wait(BOOT_LIMIT_SECONDS, check=False).strip()
         if job.status:
             raise ClusterError("a remote shell does not answer: " + said)
-
-    def _boot_one(self, guest, say):
-        deadline = time.monotonic() + BOOT_LIMIT_SECONDS
-        while not guest.said("guest"):
-            say(f"booting {guest.name} of {len(self.guests)} guests")
-            if time.monotonic() > deadline or not guest.running():
-                raise guests.GuestError(f"{guest.name} does not boot; "
-                                        f"{guest.trouble()}")
-            time.sleep(0.1)
-        guest.boot(BOOT_LIMIT_SECONDS)
 
     def launch(self, command, node=0):
         """Starts a shell command on a node, as scripts/cluster does."""

@@ -14,6 +14,7 @@ import tempfile
 import time
 
 from unetmm_tools.guest import pair, vm
+from unetmm_tools.guest.switches import Hub
 
 GuestError = pair.GuestError
 
@@ -26,6 +27,7 @@ ORDER_BYTES = 4095      # of a line
 POLL = 0.01             # seconds
 SEND_SECONDS = 60       # for a block that the guest does not read
 SOCKET_BYTES = 107
+NUMBERS = range(1, 9)   # of guests
 
 # The guest's shell executes the host's orders, line by line.
 #
@@ -220,6 +222,11 @@ def port_arguments(orders, output):
             "-device", "virtserialport,bus=lab.0,chardev=lab-output,name=unetmm.output"]
 
 
+# Of knobs(), besides seed
+KNOBS = ("loss", "dup", "reorder", "corrupt", "force_miss", "force_evict", "delay", "delay_ns",
+         "fault_delay", "fault_delay_ns", "fault_fail", "fault_refuse", "lie")
+
+
 def knobs(seed=None, **rates):
     """The card's properties for Guest.faults(): {name: value}."""
     found = {} if seed is None else {"x-seed": seed}
@@ -266,9 +273,13 @@ class Guest(pair.Guest):
             pass
         super().start()
 
-    def boot(self, timeout=120):
-        """After start(): waits until the guest executes orders."""
-        self._connect(self.wait_for("guest", timeout))
+    def boot(self, timeout=120, tick=lambda: None):
+        """After start(): waits until the guest executes orders; calls tick() meanwhile."""
+        def begun():
+            tick()
+            return self.said("guest")
+        self.until(begun, timeout, "does not boot")
+        self._connect(self.said("guest")[0])
 
     def _connect(self, way):
         self._block = BLOCKS[way]
@@ -469,41 +480,52 @@ class Guests:
 
 
 class Lab(Guests):
-    """Guests a and, of two, b, whose cards are joined by a wire.
+    """Guests a, b and so on, whose cards are joined by a wire or, of more than two, a hub.
 
-    number     1 or 2
+    number     1 to 8
     kernel     6.1, 6.12, debug or a path
     options    more arguments of scripts/vm for both, as a list
     python     adds python3 and the package unetmm to the guests
+    share      a folder of the host, which is /shared in each guest
     directory  where the guests' files stay; by default they are removed
     """
 
     def __init__(self, number=1, kernel="6.1", options=(), python=False,
-                 directory=None):
-        if number not in (1, 2):
-            raise ValueError("a wire has one or two guests")
+                 directory=None, share=None):
+        if number not in NUMBERS:
+            raise ValueError(f"a lab has 1 to {NUMBERS[-1]} guests")
         self._own = directory is None
         self.directory = directory or tempfile.mkdtemp(prefix="unetmm-lab-")
         os.makedirs(self.directory, exist_ok=True)
-        common = ["--kernel", kernel, *(["--python"] if python else [])]
+        self._hub = Hub(self.directory, number) if number > 2 else None
+        common = ["--kernel", kernel, *(["--python"] if python else []),
+                  *(["--share", share] if share else [])]
         self.guests = []
         for index in range(number):
-            wire = ["--netdev", f"wire:{self.directory}/wire,{index + 1}"] \
-                if number == 2 else []
+            wire = ["--netdev", self._netdev(index + 1)] if number > 1 else []
             self.guests.append(Guest(
-                "ab"[index], self.directory,
+                "abcdefgh"[index], self.directory,
                 options=["--id", str(index + 1), *wire, *common, *options]))
 
-    def boot(self, timeout=120):
-        """Starts all guests; returns when they can run commands."""
+    def _netdev(self, number):
+        """One of the two ends of a wire, or a place at the hub."""
+        return self._hub.netdev(number) if self._hub else \
+            f"wire:{self.directory}/wire,{number}"
+
+    def boot(self, timeout=120, tick=lambda: None):
+        """Starts all guests; returns when they can run commands; calls tick() meanwhile."""
+        if self._hub:
+            self._hub.start()
         for guest in self.guests:
             guest.start()
         for guest in self.guests:
-            guest.boot(timeout)
+            guest.boot(timeout, tick)
 
     def close(self):
         """Ends the guests, and removes their files."""
         for guest in self.guests:
             guest.close()
+        if self._hub:
+            self._hub.close()
         if self._own:
             shutil.rmtree(self.directory, ignore_errors=True)

@@ -27,6 +27,7 @@ import tempfile
 import time
 
 from unetmm_tools.guest import pair as guests, vm
+from unetmm_tools.guest.progress import Progress
 
 # Linux has booted long before, with 2^3 ns an instruction.
 START_NS = 30_000_000_000
@@ -135,26 +136,6 @@ def prune(directory):
         shutil.rmtree(path, ignore_errors=True)
 
 
-class Progress:
-    """A line on a terminal while a guest boots, which takes ten seconds."""
-
-    def __init__(self, text):
-        self._text = text
-        self._begun = time.monotonic()
-        self._shown = sys.stderr.isatty()
-
-    def tick(self):
-        """Shows the time taken so far."""
-        if self._shown:
-            print(f"\r  {self._text} ... {time.monotonic() - self._begun:.0f} s",
-                  end="", file=sys.stderr, flush=True)
-
-    def end(self):
-        """Removes the line."""
-        if self._shown:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
-
-
 class VirtualDeadline:
     """The end of a guest's time, by its own clock, from the first look on."""
 
@@ -241,7 +222,7 @@ class Booting(LockstepGuest):
                 raise guests.GuestError("a guest ended before it was saved; "
                                         + self.trouble())
             still.passed()
-            progress.tick()
+            progress.say("booting a guest, to save it for later runs")
             time.sleep(0.05)
         if self.status() is not None:
             raise guests.GuestError("a guest ended before it was saved; "
@@ -283,7 +264,7 @@ def try_snapshot(options, target, progress):
         guest.prove(state, os.path.join(sockets, "proof"))
         os.rename(work, target)
     finally:
-        progress.end()
+        progress.clear()
         guest.kill()
         shutil.rmtree(work, ignore_errors=True)
         shutil.rmtree(sockets, ignore_errors=True)
@@ -292,7 +273,7 @@ def try_snapshot(options, target, progress):
 def make_snapshot(options, target):
     """A snapshot that has proved itself; a bad one is made again."""
     os.makedirs(os.path.dirname(target), exist_ok=True)
-    progress = Progress("booting a guest, to save it for later runs")
+    progress = Progress()
     for number in range(1, TRIES + 1):
         try:
             try_snapshot(options, target, progress)

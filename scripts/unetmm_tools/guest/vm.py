@@ -58,6 +58,9 @@ examples:
     printf '#!/bin/sh\\nlspci\\nunetmm-stat\\n' > /tmp/look
     scripts/vm --run /tmp/look
 
+  The same with a folder of the host, where files of the guest remain:
+    scripts/vm --share . --run /tmp/look
+
   Another kernel, two CPUs, the card behind a PCIe root port, a small TLB:
     scripts/vm --kernel 6.12 --cpus 2 --root-port --device-opts tlb-sets=64
 
@@ -177,6 +180,9 @@ def add_run_options(group):
     group.add_argument("--overlay", metavar="FILE",
                        help="a cpio archive of more files for the guest, in "
                             "newc format")
+    group.add_argument("--share", metavar="DIR",
+                       help="a folder of the host that is /shared in the guest, to be read "
+                            "and written; with Debian's QEMU (--qemu stock)")
     group.add_argument("--python", action="store_true",
                        help="add python3 and the package unetmm to the guest")
     group.add_argument("--verbs", action="store_true",
@@ -211,7 +217,7 @@ def parse_options(arguments):
     options.kernel = options.kernel or (ARM64 if options.arch == ARM64 else "6.1")
     options.machine = options.machine or ARCHES[options.arch][0]
     options.qemu = options.qemu or os.environ.get("UNETMM_QEMU") or \
-        ("built" if is_virtual(options) else DEFAULT_QEMU)
+        ("built" if is_virtual(options) else "stock" if options.share else DEFAULT_QEMU)
     if options.cpus is None:
         # Of two processes that poll, each has the time of a processor.
         options.cpus = 2 if options.verbs else 1
@@ -237,6 +243,7 @@ def check_options(options):
     if options.kernel not in (*KERNELS, ARM64) and not os.path.exists(options.kernel):
         raise VmError(f"--kernel {options.kernel}: use {KERNELS_TEXT}, or "
                       "the path of a kernel image")
+    check_share(options)
     if not 0 <= options.shift <= 10:
         raise VmError(f"--shift {options.shift} is out of range: use 0 to 10")
     if is_virtual(options):
@@ -247,6 +254,20 @@ def check_options(options):
     for path in (options.run, options.initrd, options.overlay):
         if path and not os.path.isfile(path):
             raise VmError(f"{path} does not exist: name a file")
+
+
+def check_share(options):
+    """A shared folder needs QEMU's 9p and the guest's, and has the host's time."""
+    if options.share is None:
+        return
+    if not os.path.isdir(options.share):
+        raise VmError(f"--share {options.share} is no folder: name one")
+    if options.kernel in BUILT_KERNELS:
+        raise VmError(f"--share: the kernel {options.kernel} has no 9p; leave out --kernel")
+    if is_virtual(options):
+        raise VmError("--share has the host's time: leave it out in virtual time")
+    if options.qemu == "built":
+        raise VmError("--share: the built QEMU has no 9p; use --qemu stock")
 
 
 def check_arch(options):
@@ -481,6 +502,15 @@ def file_value(path):
     return f"file:{path}"
 
 
+def share_arguments(options):
+    """The shared folder, which /init mounts; new files belong to the user of QEMU."""
+    if not options.share:
+        return []
+    path = os.path.realpath(options.share).replace(",", ",,")
+    return ["-fsdev", f"local,id=share,path={path},security_model=none,multidevs=remap",
+            "-device", "virtio-9p-pci,fsdev=share,mount_tag=shared"]
+
+
 def kernel_words(options):
     """The kernel's command line."""
     # Linux gives up at boot if its timer seems not to tick, which on a busy host
@@ -580,6 +610,7 @@ def prepare(options, log=None):
     command += [*accel, *virtual, "-m", options.memory, "-smp", str(options.cpus),
                 "-kernel", kernel, "-initrd", initrd, "-append", words]
     command += serial_arguments(options, log) + card_arguments(options)
+    command += share_arguments(options)
     if options.qmp:
         path = options.qmp.replace(",", ",,")
         command += ["-qmp", f"unix:{path},server=on,wait=off"]

@@ -1,0 +1,533 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""scripts/run: a program of the host's in one guest or in several, for scripts and CI.
+
+The guests are those of unetmm.lab or, in virtual time, of virtual.py.  docs/ci.rst is the
+manual.
+"""
+
+import argparse
+import base64
+import json
+import os
+import re
+import secrets
+import shlex
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+
+from unetmm_tools import INSTALLED
+from unetmm_tools.guest import lab, pair, virtual, vm
+from unetmm_tools.guest.progress import Progress
+
+BOOT_SECONDS = 300
+LATE, FAILED, INTERRUPTED = 124, 125, 130
+FOLDER = "program"      # of the guest: the host's programs
+SHARED, OUT = "/shared", "/tmp/out"
+NAMES = "abcdefgh"
+LIBRARIES = f"usr/lib/{os.uname().machine}-linux-gnu"
+POLL = 0.05             # seconds
+
+OOPS = re.compile(r"(?:Kernel panic - |Oops|general protection|"
+                  r"BUG: (?!workqueue lockup|soft lockup))[^\r\n]*")
+KILLED = re.compile(r"Out of memory: Killed process \d+ \(([^)]*)\)")
+
+DESCRIPTION = """\
+Boots guests with the card, runs CMD in them, and ends with its exit status: 128 and
+the signal's number if a signal has ended it, 124 if it took too long, and 125 if it
+could not be run.  Of several guests the first status counts that is not 0; the others
+are ended then.  A sentence names the reason, and the place of the console.
+
+CMD is a program of the host with its arguments (./mine, copied with the libraries that
+it needs), a C source (mine.c, compiled here with libunetmm and $CFLAGS, $LDLIBS), a Python
+source (mine.py), or a program of the guest (unetmm-info).  One word is a line for the
+guest's shell.  With `-- CMD2` a second guest on the same wire runs that, and so on.
+
+In a guest, GUEST is its name (a, b, ...), PEER the address of the next guest's card (a
+guest alone: its own), and OUT a folder, in which CMD starts: that of --share, or one
+whose files are copied to the host when CMD has ended.
+"""
+
+EXAMPLES = """\
+examples:
+  A program in one guest; its exit status is that of scripts/run:
+    scripts/run -- ./mine --fast
+
+  A C source, compiled and linked with the library, and a Python source:
+    scripts/run -- guest-lib/examples/hello.c
+    scripts/run -- guest-lib/python/examples/hello.py
+
+  Two guests on one wire; guest b is told the address of guest a:
+    scripts/run -- unetmm-pingpong --listen -- 'unetmm-pingpong $PEER'
+
+  The folder of the project in the guest; results.csv remains in it:
+    scripts/run --share . -- './mine >results.csv'
+
+  1 % of the frames are lost; another kernel; at most a minute:
+    scripts/run --inject loss=0.01,seed=7 --kernel 6.12 --timeout 60 -- ./mine
+
+  The same in each run, in virtual time (docs/lockstep.rst):
+    scripts/run --virtual -- unetmm-pingpong --listen -- 'unetmm-pingpong $PEER'
+"""
+
+
+class RunError(Exception):
+    """The program could not be run; the text is one sentence."""
+
+
+# ---- Commands, and files of the host that they need
+
+
+def is_source(program):
+    """True for a file that is named without a path, as a program is not."""
+    return program.endswith((".c", ".py")) and os.path.isfile(program)
+
+
+def compile_c(source, scratch):
+    """The program that a C source becomes, by pkg-config's flags for the library."""
+    env = dict(os.environ)
+    if not INSTALLED:
+        env["PKG_CONFIG_PATH"] = vm.setup_paths("library")["PKG_CONFIG_PATH"] + \
+            f":{env.get('PKG_CONFIG_PATH', '')}"
+    words = [shlex.split(os.environ.get(name, default)) for name, default in
+             (("CC", "cc"), ("CFLAGS", "-O2 -g -Wall"), ("LDLIBS", ""))]
+    program = os.path.join(scratch, os.path.basename(source).removesuffix(".c"))
+    try:
+        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "libunetmm"], env=env,
+                               stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+        subprocess.run([*words[0], *words[1], "-o", program, source, *flags, *words[2]],
+                       check=True)
+    except subprocess.CalledProcessError as error:
+        raise RunError(f"{source} does not compile ({error.cmd[0]}: status "
+                       f"{error.returncode})") from None
+    return program
+
+
+def libraries(program):
+    """{path in the guest: path here} of the libraries that a program needs."""
+    def needed(**env):
+        return subprocess.run(["ldd", program], stdout=subprocess.PIPE, text=True,
+                              env={**os.environ, **env}, stderr=subprocess.DEVNULL,
+                              check=False).stdout
+    said = needed()
+    if "libunetmm.so.0 => not found" in said and not INSTALLED:
+        library = os.path.join(vm.setup_paths("library")["library"], "guest-lib")
+        said = needed(LD_LIBRARY_PATH=f"{library}:{os.environ.get('LD_LIBRARY_PATH', '')}")
+    if missing := re.findall(r"(\S+) => not found", said):
+        raise RunError(f"{program} needs {', '.join(missing)}: name the folder in LD_LIBRARY_PATH")
+    return {f"{LIBRARIES}/{os.path.basename(path)}": path
+            for path in re.findall(r"=> (/\S+) \(", said)}
+
+
+def command_text(words, place, files, scratch):
+    """A command for the guest's shell; `files` gets the host's, below `place` in the guest."""
+    program, _, line = words[0].partition(" ") if len(words) == 1 and \
+        not os.path.isfile(words[0]) else (words[0], "", shlex.join(words[1:]))
+    if not (is_source(program) or "/" in program and os.path.isfile(program)):
+        return words[0] if len(words) == 1 else shlex.join(words)
+    if program.endswith(".c"):
+        program = compile_c(program, scratch)
+    inside = f"{place}/{os.path.basename(program)}"
+    files[inside] = program
+    files.update(libraries(program))
+    python = "python3 " if program.endswith(".py") else ""
+    return f"{python}/{shlex.quote(inside)} {line}"
+
+
+def archive(files):
+    """The files as a cpio archive: {path in the guest: path here}."""
+    folders = {name[:at] for name in files for at in range(len(name)) if name[at] == "/"}
+    return b"".join([
+        *(vm.newc_member(name, stat.S_IFDIR | 0o755, b"") for name in sorted(folders)),
+        *(vm.newc_member(name, stat.S_IFREG | 0o755, vm.read_file(path))
+          for name, path in sorted(files.items())),
+        vm.newc_member("TRAILER!!!", 0, b"")])
+
+
+def mac(number):
+    """The card's address of a guest, which --id has derived."""
+    return f"52:54:00:6d:00:{number:02x}"
+
+
+def script(command, number, options):
+    """The shell's text for guest `number`, from 1."""
+    out = SHARED if options.share else OUT
+    here, folder = out, options.share and os.path.realpath(options.share)
+    lines = [f"export {shlex.quote(word)}" for word in (
+        f"GUEST={NAMES[number - 1]}", f"PEER={mac(number % options.guests + 1)}", f"OUT={out}",
+        *options.env)] + [f"mkdir -p {out}"]
+    if folder:
+        # Paths of the host's folder are good in the guest.
+        lines.append(f"[ -e {shlex.quote(folder)} ] || mkdir -p "
+                     f"{shlex.quote(os.path.dirname(folder))} && "
+                     f"ln -s {SHARED} {shlex.quote(folder)}")
+        inside = os.path.relpath(os.getcwd(), folder)
+        here = out if inside.startswith("..") else os.path.join(out, inside)
+    return "\n".join([*lines, f"cd {shlex.quote(here)}", command, ""])
+
+
+# ---- Guests, by either clock.  states(): [(status or None, output)], of each command
+
+
+class Real(lab.Lab):
+    """Guests by the host's clock."""
+
+    def __init__(self, scripts, options, overlay, words):
+        if overlay:
+            words = [*words, "--overlay", overlay]
+        super().__init__(options.guests, options.kernel, words, options.python,
+                         share=options.share)
+        self._scripts, self._jobs = scripts, []
+        self._knobs = options.inject
+
+    def boot(self, timeout=BOOT_SECONDS, tick=lambda: None):
+        """Starts the guests, and in each of them its command."""
+        super().boot(timeout, tick)
+        for guest in self.guests:
+            guest.faults(**self._knobs)
+        self._jobs = [guest.launch(text) for guest, text in zip(self.guests, self._scripts)]
+
+    def states(self):
+        """See above."""
+        return [(job.status, job.data) for job in self._jobs] or \
+            [(None, b"")] * len(self.guests)
+
+    def files(self, number):
+        """An archive of tar, of the files that the command has left; or nothing."""
+        if not self.guests[number].running():
+            return b""
+        job = self.guests[number].launch(
+            f'[ -z "$(ls -A {OUT} 2>/dev/null)" ] || tar c -C {OUT} . 2>/dev/null')
+        job.wait(BOOT_SECONDS)
+        return job.data
+
+
+class Virtual(virtual.VirtualCluster):
+    """Guests in one virtual time, whose files come in the script and go in its output."""
+
+    def __init__(self, scripts, options, overlay, words):
+        self._mark = secrets.token_hex(16)
+        packed = base64.encodebytes(vm.read_file(overlay)).decode() if overlay else ""
+        knobs = lab.knobs(**options.inject)
+        self._count = len(scripts)
+        # A switch has two guests or more.
+        scripts = [self._whole(text, packed) for text in scripts] + \
+            [None] * (2 - len(scripts))
+        super().__init__(scripts, kernel=options.kernel, options=[
+            *(["--python"] if options.python else []), *words], cards=[knobs] * len(scripts))
+
+    def _whole(self, text, packed):
+        return f"""#!/bin/sh
+(cd / && sed '1,/^#{self._mark}$/d' "$0" | base64 -d | cpio -idu 2>/dev/null)
+(
+{text})
+status=$?
+[ -z "$(ls -A {OUT})" ] || {{ echo; echo {self._mark}; tar c -C {OUT} . | base64; }}
+exit $status
+#{self._mark}
+{packed}"""
+
+    def boot(self, _timeout, _tick):
+        """Begins from snapshots; each that is missing shows its own progress."""
+        super().__enter__()
+        self.guests = self.guests[:self._count]
+
+    def _parts(self, guest):
+        text, _, packed = guest.results().partition(f"\n{self._mark}\n")
+        return text.encode(), packed
+
+    def states(self):
+        """See above."""
+        return [(guest.status(), self._parts(guest)[0]) for guest in self.guests]
+
+    def files(self, number):
+        """As of Real."""
+        return base64.b64decode(self._parts(self.guests[number])[1])
+
+
+# ---- The run
+
+
+class Show:
+    """Prints the output of the guests as it comes, by lines."""
+
+    def __init__(self, options):
+        count = 0 if options.json else options.guests
+        self._names = [b"" if count == 1 else f"{name}: ".encode() for name in NAMES[:count]]
+        self._shown = [0] * count
+
+    def update(self, states, last=False):
+        """Prints whole lines; at the last call, also one without an end."""
+        for number, (name, (status, data)) in enumerate(zip(self._names, states)):
+            end = len(data) if last or status is not None else data.rfind(b"\n") + 1
+            part, self._shown[number] = data[self._shown[number]:end], max(
+                end, self._shown[number])
+            if name:
+                part = b"".join(name + line + b"\n" for line in part.splitlines())
+            sys.stdout.buffer.write(part)
+        sys.stdout.buffer.flush()
+
+
+def of_console(guest):
+    """A message of the kernel that explains a failure, in a sentence, or None."""
+    console = guest.console()
+    if found := OOPS.search(console):
+        return f"the kernel of guest {guest.name} failed: {found[0].strip()}"
+    if found := KILLED.search(console):
+        return f"guest {guest.name} ran out of memory, and Linux ended {found[1]} " \
+            "(--memory gives it more)"
+    return None
+
+
+def of_status(guest, status, command):
+    """The same of a program's status."""
+    name = shlex.quote(command[0])
+    if status == 127:
+        return f"guest {guest.name} has not found {name}, or its interpreter: name a file of " \
+            "the host (./mine), or a program of the guest (unetmm-info)"
+    if status == 126:
+        return f"guest {guest.name} cannot execute {name}"
+    if status > 128 and status - 128 in iter(signal.Signals):
+        return f"in guest {guest.name}, {name} was ended by " \
+            f"{signal.Signals(status - 128).name}"
+    return f"in guest {guest.name}, {name} ended with status {status}"
+
+
+def of_end(guest):
+    """The same of a QEMU that has ended before the program."""
+    said = pair.read_text(guest.stderr_path).strip().splitlines()
+    return f"QEMU of guest {guest.name} ended before the program" + \
+        (f": {said[-1]}" if said else ", since the guest powered off")
+
+
+def outcome(group, commands, states):
+    """(status, sentence or None), or None while the commands run."""
+    for number, (guest, command, (status, _)) in enumerate(zip(group.guests, commands, states)):
+        if status:
+            return status, of_console(guest) or of_status(guest, status, command)
+        if status is None and not guest.running():
+            # The last lines may have come since.
+            if group.states()[number][0] is None:
+                return FAILED, of_console(guest) or of_end(guest)
+    if any(status is None for status, _ in states):
+        return None
+    # A program may end well in a kernel that does not.
+    wrong = [OOPS.search(guest.console()) and of_console(guest) for guest in group.guests]
+    return next(((1, text) for text in wrong if text), (0, None))
+
+
+def follow(group, commands, options):
+    """Waits for the end, and prints; (status, sentence or None)."""
+    show = Show(options)
+    deadline = pair.SharedDeadline(group.guests, options.timeout)
+    while True:
+        states = group.states()
+        found = outcome(group, commands, states)
+        show.update(group.states() if found else states, last=bool(found))
+        if found:
+            return found
+        if deadline.passed():
+            late = next(guest.name for guest, (status, _) in zip(group.guests, states)
+                        if status is None)
+            return LATE, f"guest {late} was not done after {options.timeout:g} " \
+                f"{group.guests[0].UNIT} (--timeout)"
+        time.sleep(POLL)
+
+
+def save(group, folder, options):
+    """Writes consoles, outputs and the files of each guest; true if there were files."""
+    some = False
+    for number, (guest, (status, data)) in enumerate(zip(group.guests, group.states())):
+        base = os.path.join(folder, guest.name)
+        shutil.rmtree(f"{base}.files", ignore_errors=True)
+        with open(f"{base}.console", "w", encoding="utf-8") as file:
+            file.write(guest.console())
+        with open(f"{base}.output", "wb") as file:
+            file.write(data)
+        # A guest that has not ended its command may still write.
+        packed = b"" if options.share or status is None else group.files(number)
+        if packed:
+            some = True
+            os.makedirs(f"{base}.files")
+            subprocess.run(["tar", "x", "--no-same-owner", "-C", f"{base}.files"],
+                           input=packed, check=True)
+    return some
+
+
+def guests_for(options, commands, scratch):
+    """The guests, with all that their commands need."""
+    files, overlay = {}, None
+    texts = [command_text(words, f"{FOLDER}/{number}", files, scratch)
+             for number, words in enumerate(commands)]
+    options.python = options.python or any(name.endswith(".py") for name in files)
+    if files:
+        overlay = os.path.join(scratch, "files")
+        with open(overlay, "wb") as file:
+            file.write(archive(files))
+    words = ["--memory", options.memory, "--cpus", str(options.cpus)]
+    if options.device_opts:
+        words += ["--device-opts", options.device_opts]
+    kind = Virtual if options.virtual else Real
+    return kind([script(text, number, options) for number, text in enumerate(texts, 1)],
+                options, overlay, words)
+
+
+def execute(group, commands, options):
+    """Boots the guests and runs the commands; (status, sentence or None)."""
+    progress = Progress()
+    many = "a guest" if options.guests == 1 else f"{options.guests} guests"
+    try:
+        group.boot(BOOT_SECONDS, lambda: progress.say(f"booting {many}"))
+        progress.end(f"booted {many}")
+        return follow(group, commands, options)
+    except pair.GuestError as error:
+        progress.clear()
+        found = next(filter(None, map(of_console, group.guests)), None)
+        return FAILED, found or str(error).splitlines()[0]
+
+
+def report(group, found, folder, options):
+    """Says how it ended, and where the consoles are: as JSON, or in a sentence."""
+    status, sentence = found
+    if options.json:
+        print(json.dumps({
+            "status": status, "reason": sentence, "folder": folder, "guests": [
+                {"name": guest.name, "status": ended, "output": data.decode(errors="replace")}
+                for guest, (ended, data) in zip(group.guests, group.states())]}, indent=1))
+    elif sentence:
+        print(f"error: {sentence}; console and output are in {folder}", file=sys.stderr)
+    elif folder and not options.keep:
+        print(f"  the files of $OUT are in {folder}", file=sys.stderr)
+
+
+def run(options, commands):
+    """Boots, runs, saves, and ends the guests; the status."""
+    with tempfile.TemporaryDirectory(prefix="unetmm-program-") as scratch:
+        group = guests_for(options, commands, scratch)
+        folder = options.keep or tempfile.mkdtemp(prefix="unetmm-run-")
+        try:
+            os.makedirs(folder, exist_ok=True)
+            found = execute(group, commands, options)
+            if not (save(group, folder, options) or found[0] or options.keep):
+                shutil.rmtree(folder)
+                folder = None
+            report(group, found, folder, options)
+            return found[0]
+        finally:
+            group.close()
+
+
+# ---- The program
+
+
+def rates(text):
+    """{name of lab.knobs(): number} of --inject."""
+    try:
+        return {name.strip().replace("-", "_"): int(value) if name.strip() == "seed" else
+                float(value) for name, value in (word.split("=") for word in text.split(","))}
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text}: use NAME=SHARE,..., as loss=0.01,seed=7") \
+            from None
+
+
+def build_parser():
+    """The options."""
+    parser = vm.Parser(
+        prog="scripts/run", description=DESCRIPTION, epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
+        usage="scripts/run [options] -- CMD [ARGUMENTS] [-- CMD2 [ARGUMENTS]]...")
+    add = parser.add_argument
+    add("--guests", type=int, metavar="N",
+        help=f"1 to {lab.NUMBERS[-1]}, each with the same CMD (default: one for each CMD)")
+    add("--share", metavar="DIR",
+        help="a folder of the host that is /shared in each guest, to be read and written; "
+        "CMD starts in it, below it if this shell is below DIR")
+    add("--keep", metavar="DIR",
+        help="write a.console, a.output and a.files (the files of guest a in $OUT) there, and "
+        "so on (default: a new folder below /tmp, which stays if CMD fails or has left "
+        "files)")
+    add("--env", action="append", default=[], metavar="NAME=VALUE",
+        help="a variable for CMD; may be given again")
+    add("--python", action="store_true",
+        help="python3 and the package unetmm in the guests; for CMD mine.py they are anyway")
+    add("--kernel", default="6.1", metavar="|".join(vm.KERNELS),
+        help="Debian's kernel of that version, the newest of its backports, or one with "
+        "checkers (default: 6.1)")
+    add("--memory", default="512M", metavar="SIZE", help="of each guest (default: 512M)")
+    add("--cpus", type=int, default=1, metavar="N", help="of each guest (default: 1)")
+    add("--device-opts", metavar="K=V,...", help="properties of -device unetmm")
+    add("--inject", type=rates, default={}, metavar="NAME=SHARE,...",
+        help="how often the card misbehaves: loss=0.01 loses one frame of a hundred; also "
+        f"{', '.join(name for name in lab.KNOBS if name != 'loss')}; seed=N makes the run "
+        "repeatable")
+    add("--virtual", action="store_true",
+        help="the guests have one virtual time, equal in each run; on the QEMU that "
+        "scripts/setup builds")
+    add("--timeout", type=float, default=600, metavar="SECONDS",
+        help="for CMD, without the boot (default: 600); with --virtual of virtual time")
+    add("--json", action="store_true",
+        help="print one object in place of the output: status, reason, folder, and of each "
+        "guest name, status, output")
+    return parser
+
+
+def parse_options(arguments):
+    """The options, and the words of each command."""
+    options, commands = list(arguments), []
+    while "--" in options:
+        cut = len(options) - options[::-1].index("--")
+        commands.insert(0, options[cut:])
+        options = options[:cut - 1]
+    options = build_parser().parse_args(options)
+    if not commands or not all(words and words[0].strip() for words in commands):
+        raise RunError("name a command behind --, as in scripts/run -- ./mine")
+    if options.guests is None:
+        options.guests = len(commands)
+    if options.guests not in lab.NUMBERS:
+        raise RunError(f"--guests {options.guests}: use 1 to {lab.NUMBERS[-1]}")
+    if len(commands) == 1:
+        commands *= options.guests
+    if len(commands) != options.guests:
+        raise RunError(f"{len(commands)} commands for --guests {options.guests}: name one for "
+                       "all, or one for each")
+    check_options(options)
+    return options, commands
+
+
+def check_options(options):
+    """Those that scripts/vm does not have."""
+    if not options.timeout > 0:
+        raise RunError(f"--timeout {options.timeout:g}: use more than 0 seconds")
+    for word in options.env:
+        if not re.match(r"[A-Za-z_]\w*=", word):
+            raise RunError(f"--env {word}: use NAME=VALUE")
+    for name in options.inject:
+        if name not in (*lab.KNOBS, "seed"):
+            raise RunError(f"--inject {name}: use {', '.join(lab.KNOBS)} or seed")
+    if options.virtual and options.share:
+        raise RunError("--share has the host's time: leave it out with --virtual")
+
+
+def main():
+    """scripts/run."""
+    # The project's tests have the QEMU with the corrections; others need not wait for its
+    # build, nor for that of the guests' tests.
+    vm.DEFAULT_QEMU = "stock"
+    os.environ.setdefault("UNETMM_GUEST", "tools")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda given, _: sys.exit(128 + given))
+    try:
+        sys.exit(run(*parse_options(sys.argv[1:])))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except (RunError, pair.GuestError, vm.VmError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(FAILED)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Tests of scripts/run, for tests/tools/run."""
+
+import json
+import os
+import subprocess
+import types
+
+from unetmm_tools import SCRIPTS
+from unetmm_tools.check.taptests import require
+from unetmm_tools.guest import run, vm
+
+LIMIT = 300
+# Guest b waits for the file that this program leaves.
+C_SOURCE = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <libunetmm.h>
+
+int main(int argc, char **argv)
+{
+    struct unetmm_ctx *ctx;
+    FILE *file = fopen("written", "w");
+
+    printf("%s %s %s %d\\n", getenv("GUEST"), getenv("PEER"), argv[1],
+           unetmm_open(NULL, UNETMM_SOURCE_TLB, &ctx));
+    fflush(stdout);
+    fputs("by a\\n", file);
+    fclose(file);
+    return rename("written", "of-a") + pause() + argc;
+}
+"""
+PYTHON_SOURCE = """
+import os, sys, unetmm
+with unetmm.Context():
+    os.mkdir("sub")
+    open("sub/bytes", "wb").write(bytes(range(256)) * 100)
+    print(sys.argv[1:], os.environ["MORE"])
+sys.exit(3)
+"""
+
+
+def started(directory, *arguments):
+    """The ended process of scripts/run in a directory."""
+    return subprocess.run([os.path.join(SCRIPTS, "run"), *arguments], cwd=directory, text=True,
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT,
+                          check=False)
+
+
+def write(directory, name, text):
+    """A file."""
+    with open(os.path.join(directory, name), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def run_mistakes(directory):
+    """run: mistakes are answered in one sentence, before a guest is booted"""
+    write(directory, "bad.c", "#error no\n")
+    for arguments, words in (
+            ([], "scripts/run -- ./mine"), (["--"], "scripts/run -- ./mine"),
+            (["--", "true", "--"], "scripts/run -- ./mine"),
+            (["--fast", "--", "true"], "--help"),
+            (["--guests", "9", "--", "true"], "1 to 8"),
+            (["--guests", "3", "--", "true", "--", "true"], "2 commands"),
+            (["--inject", "lose=1", "--", "true"], "loss"),
+            (["--inject", "loss", "--", "true"], "loss=0.01"),
+            (["--share", "none", "--", "true"], "none is no folder"),
+            (["--share", ".", "--kernel", "debug", "--", "true"], "9p"),
+            (["--share", ".", "--virtual", "--", "true"], "host's time"),
+            (["--env", "x", "--", "true"], "NAME=VALUE"),
+            (["--timeout", "0", "--", "true"], "0 seconds"),
+            (["--", "./bad.c"], "./bad.c does not compile")):
+        done = started(directory, *arguments)
+        last = done.stderr.splitlines()[-1]
+        require(done.returncode == run.FAILED and last.startswith("error: ") and words in last,
+                f"{arguments}: {done}")
+
+
+def run_sentences(_directory):
+    """run: the reason of a failure, by the console, the status or the end of QEMU"""
+    def found(status, console="", running=True, said=""):
+        guest = types.SimpleNamespace(name="a", console=lambda: console, stderr_path=os.devnull,
+                                      running=lambda: running)
+        states = [(status, said)]
+        return run.outcome(types.SimpleNamespace(guests=[guest], states=lambda: states),
+                           [["./x"]], states)
+    for arguments, status, words in (
+            ((None,), None, ""), ((0,), 0, ""),
+            ((3,), 3, "./x ended with status 3"),
+            ((139,), 139, "./x was ended by SIGSEGV"),
+            ((127,), 127, "not found ./x"), ((126,), 126, "cannot execute"),
+            ((137, "[ 9.1] Out of memory: Killed process 70 (x) total-vm:1kB"), 137,
+             "ran out of memory, and Linux ended x"),
+            ((0, "[ 2.0] BUG: kernel NULL pointer dereference, address: 8\r\n"), 1,
+             "failed: BUG: kernel NULL pointer dereference, address: 8"),
+            ((0, "[ 2.0] watchdog: BUG: soft lockup - CPU#0 stuck for 22s!"), 0, ""),
+            ((None, "Kernel panic - not syncing: no", False), run.FAILED,
+             "failed: Kernel panic - not syncing: no"),
+            ((None, "", False), run.FAILED, "powered off")):
+        got = found(*arguments)
+        require((got is None) == (status is None) and (got is None or (
+            got[0] == status and (words in got[1] if words else got[1] is None))),
+            f"{arguments}: {got}")
+
+
+def run_pair(directory):
+    """run: a C source in one guest, a line for the shell in another, a folder for both"""
+    write(directory, "mine.c", C_SOURCE)
+    done = started(
+        directory, "--share", ".", "--json", "--", "mine.c", "first $1", "--",
+        "until cat of-a 2>/dev/null; do :; done; echo by b >of-b; kill -SEGV $$")
+    found = json.loads(done.stdout)
+    a, b = found["guests"]
+    require(done.returncode == found["status"] == b["status"] == 139, f"{done}")
+    require(a == {"name": "a", "status": None,
+                  "output": "a 52:54:00:6d:00:02 first $1 0\n"}, f"{a}")
+    require("guest b" in found["reason"] and "SIGSEGV" in found["reason"] and
+            b["output"].startswith("by a\n"), f"{found}")
+    with open(os.path.join(directory, "of-b"), encoding="utf-8") as file:
+        require(file.read() == "by b\n", "the file of guest b")
+    require(os.path.exists(os.path.join(found["folder"], "b.console")), f"{found}")
+
+
+def run_files(directory):
+    """run: a Python source; its status, and the files that it has left"""
+    write(directory, "mine.py", PYTHON_SOURCE)
+    # The limit is that of a run, and not of a build.
+    vm.setup_paths("python-guest")
+    done = started(directory, "--keep", "kept", "--env", "MORE=a b", "--", "mine.py", "-x", "y z")
+    require(done.returncode == 3 and done.stdout == "['-x', 'y z'] a b\n", f"{done}")
+    require("mine.py ended with status 3" in done.stderr and "are in kept" in done.stderr,
+            done.stderr)
+    with open(os.path.join(directory, "kept/a.files/sub/bytes"), "rb") as file:
+        require(file.read() == bytes(range(256)) * 100, "other bytes have come")
+
+
+TESTS = (run_mistakes, run_sentences, run_pair, run_files)
