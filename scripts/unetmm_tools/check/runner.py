@@ -80,7 +80,7 @@ def shown(command, env=None):
                              for word in command])
 
 
-def one(name, command, limit=300, env=None, clean=False):
+def one(name, command, limit=1200, env=None, clean=False):
     """A command that is one test.  clean: any output is a failure, too."""
     start = time.monotonic()
     status, output = run(command, limit, env)
@@ -90,7 +90,7 @@ def one(name, command, limit=300, env=None, clean=False):
                   detail, shown(command, env))
 
 
-def shell_test(name, function, *arguments, limit=300):
+def shell_test(name, function, *arguments, limit=1200):
     """A function of unetmm_tools/build that is one test."""
     return one(name, ["bash", "-c", '. "$0/unetmm_tools/build/all.sh"; "$@"', SCRIPTS,
                       function, *arguments], limit)

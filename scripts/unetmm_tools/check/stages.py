@@ -89,8 +89,7 @@ def stage_unit(options):
         yield from one_unit_test(test, env)
     if options.test:
         return
-    yield from meson_tests(lib_shell("guest_build")[0],
-                           7200 if options.long else 1800, env)
+    yield from meson_tests(lib_shell("guest_build")[0], 7200, env)
     yield one("clang: the core, the library, their tests and tools",
               [RUN, "build.clang", lib_shell("guest_build")[0]],
               1800)
@@ -153,7 +152,7 @@ def fuzz_qemu(options):
                                                     "--seed", "1"]
     yield one("QEMU's generic fuzzer finds nothing",
               [os.path.join(SCRIPTS, "fuzz"), *length, "qemu"],
-              7200 if options.long else 200)
+              7200 if options.long else 900)
 
 
 def stage_driver(options):
@@ -185,7 +184,7 @@ def stage_qtest(_options):
         if name == "qos-test":
             command += qos_paths(program, env)
         start = time.monotonic()
-        status, output = run(command, 600, env)
+        status, output = run(command, 1200, env)
         yield from tap_results(f"{name}: ", output, shown(command, env),
                                time.monotonic() - start, status)
     yield shell_test("clang: the card in QEMU, and its qtests", "check_qemu_clang",
@@ -227,7 +226,7 @@ def e2e(kernel, turn):
 def stage_tools(options):
     """The tools that show the card's state; guests by unetmm.lab and with Python."""
     for name in ("tools", "lab"):
-        yield from own_runner(name, options, 3600)
+        yield from own_runner(name, options, 3600, talks=True)
 
 
 def own_runner(name, options, long_limit, talks=False):
@@ -255,7 +254,7 @@ def stage_commands(options):
 
 def stage_stock(options):
     """The card in the distribution's QEMU."""
-    yield from own_runner("stock", options, 900)
+    yield from own_runner("stock", options, 900, talks=True)
 
 
 def stage_fabtests(options):
@@ -265,7 +264,7 @@ def stage_fabtests(options):
 
 def stage_verbs(options):
     """The card as an RDMA device, with Debian's own programs."""
-    yield from own_runner("verbs", options, 1800)
+    yield from own_runner("verbs", options, 1800, talks=True)
 
 
 def stage_mpi(options):
@@ -291,7 +290,7 @@ def stage_docs(_options):
     """The site of the documents: links, pages in a browser, search."""
     command = [os.path.join(REPO, "tests", "docs", "run")]
     start = time.monotonic()
-    status, output = run(command, 600)
+    status, output = run(command, 900, talks=True)
     yield from tap_results("", output, shown(command),
                            time.monotonic() - start, status)
 
