@@ -6,6 +6,7 @@ EtherType that a process has made, so a hostile station's frames come from
 here.  The frames are made as docs/specs/unetmm.rst has them, not by the card's code.
 """
 
+import functools
 import os
 import random
 import socket
@@ -39,13 +40,15 @@ LISTENER, LISTENERS, LISTENS_AT = 0xfffff0, 8, (7, 9)
 ASKS_AT = 1
 
 
+TABLE = [functools.reduce(lambda crc, _: crc >> 1 ^ (0x82f63b78 if crc & 1 else 0), range(8), byte)
+         for byte in range(256)]
+
+
 def crc32c(data):
-    """By its definition."""
+    """By its definition, a byte at a time: the driver waits some times 50 ms for an answer."""
     crc = 0xffffffff
     for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+        crc = crc >> 8 ^ TABLE[(crc ^ byte) & 0xff]
     return crc ^ 0xffffffff
 
 
@@ -192,7 +195,7 @@ class Forger:
         """Frames keep their order: with the answer to a later PROBE there is
         none to the one before."""
         with self._heard:
-            for _ in range(20):
+            for _ in range(100):
                 nonce = self._ask(source, ours, theirs)
                 later = self._ask(source)
                 if self._heard.wait_for(lambda: nonce in self._acks or
@@ -242,7 +245,7 @@ class Forger:
         for said in (nonce, nonce, nonce ^ 1 << 63):
             with self._heard:
                 self._acks.discard(said)
-                for _ in range(20):
+                for _ in range(100):
                     message = MESSAGE.pack(CLOSE, 0, ASKS_AT, channel, 0, 0, 0, 0,
                                            0, 0, said, 0, 0)
                     self._socket.sendto(frame(self._card, source, message),

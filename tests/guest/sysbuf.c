@@ -669,7 +669,7 @@ static void crowded(void)
 {
     unsigned npages = SENDERS * ENDS * PIECE / PAGE, n = rounds(6);
     struct unetmm_ep_attr attr = redirecting();
-    uint64_t end = deadline_in(115);
+    uint64_t end = deadline_in(180);
     uint8_t *own = pages(npages);
     struct unetmm_ctx *ctx;
     struct tally before;
@@ -743,6 +743,7 @@ static void no_slots(void)
     struct unetmm_ep_attr attr = redirecting();
     struct station one, two, three;
     struct unetmm_ctx *ctx = open_card();
+    int64_t wait_ns = 200 * NS_PER_MS;
     unsigned channels[FEW], i;
     uint8_t mac[6];
     int ret;
@@ -765,8 +766,12 @@ static void no_slots(void)
                                 NULL), -ENOSPC);
     /* A listener with the policy has no room, either. */
     CHECK_RET(unetmm_listen_ex(one.ep, SERVICE_TOO, 8, &usual), 0);
-    CHECK_RET(unetmm_connect_ex(three.ep, mac, SERVICE_TOO,
-                                200 * NS_PER_MS, &usual, NULL), -ETIMEDOUT);
+    /* In so short a time the driver may not have been told that there is no room. */
+    do {
+        ret = unetmm_connect_ex(three.ep, mac, SERVICE_TOO, wait_ns, &usual, NULL);
+        wait_ns *= 4;
+    } while (ret == -EHOSTUNREACH && wait_ns < PATIENCE_NS);
+    CHECK_RET(ret, -ETIMEDOUT);
     CHECK_RET(unetmm_disconnect(one.ep, channels[1]), 0);
     ret = unetmm_connect_ex(three.ep, mac, SERVICE_TOO, PATIENCE_NS,
                             &usual, NULL);
@@ -831,7 +836,7 @@ static void unexported(void)
     pending_open(&s, &late);
     start = now_ns();
     CHECK_RET(unetmm_unexport(s.ctx, ID), 0);
-    CHECK(now_ns() < start + 5 * NS_PER_S * run.slow);
+    CHECK(now_ns() < start + 20 * NS_PER_S * run.slow);
     CHECK_EQ(buffer_has("pending"), 0);
     pending_untouched(&late);
     for (i = 0; i < 4; i++) {
@@ -883,7 +888,7 @@ static void closed(void)
     pending_open(&s, &late);
     start = now_ns();
     station_close(&s.two);
-    CHECK(now_ns() < start + 5 * NS_PER_S * run.slow);
+    CHECK(now_ns() < start + 20 * NS_PER_S * run.slow);
     EVENTUALLY(buffer_has("slots") == 0);
     pending_untouched(&late);
     CHECK(taken_status(&s, 0) != UNETMM_ST_OK);
@@ -1101,7 +1106,7 @@ static void unanswered(void)
     pid = unanswered_open(&s);
     start = now_ns();
     CHECK_RET(unetmm_unexport(s.ctx, ID), 0);
-    CHECK(now_ns() < start + NS_PER_S * run.slow);
+    CHECK(now_ns() < start + 20 * NS_PER_S * run.slow);
     CHECK_EQ(buffer_has("pending"), 0);
     for (i = 0; i < 4; i++) {
         CHECK(taken_status(&s, i) != UNETMM_ST_OK);
@@ -1111,7 +1116,7 @@ static void unanswered(void)
     pid = unanswered_open(&s);
     start = now_ns();
     station_close(&s.two);
-    CHECK(now_ns() < start + NS_PER_S * run.slow);
+    CHECK(now_ns() < start + 20 * NS_PER_S * run.slow);
     EVENTUALLY(buffer_has("slots") == 0);
     CHECK(taken_status(&s, 0) != UNETMM_ST_OK);
     unanswered_close(pid);
@@ -1467,7 +1472,7 @@ static const struct test tests[] = {
     { "in-order", in_order, TEST_ASKS, 0 },
     { "messages", messages, TEST_ASKS, 0 },
     { "message-waits", message_waits, TEST_ASKS, 0 },
-    { "crowded", crowded, TEST_ASKS, 0 },
+    { "crowded", crowded, TEST_ASKS, 200 },
     { "out-of-credits", out_of_credits, TEST_ASKS, 0 },
     { "no-slots", no_slots, TEST_ASKS, 0 },
     { "unexported", unexported, TEST_ASKS, 0 },

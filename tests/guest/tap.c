@@ -183,11 +183,11 @@ pid_t start_process(void (*fn)(void *argument), void *argument)
 
 int await_process(pid_t pid)
 {
-    uint64_t end = deadline_in(20);
+    struct patience patience = patience_of(20);
     int status;
 
     while (!CHECK_SYS(waitpid(pid, &status, WNOHANG))) {
-        if (now_ns() > end) {
+        if (patience_ends(&patience, now_ns())) {
             FAIL("a process of the test does not end");
         }
         breathe();
@@ -261,7 +261,7 @@ static void take_inventory(struct inventory *inventory)
 /* A card that was reset or plugged again before may need a moment. */
 static void await_inventory(struct inventory *inventory)
 {
-    uint64_t end = deadline_in(5);
+    uint64_t end = deadline_in(20);
 
     take_inventory(inventory);
     while (inventory->unknown && now_ns() < end) {
@@ -276,7 +276,7 @@ static void await_inventory(struct inventory *inventory)
  */
 static bool inventory_same(const struct inventory *before)
 {
-    uint64_t end = deadline_in(5);
+    uint64_t end = deadline_in(20);
     struct inventory after;
 
     if (before->unknown) {
