@@ -175,7 +175,7 @@ class Job:
         """The output as text; a byte that is not UTF-8 is as os.fsdecode() has it."""
         return to_text(self.data, self.status is not None)
 
-    def wait(self, timeout=60, check=True):
+    def wait(self, timeout=300, check=True):
         """Its output, when it has ended; CommandError if its status is not 0."""
         self.guest.until(lambda: self.status is not None, timeout,
                          f"'{shorten(self.command)}' has not ended")
@@ -273,7 +273,7 @@ class Guest(pair.Guest):
             pass
         super().start()
 
-    def boot(self, timeout=120, tick=lambda: None):
+    def boot(self, timeout=300, tick=lambda: None):
         """After start(): waits until the guest executes orders; calls tick() meanwhile."""
         def begun():
             tick()
@@ -319,7 +319,7 @@ class Guest(pair.Guest):
 
     # ---- Commands
 
-    def run(self, command, timeout=60, check=True):
+    def run(self, command, timeout=300, check=True):
         """Runs a shell command; returns its output, as Job.wait() does."""
         return self._job(command, "").wait(timeout, check)
 
@@ -337,7 +337,7 @@ class Guest(pair.Guest):
         self.order(f"job {name} {file} {word}{more}")
         return Job(self, name, to_text(script), word)
 
-    def _send(self, name, data, timeout=60):
+    def _send(self, name, data, timeout=300):
         """Sends a file in blocks; its name in the guest.
 
         A block is sent when the guest has taken the block before.
@@ -410,7 +410,7 @@ class Guest(pair.Guest):
         return [json.loads(text) if text.startswith("{") else text
                 for text in texts if text]
 
-    def wait_for(self, name, limit=20, count=1):
+    def wait_for(self, name, limit=120, count=1):
         """Until so much was said under a name; the last of it."""
         self.until(lambda: len(self.said(name)) >= count, limit,
                    f"nothing under '{name}'")
@@ -512,7 +512,7 @@ class Lab(Guests):
         return self._hub.netdev(number) if self._hub else \
             f"wire:{self.directory}/wire,{number}"
 
-    def boot(self, timeout=120, tick=lambda: None):
+    def boot(self, timeout=300, tick=lambda: None):
         """Starts all guests; returns when they can run commands; calls tick() meanwhile."""
         if self._hub:
             self._hub.start()

@@ -122,7 +122,7 @@ class Guest:
     """
 
     # The host's seconds for an answer of QEMU
-    ANSWER_SECONDS = 10
+    ANSWER_SECONDS = 60
     # The unit of a deadline's seconds
     UNIT = "s"
 

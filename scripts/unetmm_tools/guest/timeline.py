@@ -416,8 +416,8 @@ t=/sys/kernel/tracing
 [ -e $t/trace ] || mount -t tracefs tracefs $t || exit 1
 echo 8192 >$t/buffer_size_kb
 echo 1 >$t/events/unetmm/enable || exit 1
-unetmm-pingpong --listen --timeout 30 >/tmp/listen 2>&1 &
-unetmm-pingpong 52:54:00:6d:00:01 --size 8,8k --count 50 --timeout 30 \\
+unetmm-pingpong --listen --timeout 120 >/tmp/listen 2>&1 &
+unetmm-pingpong 52:54:00:6d:00:01 --size 8,8k --count 50 --timeout 120 \\
     >/tmp/connect 2>&1 || { cat /tmp/listen /tmp/connect; exit 1; }
 wait
 echo 0 >$t/tracing_on
@@ -428,14 +428,14 @@ cat $t/trace
 def run_workload(kernel, directory):
     """Messages from a card to itself; returns (card's lines, driver's)."""
     log = os.path.join(directory, "card.trace")
-    arguments = ["--id", "1", "--netdev", "hubport,hubid=0",
+    arguments = ["--id", "1", "--netdev", "hubport,hubid=0", "--trust-tsc",
                  "--kernel", kernel, "--", "-msg", "timestamp=on", "-D", log]
     for event in CARD_EVENTS:
         arguments += ["-trace", f"unetmm_{event}"]
     guest = pair.Guest("timeline", directory, WORKLOAD, arguments)
     guest.start()
     try:
-        status = guest.wait(120)
+        status = guest.wait(300)
     finally:
         guest.kill()
     if status:
