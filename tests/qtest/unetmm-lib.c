@@ -12,7 +12,7 @@
 #include "hw/net/unetmm/abi/unetmm_le.h"
 #include "unetmm-lib.h"
 
-#define WATCHDOG_US (30 * G_TIME_SPAN_SECOND)
+#define WATCHDOG_US (120 * G_TIME_SPAN_SECOND)
 
 /* ---- The PCI function --------------------------------------------------- */
 

@@ -31,7 +31,7 @@
 #define WORDS       (CONSTANT + SLOT)   /* ... two words */
 #define LENGTH      (WORDS + 16)
 #define STEP_NS     20000
-#define WATCHDOG    (60 * G_TIME_SPAN_SECOND)
+#define WATCHDOG    (300 * G_TIME_SPAN_SECOND)
 
 typedef enum Kind {
     K_NOTIFY, K_READ, K_ADD, K_SWAP, K_NUM,

@@ -201,11 +201,13 @@ class UnetmmTest(RDMATestCase):
     def test_retries(self):
         """retry_cnt and timeout say when a peer is given up that does not answer."""
         times = []
-        for retries in 0, 4:
+        for retries in 0, 0, 0, 4:
             a = End(**self.dev_info)
             a.connect(0xff00, retry_cnt=retries)
             times.append(self.time_of(e.IBV_WC_RETRY_EXC_ERR, a))
-        self.assertGreater(times[1], 2.5 * times[0])
+        # 67 ms, doubled up to 1 s: 4 retries take 2 s, and 3 take 1 s.  A busy machine is
+        # late, hardly each time.
+        self.assertGreater(times.pop(), max(1.5, 2.5 * min(times)))
 
     def test_not_ready(self):
         """rnr_retry: 7 has no end, 0 is none."""

@@ -119,8 +119,8 @@ TEST(silent_driver_delays_no_other_stream, scene_test)
     assert_true(serve(POLLOUT, &longest) & POLLERR);
     assert_int_equal(unetmm_stream_recv(stream, &byte, 1, 0), -ECONNRESET);
     assert_true(now() - begun >= 3 * SECOND);
-    /* 160 ms, and as much again for a machine that does something else. */
-    assert_in_range(longest, 100 * MS, 1000 * MS);
+    /* 160 ms, and more on a busy machine; a call that waits for all takes the 3 s. */
+    assert_in_range(longest, 100 * MS, 2500 * MS);
 }
 
 TEST(late_answer_is_taken, scene_test)
@@ -149,7 +149,7 @@ TEST(ring_that_is_not_there, scene_test)
     greet(RING_ID + 1);
     assert_true(serve(POLLOUT, &longest) & POLLERR);
     assert_int_equal(unetmm_stream_send(stream, "hello", 5, 0), -ECONNRESET);
-    assert_true(now() - begun < 2 * SECOND);
+    assert_true(now() - begun < 3 * SECOND);
 }
 
 TEST(second_greeting_before_the_answer, scene_test)

