@@ -57,6 +57,7 @@ def write(directory, name, text):
 def run_mistakes(directory):
     """run: mistakes are answered in one sentence, before a guest is booted"""
     write(directory, "bad.c", "#error no\n")
+    write(directory, "mine.py", PYTHON_SOURCE)
     for arguments, words in (
             ([], "scripts/run -- ./mine"), (["--"], "scripts/run -- ./mine"),
             (["--", "true", "--"], "scripts/run -- ./mine"),
@@ -70,6 +71,7 @@ def run_mistakes(directory):
             (["--share", ".", "--virtual", "--", "true"], "host's time"),
             (["--env", "x", "--", "true"], "NAME=VALUE"),
             (["--timeout", "0", "--", "true"], "0 seconds"),
+            (["--virtual", "--", "./mine.py"], "programs of the guest"),
             (["--", "./bad.c"], "./bad.c does not compile")):
         done = started(directory, *arguments)
         last = done.stderr.splitlines()[-1]

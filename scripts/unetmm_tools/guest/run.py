@@ -207,29 +207,26 @@ class Real(lab.Lab):
 
 
 class Virtual(virtual.VirtualCluster):
-    """Guests in one virtual time, whose files come in the script and go in its output."""
+    """Guests in one virtual time, whose files go in the script's output."""
 
-    def __init__(self, scripts, options, overlay, words):
+    def __init__(self, scripts, options, _overlay, words):
         self._mark = secrets.token_hex(16)
-        packed = base64.encodebytes(vm.read_file(overlay)).decode() if overlay else ""
         knobs = lab.knobs(**options.inject)
         self._count = len(scripts)
         # A switch has two guests or more.
-        scripts = [self._whole(text, packed) for text in scripts] + \
+        scripts = [self._whole(text) for text in scripts] + \
             [None] * (2 - len(scripts))
         super().__init__(scripts, kernel=options.kernel, options=[
             *(["--python"] if options.python else []), *words], cards=[knobs] * len(scripts))
 
-    def _whole(self, text, packed):
+    def _whole(self, text):
         return f"""#!/bin/sh
-(cd / && sed '1,/^#{self._mark}$/d' "$0" | base64 -d | cpio -idu 2>/dev/null)
 (
 {text})
 status=$?
 [ -z "$(ls -A {OUT})" ] || {{ echo; echo {self._mark}; tar c -C {OUT} . | base64; }}
 exit $status
-#{self._mark}
-{packed}"""
+"""
 
     def boot(self, _timeout, _tick):
         """Begins from snapshots; each that is missing shows its own progress."""
@@ -363,6 +360,9 @@ def guests_for(options, commands, scratch):
     files, overlay = {}, None
     texts = [command_text(words, f"{FOLDER}/{number}", files, scratch)
              for number, words in enumerate(commands)]
+    if files and options.virtual:
+        # A script of more than some 100 KB takes fw_cfg minutes.
+        raise RunError("--virtual runs programs of the guest alone (unetmm-info)")
     options.python = options.python or any(name.endswith(".py") for name in files)
     if files:
         overlay = os.path.join(scratch, "files")
@@ -465,8 +465,8 @@ def build_parser():
         f"{', '.join(name for name in lab.KNOBS if name != 'loss')}; seed=N makes the run "
         "repeatable")
     add("--virtual", action="store_true",
-        help="the guests have one virtual time, equal in each run; on the QEMU that "
-        "scripts/setup builds")
+        help="the guests have one virtual time, equal in each run; for programs of the guest, on "
+        "the QEMU that scripts/setup builds")
     add("--timeout", type=float, default=600, metavar="SECONDS",
         help="for CMD, without the boot (default: 600); with --virtual of virtual time")
     add("--json", action="store_true",
