@@ -22,7 +22,7 @@ static const struct unetmm_source *const unetmm_sources[] = {
 	UNETMM_SOURCES(UNETMM_SOURCE_NONE, UNETMM_SOURCE_ROW)
 };
 
-#define UNETMM_POLICY_ROW(number, upper, name, fixed, brought, is_raw, datagram, reliable) \
+#define UNETMM_POLICY_ROW(number, upper, name, fixed, brought, is_raw, datagram, ...) \
 	[number] = { .waits = !(datagram), .absent = !(fixed), .raw = is_raw },
 static const struct unetmm_policy unetmm_policies[] = {
 	UNETMM_POLICIES(UNETMM_POLICY_ROW)

@@ -51,6 +51,7 @@ static const struct name caps[] = {
     { UNETMM_CAP_ACK_ALONG, "ack-along" },
     { UNETMM_CAP_ACK_WRITE, "ack-write" },
     { UNETMM_CAP_VERBS, "verbs" },
+    { UNETMM_CAP_UD, "unconnected" },
     { 0, NULL }
 };
 

@@ -130,7 +130,7 @@ static const Bound fixed_bounds[] = {
     { "landing.npieces", UNETMM_MAX_PIECES },
     { "landing.piece", UNETMM_MAX_PIECES - 1 },
     { "landing.off", UNETMM_MAX_PAYLOAD - 1 },
-    { "landing.cqe.flags", UNETMM_CQE_F_CSUM_OK },
+    { "landing.cqe.flags", UNETMM_CQE_F_CSUM_OK | UNETMM_CQE_F_IMM },
     { "landing.cqe.opcode", UNETMM_CQE_CONTROL },
     { "port.fifo.bytes", UNETMM_MAX_FRAME },
     { "port.reordered.bytes", UNETMM_MAX_FRAME },

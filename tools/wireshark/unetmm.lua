@@ -26,6 +26,7 @@ local C = {
     WIRE_ATOMIC = 7,
     WIRE_ANSWER = 8,
     WIRE_VOID = 9,
+    WIRE_SEND_TO = 10,
     WIRE_F_PAYLOAD_CRC = 0x00000001,
     WIRE_F_LAST = 0x00000002,
     WIRE_F_ASK = 0x00000004,
@@ -95,6 +96,7 @@ local OPCODES = {
     [C.WIRE_ATOMIC] = "atomic request",
     [C.WIRE_ANSWER] = "answer",
     [C.WIRE_VOID] = "void",
+    [C.WIRE_SEND_TO] = "unconnected datagram",
 }
 -- Members that must be zero, by opcode.
 local ZERO = {
@@ -126,6 +128,9 @@ local HANDLE = {
 -- gen-spec-tables: end
 local ZERO_ELSE = { "psn", "offset", "remote", "handle", "imm" }
 HANDLE[C.WIRE_ACK] = C.WIRE_F_CREDIT
+ZERO[C.WIRE_SEND_TO] = { "psn", "offset", "remote" }
+FLAGS[C.WIRE_SEND_TO] = C.WIRE_F_IMM
+local UD_HEAD = 40
 local TYPES = {
     [C.CTL_PROBE] = "PROBE", [C.CTL_PROBE_ACK] = "PROBE_ACK",
     [C.CTL_CONNECT] = "CONNECT", [C.CTL_CONNECT_ACK] = "CONNECT_ACK",
@@ -274,6 +279,12 @@ local function write_complaint(flags, imm)
     return uses == 0 and imm ~= 0 and "imm must be zero" or nil
 end
 
+-- As recv_ud_ok().  Returns the complaint.
+local function ud_complaint(flags, imm, len)
+    return len < UD_HEAD and "shorter than its network header" or
+           band(flags, C.WIRE_F_IMM) == 0 and imm ~= 0 and "imm must be zero" or nil
+end
+
 -- The same checks as in recv_header() and recv_members_ok(), recv/recv.c.
 -- Returns the complaint.
 local function complaint(tvb, len)
@@ -303,8 +314,9 @@ local function complaint(tvb, len)
        at(tvb, FRAME.handle, ETHERNET):le_uint64() ~= UInt64(0) then
         return "a handle without its flag"
     end
-    return opcode == C.WIRE_WRITE and
-           write_complaint(flags, at(tvb, FRAME.imm, ETHERNET):le_uint()) or nil
+    local imm = at(tvb, FRAME.imm, ETHERNET):le_uint()
+    return opcode == C.WIRE_WRITE and write_complaint(flags, imm) or
+           opcode == C.WIRE_SEND_TO and ud_complaint(flags, imm, len) or nil
 end
 
 local function check_crcs(tvb, items, data)

@@ -354,9 +354,8 @@ TEST(test_inline, cmocka_unit_test)
 {
     TELL(NULL, inline_waits, the_truth, NULL);
     TELL(NULL, inline_waits, one_segment, "an inline message has segments");
-    TELL(NULL, inline_waits, at_a_segment, "an inline message has segments");
-    TELL(NULL, inline_waits, within_a_segment,
-         "an inline message has segments");
+    TELL(NULL, inline_waits, at_a_segment, "its segments do not agree");
+    TELL(NULL, inline_waits, within_a_segment, "its segments do not agree");
 }
 
 /* Its page's entry in the driver's table is locked. */

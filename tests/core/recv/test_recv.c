@@ -319,7 +319,7 @@ TEST(test_each_header_field, fix_test)
     BAD(h->version = 2, true, drop_malformed);
     for (unsigned op = 0; op < 256; op++) {
         if (op == UNETMM_WIRE_SEND || op == UNETMM_WIRE_WRITE ||
-            op == UNETMM_WIRE_ANSWER) {
+            op == UNETMM_WIRE_ANSWER || op == UNETMM_WIRE_SEND_TO) {
             BAD(h->opcode = op, true, drop_channel);
         } else if (op != UNETMM_WIRE_DATAGRAM) {
             BAD(h->opcode = op, true, drop_malformed);

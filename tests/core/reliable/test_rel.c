@@ -203,7 +203,7 @@ TEST(test_set_bad_type, fix_test)
         .opcode = UNETMM_CMD_CHANNEL_SET, .ep = 1, .channel = usual,
     };
 
-    for (unsigned type = 2; type < 256; type++) {
+    for (unsigned type = UNETMM_CHANNEL_UD + 1; type < 256; type++) {
         cmd.channel.type = type;
         assert_int_equal(fake_command(&f->d, cmd, NULL), UNETMM_CS_BAD_ARG);
     }

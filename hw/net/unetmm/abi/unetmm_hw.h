@@ -265,7 +265,8 @@ struct unetmm_cmd_channel {
     unetmm_u8 denied;           /* RIGHT_* refused, whatever regions allow */
     unetmm_u8 state;            /* UNETMM_CHANNEL_RTS, _RTR, _INIT */
     unetmm_u8 rsvd[2];
-    unetmm_u8 spare[UNETMM_CMD_BYTES - 48];
+    unetmm_le32 qkey;           /* UD: of messages that it takes */
+    unetmm_u8 spare[UNETMM_CMD_BYTES - 52];
 };
 
 /*
@@ -306,6 +307,7 @@ struct unetmm_cmd_modify {
 
 #define UNETMM_CHANNEL_DATAGRAM 0       /* all but channel, peer, mtu: unused */
 #define UNETMM_CHANNEL_RELIABLE 1
+#define UNETMM_CHANNEL_UD       2       /* channel, mtu, qkey, F_TELL alone */
 
 /* SET: CQE_CLOSED when the peer ends it, or it fails.  CLEAR: the peer did. */
 #define UNETMM_CHANNEL_F_TELL   0x01

@@ -79,12 +79,16 @@ static inline void unetmm_le_fqe(struct unetmm_fqe *f)
 /* data[] and an atomic's old value stay as they are, as in memory. */
 static inline void unetmm_le_cqe(struct unetmm_cqe *c)
 {
+    /* In either order: all flags are in one byte. */
+    bool in_data = (c->flags | le32_to_cpu(c->flags)) & UNETMM_CQE_F_INLINE;
+
     c->cookie = le64_to_cpu(c->cookie);
     c->len = le32_to_cpu(c->len);
     c->channel = le16_to_cpu(c->channel);
     c->imm = le32_to_cpu(c->imm);
     c->flags = le32_to_cpu(c->flags);
-    if (c->opcode == UNETMM_CQE_CONTROL) {
+    if (c->opcode == UNETMM_CQE_CONTROL ||
+        (c->opcode == UNETMM_CQE_RECEIVED && !in_data)) {
         c->source = le64_to_cpu(c->source);
     } else if (c->opcode == UNETMM_CQE_NOTIFY ||
                c->opcode == UNETMM_CQE_UPDATE) {
@@ -241,6 +245,7 @@ static inline void unetmm_le_cmd_channel(struct unetmm_cmd *c)
     c->channel.send_credits = le32_to_cpu(c->channel.send_credits);
     c->channel.recv_credits = le32_to_cpu(c->channel.recv_credits);
     c->channel.not_ready_us = le32_to_cpu(c->channel.not_ready_us);
+    c->channel.qkey = le32_to_cpu(c->channel.qkey);
 }
 
 static inline void unetmm_le_cmd_sysbuf(struct unetmm_cmd *c)

@@ -92,19 +92,19 @@
  * Policies for a message whose memory is absent: UNETMM_POLICY_*, name, and
  * where it is allowed: with sources where absence is an error of the program
  * (fixed) or of which the driver brings absent pages (brought); for raw
- * endpoints; for datagram and for reliable channels.
+ * endpoints; for datagram, reliable and UD channels.
  *
  * On a reliable channel no message is lost: `drop` acts there as `rnr`.  It is
  * allowed because it is the one policy for an endpoint with channels of both
  * types and because a fixed source has no `rnr`.
  */
 #define UNETMM_POLICIES(P) \
-    /*              fixed, brought, raw, datagram, reliable */ \
-    P(1, SKIP, skip,         1, 1,   0,   1, 1) \
-    P(0, DROP, drop,         1, 1,   1,   1, 1) \
-    P(2, REDIRECT, redirect, 0, 1,   0,   0, 1) \
-    P(3, RNR, rnr,           0, 1,   0,   0, 1) \
-    P(4, BACKUP, backup,     0, 1,   1,   1, 0)
+    /*              fixed, brought, raw, datagram, reliable, UD */ \
+    P(1, SKIP, skip,         1, 1,   0,   1, 1, 1) \
+    P(0, DROP, drop,         1, 1,   1,   1, 1, 1) \
+    P(2, REDIRECT, redirect, 0, 1,   0,   0, 1, 0) \
+    P(3, RNR, rnr,           0, 1,   0,   0, 1, 0) \
+    P(4, BACKUP, backup,     0, 1,   1,   1, 0, 0)
 
 /*
  * Opcodes of descriptors: UNETMM_OP_*, meaning.  R: of reliable channels, in
@@ -119,7 +119,8 @@
     R(5, FETCH_ADD, atomic, 0, "") \
     R(6, CMP_SWAP, atomic, 1, "") \
     R(7, FENCE, void, 0, "completes behind all before it") \
-    O(8, FRAME, frame, "")
+    O(8, FRAME, frame, "") \
+    O(9, SEND_TO, send_to, "on a UD channel")
 
 /*
  * Opcodes of frames: UNETMM_WIRE_*, name for people, comment.  R: of reliable
@@ -134,7 +135,8 @@
     R(6, READ, read, "read request", "imm: UNETMM_READ_*") \
     R(7, ATOMIC, atomic, "atomic request", "imm: UNETMM_ATOMIC_*; operands") \
     R(8, ANSWER, answer, "answer", "psn: of the request; its data") \
-    R(9, VOID, void, "void", "")
+    R(9, VOID, void, "void", "") \
+    O(10, SEND_TO, send_to, "unconnected datagram", "handle: the Q_Key")
 
 /*
  * Reasons for an end or a refusal, of the peer's card: UNETMM_WHY_*, the status

@@ -68,6 +68,7 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_CAP_ACK_ALONG    0x00001000u /* CHANNEL_F_ACK */
 #define UNETMM_CAP_ACK_WRITE    0x00002000u /* CHANNEL_F_ACK_WRITE */
 #define UNETMM_CAP_VERBS        0x00004000u /* CHANNEL_MODIFY and others */
+#define UNETMM_CAP_UD           0x00008000u /* CHANNEL_UD, OP_SEND_TO */
 
 /* ---- Phase bit ---------------------------------------------------------- */
 
@@ -171,20 +172,21 @@ struct unetmm_seg {
 #define UNETMM_SLOT_SEGS        4
 #define UNETMM_MAX_SEGS         16
 #define UNETMM_MAX_INLINE       224
-#define UNETMM_MAX_SLOTS        5       /* longest descriptor, in slots */
+#define UNETMM_MAX_SLOTS        5       /* longest descriptor, in slots ... */
+#define UNETMM_MAX_PLACES       18      /* ... and in segments */
 #define UNETMM_SQE_RESULT       1       /* atomics: this segment, if any */
 
 struct unetmm_sqe {
     unetmm_u8 opcode;           /* UNETMM_OP_* */
     unetmm_u8 flags;            /* UNETMM_SQE_* */
-    unetmm_u8 nsegs;            /* 0..MAX_SEGS; INLINE: 0, or SQE_RESULT */
+    unetmm_u8 nsegs;            /* 0..MAX_SEGS; INLINE: see below */
     unetmm_u8 inline_len;       /* 0..UNETMM_MAX_INLINE; 0 without INLINE */
     unetmm_le16 channel;        /* local channel number; 0 for CONTROL */
     unetmm_le16 region;         /* KEYED: the peer's region; else MBZ */
     unetmm_le64 cookie;         /* returned in the completion */
     unetmm_le32 imm;            /* NOTIFY, IMM: for the peer; COUNT; or MBZ */
-    unetmm_le32 handle;         /* one-sided: import or key; else MBZ */
-    unetmm_le64 remote;         /* one-sided: offset; CONTROL: MAC; else MBZ */
+    unetmm_le32 handle;         /* import, key or Q_Key; else MBZ */
+    unetmm_le64 remote;         /* offset; CONTROL, SEND_TO: MAC; else MBZ */
     union {
         struct unetmm_seg seg[UNETMM_SQE_SEGS];
         unetmm_u8 data[UNETMM_SQE_INLINE];
@@ -198,9 +200,18 @@ struct unetmm_sqe {
  * offset that makes the address a multiple of 8; the completion has the old
  * value inline.  With nsegs 1, seg[SQE_RESULT], 8 bytes, has it by then, too.
  *
+ * SEND_TO is sent on a UD channel to the address in `remote`, with the Q_Key in
+ * `handle`; UNETMM_QKEY_OWN there: the channel's own.  At least UD_HEAD bytes
+ * are inline, segments follow at the next multiple of 16.
+ *
  * Raw endpoints have FRAME, and no other: a whole Ethernet frame without its
  * checksum, `imm` selects offloads (UNETMM_TX_*).
  */
+#define UNETMM_UD_HEAD          40
+#define UNETMM_UD_SEGS          15      /* behind it */
+#define UNETMM_UD_MAC           0x0000ffffffffffffull /* byte 0 lowest */
+#define UNETMM_UD_EP            0xffff000000000000ull
+#define UNETMM_QKEY_OWN         0x80000000u
 /* gen-spec-tables: numbers OP */
 #define UNETMM_OP_SEND          1       /* datagram or message on a channel */
 #define UNETMM_OP_CONTROL       2       /* endpoint 0 only */
@@ -210,6 +221,7 @@ struct unetmm_sqe {
 #define UNETMM_OP_CMP_SWAP      6
 #define UNETMM_OP_FENCE         7       /* completes behind all before it */
 #define UNETMM_OP_FRAME         8
+#define UNETMM_OP_SEND_TO       9       /* on a UD channel */
 /* gen-spec-tables: end */
 
 #define UNETMM_TX_MSS           0x0000ffffu /* SEGMENT: payload bytes of one */
@@ -282,7 +294,7 @@ struct unetmm_cqe {
     unetmm_u8 status;           /* UNETMM_ST_* */
     union {
         unetmm_u8 data[UNETMM_CQE_INLINE];
-        unetmm_le64 source;     /* CONTROL: sender's MAC, byte 0 lowest */
+        unetmm_le64 source;     /* CONTROL: sender's MAC; UD: UNETMM_UD_* */
         unetmm_le64 old;        /* atomics: the previous value */
         struct unetmm_cqe_notify notify;
     };
@@ -551,7 +563,8 @@ struct unetmm_cqe {
     X(drop_rel_denied,  E, "packets rejected: the channel denies the right") \
     X(rel_strict,       E, "sends whose error ended a strict channel") \
     X(drop_rel_init,    E, "packets dropped: the channel takes none yet") \
-    X(err_key,          E, "segments and free buffers refused for their key")
+    X(err_key,          E, "segments and free buffers refused for their key") \
+    X(drop_qkey,        E, "messages dropped: not the Q_Key of the channel")
 
 #define UNETMM_COUNTER_ENUM_(name, scope, help) UNETMM_C_##name,
 enum unetmm_counter {

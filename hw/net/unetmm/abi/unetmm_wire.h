@@ -30,7 +30,7 @@ struct unetmm_frame {
     unetmm_le16 src_channel;    /* the sender's */
     unetmm_le32 len;            /* 0..UNETMM_MAX_PAYLOAD */
     unetmm_le32 flags;          /* UNETMM_WIRE_F_*; others MBZ */
-    /* The five are zero in datagrams; of the others see UNETMM_WIRE_*. */
+    /* The five are zero in DATAGRAM; of the others see UNETMM_WIRE_*. */
     unetmm_le32 psn;
     unetmm_le32 offset;
     unetmm_le64 remote;
@@ -53,6 +53,7 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
 #define UNETMM_WIRE_ATOMIC      7       /* imm: UNETMM_ATOMIC_*; operands */
 #define UNETMM_WIRE_ANSWER      8       /* psn: of the request; its data */
 #define UNETMM_WIRE_VOID        9
+#define UNETMM_WIRE_SEND_TO     10      /* handle: the Q_Key */
 /* gen-spec-tables: end */
 
 /*
@@ -103,7 +104,7 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
  * region there, has the psn in imm, with LAST and no other use of imm.
  */
 #define UNETMM_WIRE_F_ACK       0x00000080u
-#define UNETMM_WIRE_F_IMM       0x00000100u /* SEND, WRITE: with LAST; imm */
+#define UNETMM_WIRE_F_IMM       0x00000100u /* SEND, WRITE with LAST; SEND_TO */
 #define UNETMM_WIRE_F_ALL       0x000001ffu
 
 #define UNETMM_ACK_OK           0

@@ -41,7 +41,7 @@ typedef struct UnetmmRegs UnetmmRegs;
 
 #define UNETMM_NO_EP            UINT16_MAX
 #define UNETMM_EP_GONE          (UINT16_MAX - 1)
-#define UNETMM_NUM_CHANNEL_TYPES 2
+#define UNETMM_NUM_CHANNEL_TYPES 3
 
 /*
  * An endpoint as all rooms know it: a user of memory, with its counters.

@@ -34,7 +34,7 @@ static void channel_end_save(UnetmmStream *st, UnetmmEp *ep,
 static const UnetmmField channel_fields[] = {
     UNETMM_FIELD_BYTES(struct unetmm_cmd_channel, peer_mac),
     UNETMM_FIELDS(struct unetmm_cmd_channel, peer_ep, peer_channel, mtu, type,
-                  recv_credits),
+                  recv_credits, qkey),
     UNETMM_FIELD_AS(struct unetmm_cmd_channel, flags, "peer_takes"),
 };
 
@@ -45,6 +45,7 @@ static void channel_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
     struct unetmm_cmd_channel cmd = {
         .channel = number, .peer_ep = channel->peer_ep,
         .peer_channel = channel->peer_channel, .mtu = channel->mtu,
+        .qkey = channel->qkey,
         .type = channel->live ? unetmm_channel_type(core, channel) : 0,
         .recv_credits = channel->rel ?
                         core->tables->saved->credits(channel->rel) : 0,

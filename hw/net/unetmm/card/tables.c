@@ -43,11 +43,12 @@ static const UnetmmSourceOps *const sources[] = {
 
 #define DECLARE(number, upper, policy, ...) \
     extern const UnetmmPolicyOps unetmm_policy_##policy;
-#define ENTRY(number, upper, policy, fixed, brought, raw, datagram, reliable) \
+#define ENTRY(number, upper, policy, fixed, brought, raw, datagram, reliable, \
+              ud) \
     [number] = { &unetmm_policy_##policy, \
                  fixed * UNETMM_WITH_FIXED | brought * UNETMM_WITH_BROUGHT | \
                  raw * UNETMM_WITH_RAW | datagram * UNETMM_WITH_DATAGRAM | \
-                 reliable * UNETMM_WITH_RELIABLE },
+                 reliable * UNETMM_WITH_RELIABLE | ud * UNETMM_WITH_UD },
 UNETMM_POLICIES(DECLARE)
 static const UnetmmPolicyRow policies[] = { UNETMM_POLICIES(ENTRY) };
 #undef DECLARE
@@ -84,11 +85,12 @@ static const UnetmmSqeOp *const sqes[] = { UNETMM_OPS(REL_ENTRY, ENTRY) };
 #undef REL_ENTRY
 #undef ENTRY
 
-extern const UnetmmChannelOps unetmm_channel_datagram;
+extern const UnetmmChannelOps unetmm_channel_datagram, unetmm_channel_ud;
 
 static const UnetmmChannelOps *const channels[UNETMM_NUM_CHANNEL_TYPES] = {
     [UNETMM_CHANNEL_DATAGRAM] = &unetmm_channel_datagram,
     [UNETMM_CHANNEL_RELIABLE] = &unetmm_channel_reliable,
+    [UNETMM_CHANNEL_UD] = &unetmm_channel_ud,
 };
 
 extern const UnetmmFrameOps unetmm_raw_frames;

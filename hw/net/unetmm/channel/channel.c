@@ -169,7 +169,7 @@ uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,
     UnetmmChannel wanted = {
         .live = true, .peer_ep = cmd->peer_ep,
         .peer_channel = cmd->peer_channel, .mtu = cmd->mtu,
-        .longest = cmd->mtu,
+        .longest = cmd->mtu, .qkey = cmd->qkey,
         .tell = cmd->flags & UNETMM_CHANNEL_F_TELL,
         .peer_takes = cmd->flags & UNETMM_CHANNEL_F_PEER,
         .strict = cmd->flags & UNETMM_CHANNEL_F_STRICT,

@@ -24,6 +24,7 @@ typedef struct UnetmmChannel {
     uint32_t mtu;
     uint32_t longest;           /* message */
     uint8_t peer_takes;         /* UNETMM_CHANNEL_F_PEER: its card's packets */
+    uint32_t qkey;              /* UD */
     const UnetmmChannelOps *ops;
     UnetmmRel *rel;             /* RELIABLE: its connection */
 } UnetmmChannel;
@@ -81,6 +82,9 @@ struct UnetmmChannelOps {
     void (*receive)(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
                     const struct unetmm_frame *f, const uint8_t *payload);
 
+    /* The channel fails with ST_FLUSHED; NULL: it has no such end. */
+    void (*flush)(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel);
+
     /* With `post` there are all of these, without it none. */
     /* May the one-sided operation, whose length is known, be? */
     bool (*allows)(const UnetmmCore *core, const UnetmmEp *ep,
@@ -92,8 +96,6 @@ struct UnetmmChannelOps {
     bool (*has_work)(UnetmmCore *core, UnetmmEp *ep);
     /* Is a completion due, which there is room for, or a channel over? */
     bool (*completes)(UnetmmCore *core, UnetmmEp *ep);
-    /* The channel fails with ST_FLUSHED; NULL: it has no such end. */
-    void (*flush)(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel);
     /* Is a send of it, or a buffer, still to come back? */
     bool (*busy)(const UnetmmChannel *channel);
     /* Is a buffer that some channel has taken to go back first? */
@@ -115,6 +117,12 @@ struct UnetmmChannelOps {
                           uint64_t addr);
     const UnetmmLandingOps *landing;    /* its packets'; NULL: none land */
 };
+
+/* Has it no peer, but messages that name theirs? */
+static inline bool unetmm_channel_is_ud(const UnetmmChannel *channel)
+{
+    return channel->ops->with == UNETMM_WITH_UD;
+}
 
 /* channel/channel.c */
 uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,

@@ -81,6 +81,7 @@ struct UnetmmPolicyOps {
 #define UNETMM_WITH_RAW         (1u << 2)   /* raw endpoints */
 #define UNETMM_WITH_DATAGRAM    (1u << 3)   /* datagram channels */
 #define UNETMM_WITH_RELIABLE    (1u << 4)   /* reliable channels */
+#define UNETMM_WITH_UD          (1u << 5)   /* UD channels */
 
 /* A policy, and where it is allowed. */
 struct UnetmmPolicyRow {

@@ -18,6 +18,7 @@
 #include "../abi/unetmm_host.h"
 #include "../channel/channel.h"
 #include "../port/port.h"
+#include "../send/send.h"
 #include "recv.h"
 #include "../abi/unetmm_le.h"
 
@@ -30,6 +31,17 @@ void unetmm_recv_drop(UnetmmCore *core, UnetmmEp *ep, enum unetmm_counter why)
 const UnetmmWireOp unetmm_wire_datagram = {
     .with = UNETMM_WITH_DATAGRAM, .flags = UNETMM_WIRE_F_PAYLOAD_CRC,
     .len = true,
+};
+static bool recv_ud_ok(const struct unetmm_frame *f)
+{
+    return f->len >= UNETMM_UD_HEAD &&
+           (f->flags & UNETMM_WIRE_F_IMM || !f->imm);
+}
+
+const UnetmmWireOp unetmm_wire_send_to = {
+    .with = UNETMM_WITH_UD,
+    .flags = UNETMM_WIRE_F_PAYLOAD_CRC | UNETMM_WIRE_F_IMM,
+    .handle = true, .imm = true, .len = true, .ok = recv_ud_ok,
 };
 const UnetmmWireOp unetmm_wire_control = {
     .flags = UNETMM_WIRE_F_PAYLOAD_CRC, .len = true,
@@ -89,9 +101,10 @@ static bool recv_channel_ok(const UnetmmCore *core, const UnetmmEp *ep,
     channel = &ep->channels[f->dst_channel];
     return channel->live &&
            channel->ops->with == unetmm_wire_op(core, f->opcode)->with &&
-           channel->peer_ep == f->src_ep &&
            f->len <= channel->mtu &&
-           !memcmp(channel->mac, f->src, sizeof(f->src));
+           (unetmm_channel_is_ud(channel) ||
+            (channel->peer_ep == f->src_ep &&
+             !memcmp(channel->mac, f->src, sizeof(f->src))));
 }
 
 /* The endpoint that a frame is for; NULL: dropped. */
@@ -707,6 +720,10 @@ static void recv_message(UnetmmCore *core, UnetmmEp *ep,
         cqe.opcode = UNETMM_CQE_CONTROL;
         cqe.source = unetmm_mac_to_u64(f->src);
         cqe.channel = 0;
+    } else if (f->opcode == UNETMM_WIRE_SEND_TO) {
+        cqe.source = unetmm_mac_to_u64(f->src) |
+                     UNETMM_PREP(UNETMM_UD_EP, (uint64_t)f->src_ep);
+        unetmm_recv_imm(&cqe, f);
     } else if (f->len <= UNETMM_CQE_INLINE && !ep->no_inline) {
         unetmm_recv_inline(core, ep, &cqe, payload);
         return;
@@ -731,6 +748,31 @@ const UnetmmChannelOps unetmm_channel_datagram = {
     .name = "datagram",
     .with = UNETMM_WITH_DATAGRAM,
     .receive = recv_datagram,
+};
+
+static void recv_ud(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
+                    const struct unetmm_frame *f, const uint8_t *payload)
+{
+    if (ep->flushing) {
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_stopped);
+    } else if (f->handle != channel->qkey) {
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_qkey);
+    } else {
+        recv_message(core, ep, f, payload);
+    }
+}
+
+static void recv_ud_flush(UnetmmCore *core, UnetmmEp *ep,
+                          UnetmmChannel *channel)
+{
+    unetmm_send_flush(core, ep);
+}
+
+const UnetmmChannelOps unetmm_channel_ud = {
+    .name = "ud",
+    .with = UNETMM_WITH_UD,
+    .receive = recv_ud,
+    .flush = recv_ud_flush,
 };
 
 /* card/entry.c has checked the frame's Ethernet addresses and length. */

@@ -162,9 +162,11 @@ static const UnetmmField landing_fields[] = {
     UNETMM_FIELD_RANGE(UnetmmLanding, len, 0, UNETMM_MAX_PAYLOAD),
 };
 
+#define LANDING_FLAGS   (UNETMM_CQE_F_CSUM_OK | UNETMM_CQE_F_IMM)
+
 static const UnetmmField landing_cqe[] = {
-    UNETMM_FIELDS(struct unetmm_cqe, cookie, channel),
-    UNETMM_FIELD_RANGE(struct unetmm_cqe, flags, 0, UNETMM_CQE_F_CSUM_OK),
+    UNETMM_FIELDS(struct unetmm_cqe, cookie, channel, imm),
+    UNETMM_FIELD_RANGE(struct unetmm_cqe, flags, 0, LANDING_FLAGS),
     UNETMM_FIELD_RANGE(struct unetmm_cqe, opcode, 0, UNETMM_CQE_CONTROL),
     UNETMM_FIELD(struct unetmm_cqe, source),
 };
@@ -181,7 +183,8 @@ static void landing_message(UnetmmStream *st, UnetmmCore *core)
     unetmm_stream_enter(st, "cqe", UNETMM_STREAM_ONE);
     UNETMM_STREAM_FIELDS(st, &rx->cqe, landing_cqe);
     unetmm_stream_leave(st);
-    if (rx->cqe.flags & ~UNETMM_CQE_F_CSUM_OK) {
+    if (rx->cqe.flags & ~LANDING_FLAGS ||
+        (rx->cqe.imm && !(rx->cqe.flags & UNETMM_CQE_F_IMM))) {
         unetmm_stream_refuse(st, "a message lands in its completion");
     }
     rx->cqe.len = rx->len;

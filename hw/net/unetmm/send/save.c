@@ -34,20 +34,22 @@ uint8_t unetmm_send_save_segs(UnetmmStream *st, struct unetmm_seg *segs,
 static void segments_save(UnetmmStream *st, UnetmmTransfer *tx)
 {
     UnetmmDescriptor *d = &tx->desc;
-    uint64_t before = 0, total;
+    uint64_t before = 0, total, data;
 
     d->nsegs = unetmm_send_save_segs(st, d->segs, d->nsegs, &total);
+    /* The inline bytes. */
+    data = d->len - MIN(total, d->len);
     for (unsigned i = 0; i < MIN(tx->seg, d->nsegs); i++) {
         before += d->segs[i].len;
     }
-    if (d->flags & UNETMM_SQE_F_INLINE) {
-        if (d->nsegs || tx->seg || tx->seg_off || tx->done != d->len ||
-            d->len > UNETMM_MAX_INLINE) {
-            unetmm_stream_refuse(st, "an inline message has segments");
-        }
-    } else if (tx->seg > d->nsegs || (d->nsegs && tx->seg == d->nsegs) ||
-               tx->seg_off > d->segs[tx->seg].len || total != d->len ||
-               before + tx->seg_off != tx->done) {
+    if (d->flags & UNETMM_SQE_F_INLINE ?
+        (d->nsegs && d->opcode != UNETMM_OP_SEND_TO) ||
+        data > UNETMM_MAX_INLINE : data) {
+        unetmm_stream_refuse(st, "an inline message has segments");
+    }
+    if (tx->seg > d->nsegs || (d->nsegs && tx->seg == d->nsegs) ||
+        tx->seg_off > d->segs[tx->seg].len || total > d->len ||
+        data + before + tx->seg_off != tx->done) {
         unetmm_stream_refuse(st, "a message and its segments do not agree");
     }
 }
@@ -87,10 +89,14 @@ static void gather_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
     unetmm_stream_u32(st, &tx->seg_off, "seg_off");
     segments_save(st, tx);
     unetmm_stream_u32(st, &tx->desc.imm, "imm");
+    unetmm_stream_u32(st, &tx->desc.handle, "handle");
     if (ep->raw ? tx->desc.opcode != UNETMM_OP_FRAME || tx->desc.channel ||
         !core->tables->frames->imm_ok(tx->desc.imm) ||
         tx->desc.len > core->tables->frames->longest(tx->desc.imm) :
         tx->desc.opcode == UNETMM_OP_CONTROL ? ep->id || tx->desc.channel :
+        tx->desc.opcode == UNETMM_OP_SEND_TO ?
+        !(tx->desc.flags & UNETMM_SQE_F_INLINE) ||
+        tx->desc.len < UNETMM_UD_HEAD || tx->desc.remote & 1 :
         tx->desc.opcode != UNETMM_OP_SEND) {
         unetmm_stream_refuse(st, "endpoint %u may not send this", ep->id);
     }

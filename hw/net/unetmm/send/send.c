@@ -26,21 +26,29 @@ static uint8_t *tx_payload(UnetmmTransfer *tx, uint32_t at, uint32_t n)
                            unetmm_send_headroom(tx->desc.opcode) + at, n);
 }
 
+/* Segments that would have the place of the inline bytes. */
+static uint32_t tx_inline_places(const struct unetmm_sqe *sqe)
+{
+    return sqe->flags & UNETMM_SQE_F_INLINE ?
+           (sqe->inline_len + sizeof(sqe->seg[0]) - 1) / sizeof(sqe->seg[0]) :
+           0;
+}
+
 /* Slots beyond the first that a descriptor takes; 0 if it says nonsense. */
 static uint32_t tx_extra_slots(const struct unetmm_sqe *sqe)
 {
-    if (sqe->flags & UNETMM_SQE_F_INLINE) {
-        uint32_t more = sqe->inline_len > UNETMM_SQE_INLINE ?
-                        sqe->inline_len - UNETMM_SQE_INLINE : 0;
+    bool is_inline = sqe->flags & UNETMM_SQE_F_INLINE;
+    /* The one segment of an atomic is in the first slot. */
+    uint32_t segs = !is_inline || sqe->opcode == UNETMM_OP_SEND_TO ?
+                    sqe->nsegs : 0;
+    uint32_t places = tx_inline_places(sqe) + segs;
 
-        return sqe->inline_len > UNETMM_MAX_INLINE ? 0 :
-               (more + UNETMM_SLOT_BYTES - 1) / UNETMM_SLOT_BYTES;
-    }
-    if (sqe->nsegs <= UNETMM_SQE_SEGS || sqe->nsegs > UNETMM_MAX_SEGS) {
+    if ((is_inline && sqe->inline_len > UNETMM_MAX_INLINE) ||
+        segs > UNETMM_MAX_SEGS || places > UNETMM_MAX_PLACES ||
+        places <= UNETMM_SQE_SEGS) {
         return 0;
     }
-    return (sqe->nsegs - UNETMM_SQE_SEGS + UNETMM_SLOT_SEGS - 1) /
-           UNETMM_SLOT_SEGS;
+    return (places - UNETMM_SQE_SEGS + UNETMM_SLOT_SEGS - 1) / UNETMM_SLOT_SEGS;
 }
 
 static bool tx_read_slots(UnetmmCore *core, UnetmmEp *ep, uint32_t index,
@@ -65,6 +73,12 @@ const UnetmmSqeOp unetmm_sqe_control = {
     .flags = UNETMM_SQE_F_INLINE | UNETMM_SQE_F_QUIET,
 };
 
+const UnetmmSqeOp unetmm_sqe_send_to = {
+    .flags = UNETMM_SQE_F_INLINE | UNETMM_SQE_F_QUIET | UNETMM_SQE_F_IMM,
+    .must = UNETMM_SQE_F_INLINE, .head = UNETMM_UD_HEAD,
+    .behind = UNETMM_UD_SEGS, .ud = true,
+};
+
 /* `imm` has one meaning. */
 static bool tx_imm_ok(uint8_t flags, uint32_t imm)
 {
@@ -78,7 +92,7 @@ bool unetmm_send_flags_ok(const UnetmmCore *core, uint8_t op, uint8_t flags)
 {
     const UnetmmSqeOp *row = unetmm_sqe_op(core, op);
 
-    return row && op != UNETMM_OP_CONTROL && !row->raw &&
+    return row && op != UNETMM_OP_CONTROL && !row->raw && !row->ud &&
            !(flags & ~row->flags) && !(row->must & ~flags) &&
            tx_imm_ok(flags, 0);
 }
@@ -95,12 +109,18 @@ static bool tx_fields_ok(const UnetmmCore *core, const UnetmmEp *ep,
         (sqe->region && !(sqe->flags & UNETMM_SQE_F_KEYED)) ||
         !(ep->raw ? core->tables->frames->imm_ok(sqe->imm) :
           tx_imm_ok(sqe->flags, sqe->imm)) ||
-        (sqe->handle && !op->one_sided) ||
+        (sqe->handle && !op->one_sided && !op->ud) ||
         sqe->nsegs > UNETMM_MAX_SEGS ||
         sqe->inline_len > UNETMM_MAX_INLINE ||
-        (is_inline ? sqe->nsegs > !!op->operands : sqe->inline_len) ||
-        (op->operands && sqe->inline_len != op->operands)) {
+        (is_inline ? sqe->nsegs > op->behind : sqe->inline_len) ||
+        (op->operands && sqe->inline_len != op->operands) ||
+        sqe->inline_len < op->head ||
+        tx_inline_places(sqe) + sqe->nsegs > UNETMM_MAX_PLACES) {
         return false;
+    }
+    if (op->ud) {
+        /* A group has no members. */
+        return !(sqe->remote & 1);
     }
     if (sqe->opcode == UNETMM_OP_CONTROL) {
         return ep->id == 0 && sqe->channel == 0;
@@ -115,9 +135,9 @@ static bool tx_fields_ok(const UnetmmCore *core, const UnetmmEp *ep,
 static bool tx_by_key(UnetmmCore *core, UnetmmEp *ep,
                       const UnetmmDescriptor *d, struct unetmm_seg *seg)
 {
-    /* The segment of inline data is an atomic's, for the result. */
+    /* The segment of an atomic is for the result. */
     bool write = d->opcode == UNETMM_OP_READ ||
-                 d->flags & UNETMM_SQE_F_INLINE;
+                 unetmm_sqe_op(core, d->opcode)->operands;
 
     if (seg->len && !core->tables->local(core, ep, seg->key, write,
                                          &seg->addr, seg->len)) {
@@ -128,15 +148,15 @@ static bool tx_by_key(UnetmmCore *core, UnetmmEp *ep,
     return true;
 }
 
-/* Takes one segment over.  UNETMM_ST_*. */
+/* Takes one segment over, which is in this place.  UNETMM_ST_*. */
 static uint8_t tx_take_segment(UnetmmCore *core, UnetmmEp *ep,
                                UnetmmDescriptor *d, const uint8_t *slots,
-                               unsigned i)
+                               unsigned i, unsigned place)
 {
     struct unetmm_seg *seg = &d->segs[i];
 
-    memcpy(seg, slots + offsetof(struct unetmm_sqe, seg) + i * sizeof(*seg),
-           sizeof(*seg));
+    memcpy(seg, slots + offsetof(struct unetmm_sqe, seg) +
+           place * sizeof(*seg), sizeof(*seg));
     unetmm_le_seg(seg);
     if (ep->keys && !tx_by_key(core, ep, d, seg)) {
         return UNETMM_ST_PROTECTION;
@@ -148,15 +168,17 @@ static uint8_t tx_take_segment(UnetmmCore *core, UnetmmEp *ep,
            UNETMM_ST_PROTECTION : UNETMM_ST_OK;
 }
 
-/* Takes the segments over and adds them up.  UNETMM_ST_*. */
+/* Takes the segments over and adds them up, to inline data.  UNETMM_ST_*. */
 static uint8_t tx_take_segments(UnetmmCore *core, UnetmmEp *ep,
-                                UnetmmDescriptor *d, const uint8_t *slots,
-                                uint32_t longest)
+                                UnetmmDescriptor *d,
+                                const struct unetmm_sqe *sqe,
+                                const uint8_t *slots, uint32_t longest)
 {
-    uint64_t total = 0;
+    unsigned place = tx_inline_places(sqe);
+    uint64_t total = sqe->inline_len;
 
     for (unsigned i = 0; i < d->nsegs; i++) {
-        uint8_t status = tx_take_segment(core, ep, d, slots, i);
+        uint8_t status = tx_take_segment(core, ep, d, slots, i, place + i);
 
         if (status != UNETMM_ST_OK) {
             return status;
@@ -174,7 +196,8 @@ static uint8_t tx_take_segments(UnetmmCore *core, UnetmmEp *ep,
 static uint8_t tx_take_result(UnetmmCore *core, UnetmmEp *ep,
                               UnetmmDescriptor *d, const uint8_t *slots)
 {
-    uint8_t status = tx_take_segment(core, ep, d, slots, UNETMM_SQE_RESULT);
+    uint8_t status = tx_take_segment(core, ep, d, slots, UNETMM_SQE_RESULT,
+                                     UNETMM_SQE_RESULT);
 
     return status == UNETMM_ST_OK &&
            d->segs[UNETMM_SQE_RESULT].len != sizeof(uint64_t) ?
@@ -189,7 +212,9 @@ static uint32_t tx_limit(const UnetmmCore *core, const UnetmmEp *ep,
         return UNETMM_MIN_MTU;
     }
     if (d->channel >= core->params.channels ||
-        !ep->channels[d->channel].live) {
+        !ep->channels[d->channel].live ||
+        unetmm_channel_is_ud(&ep->channels[d->channel]) !=
+        (d->opcode == UNETMM_OP_SEND_TO)) {
         return 0;
     }
     return ep->channels[d->channel].longest;
@@ -253,17 +278,20 @@ static uint8_t tx_load(UnetmmCore *core, UnetmmEp *ep, UnetmmDescriptor *d,
         return UNETMM_ST_BAD_CHANNEL;
     }
     d->nsegs = sqe->nsegs;
-    if (sqe->flags & UNETMM_SQE_F_INLINE) {
+    if (op->operands) {
         d->len = sqe->inline_len;
         status = d->nsegs ? tx_take_result(core, ep, d, slots) : UNETMM_ST_OK;
     } else {
-        status = tx_take_segments(core, ep, d, slots, longest);
+        status = tx_take_segments(core, ep, d, sqe, slots, longest);
     }
     if (status != UNETMM_ST_OK) {
         return status;
     }
     if (d->len > longest) {
         return UNETMM_ST_TOO_LONG;
+    }
+    if (op->ud) {
+        return UNETMM_ST_OK;
     }
     if ((op->bare || d->flags & UNETMM_SQE_F_IMM) &&
         !tx_poster(ep, d)) {
@@ -275,15 +303,13 @@ static uint8_t tx_load(UnetmmCore *core, UnetmmEp *ep, UnetmmDescriptor *d,
            UNETMM_ST_PEER_LACKS : status;
 }
 
-/* A frame for the message; inline data is gathered at once. */
+/* A frame for the message; its inline data is gathered at once. */
 static void tx_begin_frame(UnetmmCore *core, UnetmmTransfer *tx,
-                           const uint8_t *data)
+                           const uint8_t *data, uint32_t inline_len)
 {
     tx->frame = unetmm_port_buffer(core);
-    if (tx->desc.flags & UNETMM_SQE_F_INLINE) {
-        memcpy(tx_payload(tx, 0, tx->desc.len), data, tx->desc.len);
-        tx->done = tx->desc.len;
-    }
+    memcpy(tx_payload(tx, 0, inline_len), data, inline_len);
+    tx->done = inline_len;
 }
 
 /* Gives the message to its channel.  False: that has no room now. */
@@ -393,7 +419,7 @@ static bool tx_fetch(UnetmmCore *core, UnetmmEp *ep)
     if (channel) {
         return tx_post(core, ep, channel, data);
     }
-    tx_begin_frame(core, tx, data);
+    tx_begin_frame(core, tx, data, sqe.inline_len);
     return true;
 }
 
@@ -527,6 +553,21 @@ static void tx_gather(UnetmmCore *core, UnetmmEp *ep)
     }
 }
 
+/* The descriptor has the address; the other channel has the same number. */
+static void tx_address(struct unetmm_frame *f, const UnetmmChannel *channel,
+                       const UnetmmDescriptor *d)
+{
+    f->opcode = UNETMM_WIRE_SEND_TO;
+    unetmm_mac_from_u64(f->dst, UNETMM_GET(UNETMM_UD_MAC, d->remote));
+    f->dst_ep = UNETMM_GET(UNETMM_UD_EP, d->remote);
+    f->dst_channel = f->src_channel = d->channel;
+    f->handle = d->handle & UNETMM_QKEY_OWN ? channel->qkey : d->handle;
+    if (d->flags & UNETMM_SQE_F_IMM) {
+        f->flags |= UNETMM_WIRE_F_IMM;
+        f->imm = d->imm;
+    }
+}
+
 /* Writes the header.  Checksums are the port's, which may be told to lie. */
 static void tx_header(const UnetmmCore *core, const UnetmmEp *ep,
                       const UnetmmTransfer *tx)
@@ -544,6 +585,8 @@ static void tx_header(const UnetmmCore *core, const UnetmmEp *ep,
     if (tx->desc.opcode == UNETMM_OP_CONTROL) {
         f->opcode = UNETMM_WIRE_CONTROL;
         unetmm_mac_from_u64(f->dst, tx->desc.remote);
+    } else if (tx->desc.opcode == UNETMM_OP_SEND_TO) {
+        tx_address(f, channel, &tx->desc);
     } else {
         f->opcode = UNETMM_WIRE_DATAGRAM;
         memcpy(f->dst, channel->mac, sizeof(f->dst));
@@ -645,10 +688,21 @@ static bool tx_begin(UnetmmCore *core, UnetmmEp *ep)
            (!ep->rel_turn && ep->rel_ops->next(core, ep, &ep->tx));
 }
 
+/* A message of a UD channel that has not gone yet, on an endpoint flushed. */
+static bool tx_flushed(const UnetmmEp *ep)
+{
+    return ep->flushing && ep->tx.desc.opcode == UNETMM_OP_SEND_TO &&
+           (ep->tx.state == UNETMM_TX_GATHER ||
+            ep->tx.state == UNETMM_TX_TRANSMIT);
+}
+
 static bool tx_step(UnetmmCore *core, UnetmmEp *ep)
 {
     UnetmmTransfer *tx = &ep->tx;
 
+    if (tx_flushed(ep)) {
+        unetmm_send_finish(tx, UNETMM_ST_FLUSHED);
+    }
     switch (tx->state) {
     case UNETMM_TX_IDLE:
         return tx_begin(core, ep);
@@ -748,6 +802,15 @@ void unetmm_send_abort(UnetmmCore *core, UnetmmEp *ep)
     }
     unetmm_port_release(core, g_steal_pointer(&tx->frame));
     memset(tx, 0, sizeof(*tx));
+}
+
+/* A page that is moving is waited for: then the next step looks again. */
+void unetmm_send_flush(UnetmmCore *core, UnetmmEp *ep)
+{
+    if (tx_flushed(ep) && !ep->tx.moving) {
+        unetmm_miss_cancel(core, &ep->misses[0]);
+        ep->tx.blocked_on = UNETMM_BLOCKED_NOT;
+    }
 }
 
 static void send_stop(UnetmmCore *core, UnetmmEp *ep)

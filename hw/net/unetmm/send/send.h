@@ -34,9 +34,11 @@ struct UnetmmSqeOp {
     uint8_t flags;              /* UNETMM_SQE_F_* that may be set ... */
     uint8_t must;               /* ... and must be */
     uint8_t operands;           /* atomics: inline bytes */
+    uint8_t head, behind;       /* least inline bytes; segments behind them */
     bool one_sided;             /* has a handle and an offset */
     bool bare;                  /* has no data */
     bool raw;                   /* raw endpoints have it, and no other */
+    bool ud;                    /* of UD channels: names its destination */
 };
 
 /* NULL: there is no such opcode. */
@@ -89,6 +91,8 @@ void unetmm_send_turn(UnetmmCore *core, UnetmmEp *ep);
 /* The endpoint gets its misses: the send's, the heads'. */
 void unetmm_send_own_misses(UnetmmEp *ep);
 void unetmm_send_abort(UnetmmCore *core, UnetmmEp *ep);
+/* The endpoint is flushed: a message of its UD channels is not to wait. */
+void unetmm_send_flush(UnetmmCore *core, UnetmmEp *ep);
 /* May a message on a channel have these flags? */
 bool unetmm_send_flags_ok(const UnetmmCore *core, uint8_t op, uint8_t flags);
 /*

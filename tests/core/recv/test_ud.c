@@ -1,0 +1,561 @@
+/*
+ * unetmm: UD channels: messages that name their destination, from anybody
+ *
+ * Endpoints a and b have a UD channel of number UD_CH.  A message is UD_HEAD
+ * bytes inline, then the segments of the descriptor.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "fixture.h"
+
+#define UD_CH       5
+#define UD_MTU      4136
+#define UD_KEY      0x11111111u
+#define UD_B_KEY    0x22222222u
+#define UD_HEAD     UNETMM_UD_HEAD
+#define UD_PEER_EP  77
+
+static uint8_t ud_set(FakeEp *ep, uint32_t qkey, uint32_t mtu)
+{
+    struct unetmm_cmd cmd = {
+        .opcode = UNETMM_CMD_CHANNEL_SET, .ep = ep->id,
+        .channel = { .channel = UD_CH, .type = UNETMM_CHANNEL_UD, .mtu = mtu,
+                     .qkey = qkey },
+    };
+
+    return fake_command(ep->driver, cmd, NULL);
+}
+
+static void ud_open(Fix *f)
+{
+    assert_int_equal(ud_set(&f->a, UD_KEY, UD_MTU), UNETMM_CS_OK);
+    assert_int_equal(ud_set(&f->b, UD_B_KEY, UD_MTU), UNETMM_CS_OK);
+}
+
+static uint64_t ud_address(const uint8_t *mac, uint16_t ep)
+{
+    uint64_t address = ep;
+
+    for (int i = 5; i >= 0; i--) {
+        address = address << 8 | mac[i];
+    }
+    return address;
+}
+
+static uint64_t ud_local(Fix *f, const FakeEp *ep)
+{
+    return ud_address(f->h.core.params.mac, ep->id);
+}
+
+/* To b, by its Q_Key. */
+static struct unetmm_sqe ud_sqe(Fix *f, uint64_t cookie)
+{
+    return (struct unetmm_sqe) {
+        .opcode = UNETMM_OP_SEND_TO, .flags = UNETMM_SQE_F_INLINE,
+        .inline_len = UD_HEAD, .channel = UD_CH, .cookie = cookie,
+        .handle = UD_B_KEY, .remote = ud_local(f, &f->b),
+    };
+}
+
+/* From a, with bytes of message n inline, and the segments behind them. */
+static void ud_post(Fix *f, struct unetmm_sqe sqe, uint32_t n,
+                    const struct unetmm_seg *segs)
+{
+    uint8_t slots[8 * 64] = { 0 };
+    unsigned places = sqe.flags & UNETMM_SQE_F_INLINE ?
+                      (sqe.inline_len + 15) / 16 : 0;
+    unsigned all = places + sqe.nsegs;
+    unsigned nslots = all <= 2 ? 1 : 1 + (all - 2 + 3) / 4;
+
+    for (unsigned i = 0; i < sqe.inline_len; i++) {
+        slots[32 + i] = fake_pattern(n, i);
+    }
+    for (unsigned i = 0; i < sqe.nsegs && all <= 24; i++) {
+        struct unetmm_seg seg = segs[i];
+
+        unetmm_le_seg(&seg);
+        memcpy(slots + 32 + (places + i) * 16, &seg, sizeof(seg));
+    }
+    unetmm_le_sqe(&sqe);
+    memcpy(slots, &sqe, offsetof(struct unetmm_sqe, data));
+    fake_put_slots(&f->a, slots, nslots);
+    fake_move_sq(&f->a, nslots);
+}
+
+/* With `len` bytes of message n in a page of endpoint a, behind the head. */
+static void ud_send(Fix *f, struct unetmm_sqe sqe, unsigned page, uint32_t len,
+                    uint32_t n)
+{
+    const struct unetmm_seg seg = { .addr = FIX_PAGE(page), .len = len };
+    uint8_t *data = g_malloc(len + 1);
+
+    for (uint32_t i = 0; i < len; i++) {
+        data[i] = fake_pattern(n, UD_HEAD + i);
+    }
+    fake_store(f->s1, FIX_PAGE(page), data, len);
+    g_free(data);
+    sqe.nsegs = 1;
+    ud_post(f, sqe, n, &seg);
+}
+
+static void ud_buffer(Fix *f, FakeEp *ep, unsigned page, uint32_t len,
+                      uint64_t cookie)
+{
+    fake_post(ep, FIX_PAGE(page), len, cookie);
+    fix_settle(f);
+}
+
+/* From a station of the wire, message n for endpoint a. */
+static FakeFrame *ud_frame(Fix *f, uint32_t len, uint32_t n)
+{
+    FakeFrame *frame = fake_datagram(&f->a, UD_CH, UD_PEER_EP, len, n);
+
+    fake_header(frame)->opcode = UNETMM_WIRE_SEND_TO;
+    fake_header(frame)->handle = cpu_to_le32(UD_KEY);
+    return frame;
+}
+
+static void ud_deliver(Fix *f, FakeFrame *frame)
+{
+    fake_seal(frame);
+    fake_deliver(&f->h, frame);
+}
+
+static struct unetmm_cqe ud_received(Fix *f, FakeEp *ep, uint64_t cookie,
+                                     uint64_t source)
+{
+    struct unetmm_cqe cqe = fake_expect(ep, UNETMM_CQE_RECEIVED, UNETMM_ST_OK,
+                                        cookie);
+
+    assert_int_equal(cqe.source, source);
+    assert_int_equal(cqe.channel, UD_CH);
+    assert_false(cqe.flags & UNETMM_CQE_F_INLINE);
+    return cqe;
+}
+
+/* ---- Good ones ---- */
+
+TEST(test_local, fix_test)
+{
+    Fix *f = *state;
+    struct unetmm_sqe sqe = ud_sqe(f, 1);
+    struct unetmm_cqe cqe;
+
+    ud_open(f);
+    ud_buffer(f, &f->b, 3, 3000, 9);
+    ud_buffer(f, &f->b, 4, 100, 10);
+    ud_send(f, sqe, 1, 2000, 7);
+    sqe.flags |= UNETMM_SQE_F_IMM;
+    sqe.imm = 0xabcd1234;
+    sqe.cookie = 2;
+    ud_post(f, sqe, 8, NULL);
+    fix_settle(f);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
+    cqe = ud_received(f, &f->b, 9, ud_local(f, &f->a));
+    assert_int_equal(cqe.len, UD_HEAD + 2000);
+    assert_int_equal(cqe.flags & UNETMM_CQE_F_IMM, 0);
+    fake_check(f->s2, FIX_PAGE(3), UD_HEAD + 2000, 7);
+    /* Not inline, however short. */
+    cqe = ud_received(f, &f->b, 10, ud_local(f, &f->a));
+    assert_int_equal(cqe.len, UD_HEAD);
+    assert_true(cqe.flags & UNETMM_CQE_F_IMM);
+    assert_int_equal(cqe.imm, 0xabcd1234);
+    fake_check(f->s2, FIX_PAGE(4), UD_HEAD, 8);
+    assert_int_equal(f->h.wire->len, 0);
+    /* The sender is the address of an answer. */
+    assert_int_equal(cqe.source, ud_local(f, &f->a));
+}
+
+TEST(test_wire, fix_test)
+{
+    Fix *f = *state;
+    struct unetmm_sqe sqe = ud_sqe(f, 1);
+    struct unetmm_frame h;
+
+    ud_open(f);
+    sqe.remote = ud_address(fake_peer_mac, 0xfffe);
+    ud_send(f, sqe, 1, 1000, 3);
+    sqe.flags |= UNETMM_SQE_F_IMM | UNETMM_SQE_F_QUIET;
+    sqe.imm = 5;
+    sqe.handle = UNETMM_QKEY_OWN | 1;
+    ud_send(f, sqe, 1, 1000, 3);
+    fix_settle(f);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    fake_expect_none(&f->a);
+    for (unsigned i = 0; i < 2; i++) {
+        FakeFrame *sent = fake_wire_at(&f->h, i);
+
+        fake_check_frame(sent, UD_HEAD + 1000, 3);
+        memcpy(&h, sent->data, sizeof(h));
+        unetmm_le_frame(&h);
+        assert_memory_equal(h.dst, fake_peer_mac, 6);
+        assert_int_equal(h.opcode, UNETMM_WIRE_SEND_TO);
+        assert_int_equal(h.dst_ep, 0xfffe);
+        assert_int_equal(h.src_ep, 1);
+        assert_int_equal(h.dst_channel, UD_CH);
+        assert_int_equal(h.src_channel, UD_CH);
+        assert_int_equal(h.psn | h.offset | h.remote, 0);
+        assert_int_equal(h.handle, i ? UD_KEY : UD_B_KEY);
+        assert_int_equal(h.imm, i ? 5 : 0);
+        assert_int_equal(h.flags, i ? UNETMM_WIRE_F_IMM : 0);
+    }
+}
+
+TEST(test_from_anybody, fix_test)
+{
+    Fix *f = *state;
+
+    ud_open(f);
+    for (uint8_t i = 1; i < 4; i++) {
+        const uint8_t mac[6] = { 2, 0, 0, 0, 9, i };
+        FakeFrame *frame = ud_frame(f, UD_HEAD + i, i);
+
+        ud_buffer(f, &f->a, i, 100, i);
+        memcpy(fake_header(frame)->src, mac, 6);
+        fake_header(frame)->src_ep = cpu_to_le16(0x8000 + i);
+        ud_deliver(f, frame);
+        ud_received(f, &f->a, i, ud_address(mac, 0x8000 + i));
+        fake_check(f->s1, FIX_PAGE(i), UD_HEAD + i, i);
+    }
+    assert_int_equal(fake_ep_counter(&f->h, 1, UNETMM_C_rx_frames), 3);
+}
+
+static void shape(Fix *f, unsigned data, unsigned nsegs)
+{
+    bool good = nsegs <= UNETMM_UD_SEGS && (data + 15) / 16 + nsegs <= 18;
+    struct unetmm_sqe sqe = ud_sqe(f, data);
+    struct unetmm_seg segs[17];
+    uint8_t bytes[128];
+
+    for (unsigned i = 0; i < nsegs; i++) {
+        segs[i] = (struct unetmm_seg) { FIX_PAGE(1) + 7 * i, 7, { 0 } };
+    }
+    for (unsigned i = 0; i < sizeof(bytes); i++) {
+        bytes[i] = fake_pattern(nsegs, data + i);
+    }
+    fake_store(f->s1, FIX_PAGE(1), bytes, sizeof(bytes));
+    sqe.inline_len = data;
+    sqe.nsegs = nsegs;
+    if (!good) {
+        fake_send_sqe(&f->a, sqe);
+    } else {
+        ud_buffer(f, &f->b, 3, 1000, nsegs);
+        ud_post(f, sqe, nsegs, segs);
+    }
+    fix_settle(f);
+    fake_expect(&f->a, UNETMM_CQE_SENT,
+                good ? UNETMM_ST_OK : UNETMM_ST_BAD_DESC, data);
+    fake_expect_none(&f->a);
+    if (good) {
+        assert_int_equal(ud_received(f, &f->b, nsegs,
+                                     ud_local(f, &f->a)).len,
+                         data + 7 * nsegs);
+        fake_check(f->s2, FIX_PAGE(3), data + 7 * nsegs, nsegs);
+    }
+}
+
+/* Each number of inline bytes with each number of segments. */
+TEST(test_shapes, fix_test)
+{
+    Fix *f = *state;
+
+    ud_open(f);
+    for (unsigned data = UD_HEAD; data <= UNETMM_MAX_INLINE; data++) {
+        for (unsigned nsegs = 0; nsegs <= 17; nsegs++) {
+            shape(f, data, nsegs);
+        }
+    }
+}
+
+/* ---- Bad ones ---- */
+
+TEST(test_channel_set, fix_test)
+{
+    Fix *f = *state;
+    const uint8_t policies[] = { UNETMM_POLICY_DROP, UNETMM_POLICY_SKIP,
+                                 UNETMM_POLICY_RNR, UNETMM_POLICY_BACKUP };
+
+    assert_int_equal(ud_set(&f->a, 1, UNETMM_MIN_MTU - 1), UNETMM_CS_BAD_ARG);
+    assert_int_equal(ud_set(&f->a, 1, UNETMM_MAX_PAYLOAD + 1),
+                     UNETMM_CS_BAD_ARG);
+    for (unsigned i = 0; i < G_N_ELEMENTS(policies); i++) {
+        FakeEp ep;
+
+        fake_ep_init(&ep, &f->d, 3 + i, f->s1);
+        ep.policy = policies[i];
+        ep.backup = policies[i] == UNETMM_POLICY_BACKUP ? 8 : 0;
+        fake_ep_create(&ep);
+        assert_int_equal(ud_set(&ep, 1, UD_MTU),
+                         i < 2 ? UNETMM_CS_OK : UNETMM_CS_BAD_ARG);
+    }
+}
+
+/* The descriptor is refused, and the next one goes. */
+static void refused(Fix *f, struct unetmm_sqe sqe, uint8_t status)
+{
+    const struct unetmm_seg seg = { UINT64_MAX - 3, 8, { 0 } };
+
+    expect_count(&f->h, err_descriptor, 1, {
+        ud_post(f, sqe, 1, &seg);
+        fix_settle(f);
+    });
+    fake_expect(&f->a, UNETMM_CQE_SENT, status, sqe.cookie);
+    fake_expect_none(&f->a);
+    assert_int_equal(f->h.wire->len, 0);
+    assert_int_equal(fake_card(&f->a).sq_cons, f->a.sq_prod);
+}
+
+#define REFUSED(change, status) do { \
+        struct unetmm_sqe s = ud_sqe(f, 5); \
+        change; \
+        refused(f, s, status); \
+    } while (0)
+
+TEST(test_descriptors, fix_test)
+{
+    Fix *f = *state;
+    const struct unetmm_seg long_one = { FIX_PAGE(1), UD_MTU - UD_HEAD + 1,
+                                         { 0 } };
+
+    ud_open(f);
+    REFUSED(s.flags = 0, UNETMM_ST_BAD_DESC);
+    REFUSED(s.flags = 0; s.inline_len = 0, UNETMM_ST_BAD_DESC);
+    REFUSED(s.flags |= UNETMM_SQE_F_KEYED, UNETMM_ST_BAD_DESC);
+    REFUSED(s.flags |= UNETMM_SQE_F_NOTIFY, UNETMM_ST_BAD_DESC);
+    REFUSED(s.inline_len = UD_HEAD - 1, UNETMM_ST_BAD_DESC);
+    REFUSED(s.imm = 1, UNETMM_ST_BAD_DESC);
+    REFUSED(s.region = 1, UNETMM_ST_BAD_DESC);
+    REFUSED(s.remote |= 1, UNETMM_ST_BAD_DESC);
+    REFUSED(s.nsegs = 1, UNETMM_ST_PROTECTION);
+    REFUSED(s.channel = 0xffff, UNETMM_ST_BAD_CHANNEL);
+    REFUSED(s.channel = UD_CH + 1, UNETMM_ST_BAD_CHANNEL);
+    REFUSED(s.channel = FIX_WIRE, UNETMM_ST_BAD_CHANNEL);
+    REFUSED(s.opcode = UNETMM_OP_SEND; s.handle = s.remote = 0,
+            UNETMM_ST_BAD_CHANNEL);
+    REFUSED(s.opcode = UNETMM_OP_WRITE, UNETMM_ST_BAD_CHANNEL);
+    struct unetmm_sqe s = ud_sqe(f, 6);
+    s.nsegs = 1;
+    ud_post(f, s, 1, &long_one);
+    fix_settle(f);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_TOO_LONG, 6);
+    ud_send(f, ud_sqe(f, 7), 1, UD_MTU - UD_HEAD, 1);
+    /* Cut by the producer: the second slot has the end of the head. */
+    s = ud_sqe(f, 8);
+    unetmm_le_sqe(&s);
+    fix_settle(f);
+    fake_put_slots(&f->a, &s, 1);
+    fake_move_sq(&f->a, 1);
+    fix_settle(f);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 7);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_BAD_DESC, 8);
+}
+
+/* A reliable channel, and endpoint 0, have no such messages. */
+TEST(test_other_endpoints, fix_test)
+{
+    Fix *f = *state;
+    struct unetmm_sqe sqe = ud_sqe(f, 5);
+
+    ud_open(f);
+    assert_int_equal(fake_channel_rel(&f->a, UD_CH + 1, fake_peer_mac, 9, 9,
+                                      &(struct unetmm_cmd_channel) {
+                                          .mtu = 1000 }), UNETMM_CS_OK);
+    sqe.channel = UD_CH + 1;
+    refused(f, sqe, UNETMM_ST_BAD_CHANNEL);
+}
+
+#define DROPPED(counter, change) do { \
+        FakeFrame *x = ud_frame(f, 200, 1); \
+        struct unetmm_frame *h = fake_header(x); \
+        change; \
+        (void)h; \
+        expect_count(&f->h, counter, 1, ud_deliver(f, x)); \
+        fake_expect_none(&f->a); \
+    } while (0)
+
+TEST(test_frames, fix_test)
+{
+    Fix *f = *state;
+
+    ud_open(f);
+    DROPPED(drop_no_buffer, );
+    ud_buffer(f, &f->a, 3, 200, 9);
+    DROPPED(drop_qkey, h->handle = 0);
+    DROPPED(drop_qkey, h->handle = cpu_to_le32(UNETMM_QKEY_OWN));
+    DROPPED(drop_no_endpoint, h->dst_ep = cpu_to_le16(63));
+    DROPPED(drop_no_endpoint, h->dst_ep = 0xffff);
+    DROPPED(drop_no_endpoint, h->dst_ep = 0);
+    DROPPED(drop_channel, h->dst_channel = cpu_to_le16(FIX_WIRE));
+    DROPPED(drop_channel, h->dst_channel = cpu_to_le16(UD_CH + 1));
+    DROPPED(drop_channel, h->dst_channel = 0xffff);
+    DROPPED(drop_channel, h->opcode = UNETMM_WIRE_DATAGRAM; h->handle = 0);
+    DROPPED(drop_malformed, h->len = cpu_to_le32(UD_HEAD - 1));
+    DROPPED(drop_malformed, h->len = cpu_to_le32(201));
+    DROPPED(drop_malformed, h->imm = 1);
+    DROPPED(drop_malformed, h->psn = 1);
+    DROPPED(drop_malformed, h->offset = 1);
+    DROPPED(drop_malformed, h->remote = 1);
+    DROPPED(drop_malformed, h->flags = cpu_to_le32(UNETMM_WIRE_F_LAST));
+    DROPPED(drop_malformed, h->src[0] |= 1);
+    expect_count(&f->h, drop_channel, 1,
+                 ud_deliver(f, ud_frame(f, UD_MTU + 1, 1)));
+    expect_count(&f->h, drop_too_long, 1,
+                 ud_deliver(f, ud_frame(f, 201, 1)));
+    fake_expect_none(&f->a);
+    ud_deliver(f, ud_frame(f, 200, 2));
+    ud_received(f, &f->a, 9, ud_address(fake_peer_mac, UD_PEER_EP));
+    fake_check(f->s1, FIX_PAGE(3), 200, 2);
+}
+
+/* ---- Waiting, changing, ending ---- */
+
+/* The head is kept while a page is missing. */
+TEST(test_miss, fix_test)
+{
+    Fix *f = *state;
+
+    ud_open(f);
+    ud_buffer(f, &f->b, 3, 9000, 9);
+    f->d.hold_back = true;
+    ud_send(f, ud_sqe(f, 1), 1, 4090, 7);
+    fake_ring_bell(&f->a);
+    assert_int_equal(f->h.core.eps[1].tx.blocked_on, UNETMM_BLOCKED_FAULT);
+    fake_migrate(&f->h);
+    f->d.hold_back = false;
+    fix_settle(f);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    ud_received(f, &f->b, 9, ud_local(f, &f->a));
+    fake_check(f->s2, FIX_PAGE(3), UD_HEAD + 4090, 7);
+}
+
+TEST(test_channel_changes_meanwhile, fix_test)
+{
+    Fix *f = *state;
+
+    for (unsigned i = 0; i < 2; i++) {
+        ud_open(f);
+        f->d.hold_back = true;
+        ud_send(f, ud_sqe(f, i), 1 + 4 * i, 300, 7);
+        fake_ring_bell(&f->a);
+        if (i) {
+            assert_int_equal(ud_set(&f->a, 1, 256), UNETMM_CS_OK);
+        } else {
+            fake_connect_peer(&f->a, UD_CH, 1, 9000);
+        }
+        f->d.hold_back = false;
+        fix_settle(f);
+        fake_expect(&f->a, UNETMM_CQE_SENT,
+                    i ? UNETMM_ST_TOO_LONG : UNETMM_ST_BAD_CHANNEL, i);
+    }
+    assert_int_equal(f->h.wire->len, 0);
+}
+
+static void time_of_a_page(UnetmmParams *p)
+{
+    p->dma_page_ns = 1000;
+}
+
+/* Sender and immediate are kept while the message lands. */
+TEST(test_landing, fix_test_with, time_of_a_page)
+{
+    Fix *f = *state;
+    FakeFrame *frame = ud_frame(f, 3000, 5);
+    struct unetmm_cqe cqe;
+
+    ud_open(f);
+    ud_buffer(f, &f->a, 3, 3000, 9);
+    fake_header(frame)->flags = cpu_to_le32(UNETMM_WIRE_F_IMM);
+    fake_header(frame)->imm = cpu_to_le32(0x12345678);
+    ud_deliver(f, frame);
+    assert_true(f->h.core.rx->active);
+    fake_migrate(&f->h);
+    fake_expect_none(&f->a);
+    fake_advance(&f->h, 1000);
+    cqe = ud_received(f, &f->a, 9, ud_address(fake_peer_mac, UD_PEER_EP));
+    assert_int_equal(cqe.imm, 0x12345678);
+    fake_check(f->s1, FIX_PAGE(3), 3000, 5);
+}
+
+static void flush(Fix *f, FakeEp *ep)
+{
+    fake_channel_clear(ep, UD_CH,
+                       UNETMM_CHANNEL_F_FLUSH | UNETMM_CHANNEL_F_TELL);
+}
+
+/* One that waits for a page, others behind it, and buffers; then the end. */
+TEST(test_flush, fix_test)
+{
+    Fix *f = *state;
+
+    ud_open(f);
+    ud_buffer(f, &f->a, 3, 100, 20);
+    ud_buffer(f, &f->a, 4, 100, 21);
+    f->d.hold_back = true;
+    for (unsigned i = 0; i < 3; i++) {
+        ud_send(f, ud_sqe(f, i), 8 + i, 300, 7);
+    }
+    fake_ring_bell(&f->a);
+    assert_int_equal(f->h.core.eps[1].tx.blocked_on, UNETMM_BLOCKED_FAULT);
+    flush(f, &f->a);
+    f->d.hold_back = false;
+    fix_settle(f);
+    for (unsigned sent = 0, back = 20; sent < 3 || back < 22; ) {
+        struct unetmm_cqe cqe;
+
+        assert_true(fake_poll(&f->a, &cqe));
+        assert_int_equal(cqe.status, UNETMM_ST_FLUSHED);
+        assert_int_equal(cqe.cookie, cqe.opcode == UNETMM_CQE_SENT ? sent++ :
+                         back++);
+    }
+    fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_FLUSHED, 0);
+    expect_count(&f->h, drop_stopped, 1, ud_deliver(f, ud_frame(f, 100, 1)));
+    /* Later ones, too. */
+    ud_send(f, ud_sqe(f, 4), 8, 300, 7);
+    fix_settle(f);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_FLUSHED, 4);
+    assert_int_equal(f->h.wire->len, 0);
+    ud_open(f);
+    ud_send(f, ud_sqe(f, 5), 8, 300, 7);
+    fix_settle(f);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 5);
+    fake_expect_none(&f->a);
+}
+
+/* A page that is moving, and the wire, end the wait in their time. */
+TEST(test_flush_moving, fix_test_with, time_of_a_page)
+{
+    Fix *f = *state;
+    struct unetmm_sqe sqe = ud_sqe(f, 1);
+
+    ud_open(f);
+    ud_send(f, sqe, 1, 300, 7);
+    fix_settle(f);
+    assert_true(f->h.core.eps[1].tx.moving);
+    flush(f, &f->a);
+    fake_expect_none(&f->a);
+    fake_advance(&f->h, 1000);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_FLUSHED, 1);
+    fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_FLUSHED, 0);
+}
+
+TEST(test_flush_wire, fix_test)
+{
+    Fix *f = *state;
+    struct unetmm_sqe sqe = ud_sqe(f, 1);
+
+    ud_open(f);
+    sqe.remote = ud_address(fake_peer_mac, 3);
+    f->h.answer = UNETMM_SENT_QUEUED;
+    ud_post(f, sqe, 1, NULL);
+    sqe.cookie = 2;
+    ud_post(f, sqe, 2, NULL);
+    fix_settle(f);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    assert_int_equal(f->h.core.eps[1].tx.blocked_on, UNETMM_BLOCKED_WIRE);
+    flush(f, &f->a);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_FLUSHED, 2);
+    fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_FLUSHED, 0);
+    unetmm_core_sent(&f->h.core, true);
+    assert_int_equal(f->h.wire->len, 1);
+}
