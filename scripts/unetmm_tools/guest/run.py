@@ -218,13 +218,15 @@ class Virtual(virtual.VirtualCluster):
             [None] * (2 - len(scripts))
         super().__init__(scripts, kernel=options.kernel, options=[
             *(["--python"] if options.python else []), *words], cards=[knobs] * len(scripts))
+        for guest, name in zip(self.guests, NAMES):
+            guest.name = name
 
     def _whole(self, text):
         return f"""#!/bin/sh
 (
 {text})
 status=$?
-[ -z "$(ls -A {OUT})" ] || {{ echo; echo {self._mark}; tar c -C {OUT} . | base64; }}
+[ -z "$(ls -A {OUT})" ] || {{ echo {self._mark}; tar c -C {OUT} . | base64; }}
 exit $status
 """
 
@@ -233,8 +235,15 @@ exit $status
         super().__enter__()
         self.guests = self.guests[:self._count]
 
+    def close(self):
+        """Ends all; waits for guests whose command has ended, which power off."""
+        for guest in self.guests:
+            if guest.running() and guest.status() is not None:
+                guest.wait(BOOT_SECONDS)
+        super().close()
+
     def _parts(self, guest):
-        text, _, packed = guest.results().partition(f"\n{self._mark}\n")
+        text, _, packed = guest.results().partition(f"{self._mark}\n")
         return text.encode(), packed
 
     def states(self):
