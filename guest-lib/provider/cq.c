@@ -223,8 +223,10 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf,
         buf->olen = entry->olen;
         buf->err = entry->err;
         buf->prov_errno = entry->status;
-        /* There is none, whichever way the caller wants it. */
-        buf->err_data_size = 0;
+        if (!umfi_is_old_caller(cq->domain->fabric)) {
+            /* There is none, whichever way the caller wants it. */
+            buf->err_data_size = 0;
+        }
         if (!(flags & FI_PEEK)) {
             cq->cons++;
             set_only(cq);

@@ -89,8 +89,9 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *entry,
                           uint64_t flags)
 {
     struct umfi_eq *eq = umfi_of(fid, struct umfi_eq, fid);
-    void *data = entry->err_data;
-    size_t room = entry->err_data_size;
+    bool old = umfi_is_old_caller(eq->fabric);
+    void *data = old ? NULL : entry->err_data;
+    size_t room = old ? 0 : entry->err_data_size;
     struct umfi_event *event;
     ssize_t ret = -FI_EAGAIN;
 

@@ -131,6 +131,12 @@ struct umfi_fabric {
     unsigned users;
 };
 
+/* Of libfabric before 1.5: it does not set the data of an error's entry, or has no size of them. */
+static inline bool umfi_is_old_caller(const struct umfi_fabric *fabric)
+{
+    return FI_VERSION_LT(fabric->fid.api_version, FI_VERSION(1, 5));
+}
+
 int umfi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric,
                      void *context);
 int umfi_trywait(struct fid_fabric *fabric, struct fid **fids, int count);

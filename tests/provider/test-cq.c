@@ -20,6 +20,7 @@
 
 struct state {
     struct fake_endpoint fake;
+    struct umfi_fabric fabric;
     struct umfi_domain domain;
     struct umfi_port port;
     struct umfi_op sends[OPS], receives[OPS];
@@ -44,6 +45,8 @@ static int setup(void **opaque)
     struct state *s = calloc(1, sizeof(*s));
 
     *opaque = s;
+    s->fabric.fid.api_version = FI_VERSION(1, 17);
+    s->domain.fabric = &s->fabric;
     fake_endpoint_init(&s->fake, 4, 4, 4, 0);
     s->port = (struct umfi_port) {
         .domain = &s->domain, .ep = s->fake.ep, .channels = 2, .slots = 16,
@@ -248,6 +251,25 @@ TEST(cancelled_ones_come_once, scene_test)
     assert_int_equal(error.err, FI_ECANCELED);
     do_sends(s, UNETMM_ST_OK);
     assert_int_equal(fi_cq_read(s->tx, &entry, 1), -FI_EAGAIN);
+}
+
+/* Callers older than 1.5 have an entry without the size of their data at its end. */
+TEST(errors_of_old_callers, scene_test)
+{
+    struct state *s = *state;
+    struct fi_cq_tagged_entry entry;
+    struct fi_cq_err_entry error;
+
+    for (unsigned minor = 4; minor <= 5; minor++) {
+        s->fabric.fid.api_version = FI_VERSION(1, minor);
+        post_send(s, s);
+        do_sends(s, UNETMM_ST_TIMEOUT);
+        assert_int_equal(fi_cq_read(s->tx, &entry, 1), -FI_EAVAIL);
+        error.err_data_size = 7;
+        assert_int_equal(fi_cq_readerr(s->tx, &error, 0), 1);
+        assert_ptr_equal(error.op_context, s);
+        assert_int_equal(error.err_data_size, minor < 5 ? 7 : 0);
+    }
 }
 
 /* Longer than the card's longest message */

@@ -147,7 +147,7 @@ TEST(withdrawn, cmocka_unit_test)
     close(fabric.epoll);
 }
 
-static struct umfi_fabric alone = { 0 };
+static struct umfi_fabric alone = { .fid.api_version = FI_VERSION(1, 17) };
 
 static struct umfi_eq *open_alone(void)
 {
@@ -233,6 +233,21 @@ TEST(errors, cmocka_unit_test)
     assert_int_equal(fi_eq_readerr(fid, &error, 0), -FI_EAGAIN);
     umfi_eq_push_event(eq, FI_SHUTDOWN, &object, 0, NULL, NULL, 0);
     assert_int_equal(fi_eq_readerr(fid, &error, 0), -FI_EAGAIN);
+    close_alone(eq);
+}
+
+/* Callers older than 1.5 do not set the members for data of theirs: the memory is not theirs. */
+TEST(errors_of_old_callers, cmocka_unit_test)
+{
+    struct umfi_eq *eq = open_alone();
+    struct fi_eq_err_entry error = { .err_data = &error, .err_data_size = 4 };
+
+    alone.fid.api_version = FI_VERSION(1, 4);
+    umfi_eq_push_event(eq, 0, &eq->fid.fid, FI_ECONNREFUSED, NULL, "data", 4);
+    assert_int_equal(fi_eq_readerr(&eq->fid, &error, 0), sizeof(error));
+    assert_ptr_not_equal(error.err_data, &error);
+    assert_memory_equal(error.err_data, "data", error.err_data_size);
+    alone.fid.api_version = FI_VERSION(1, 17);
     close_alone(eq);
 }
 
