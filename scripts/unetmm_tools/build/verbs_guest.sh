@@ -121,12 +121,15 @@ make_verbs_calls() {
 verbs_modules() {
     local dir file n=10
     dir=$(kernel_dir "$1")
-    for file in $(module_order "$dir" "${VERBS_MODULES[@]}"); do
-        add_module "$2" "$dir/lib/modules/$(cat "$dir/release")/$file" \
-            "verbs-modules/$n-$(basename "$file")"
-        n=$((n + 1))
-    done
-    install -m 644 "$(driver_dir "$1")/unetmm_ib.ko" "$2/verbs-modules/$n-unetmm_ib.ko"
+    # A kernel that we build has all of them in itself.
+    if ! kernel_is_built "$1"; then
+        for file in $(module_order "$dir" "${VERBS_MODULES[@]}"); do
+            add_module "$2" "$dir/lib/modules/$(cat "$dir/release")/$file" \
+                "verbs-modules/$n-$(basename "$file")"
+            n=$((n + 1))
+        done
+    fi
+    install -D -m 644 "$(driver_dir "$1")/unetmm_ib.ko" "$2/verbs-modules/$n-unetmm_ib.ko"
     strip_paths "$2/verbs-modules/$n-unetmm_ib.ko"
 }
 

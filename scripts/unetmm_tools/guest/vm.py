@@ -27,7 +27,6 @@ KERNELS = ("6.1", "6.12", "newest", *BUILT_KERNELS)
 # The kernel of guests of another machine
 ARM64 = "arm64"
 HOST_ARCH = ARM64 if platform.machine() == "aarch64" else "amd64"
-VERBS_KERNELS = ("6.1", "6.12")
 KERNELS_TEXT = ", ".join(KERNELS[:-1]) + f" or {KERNELS[-1]}"
 
 # The line of /init at the end of a script, which may have left its last line open
@@ -234,9 +233,8 @@ def check_options(options):
         raise VmError("--root-port needs PCI Express: leave out --machine pc")
     if options.cpus < 1:
         raise VmError(f"--cpus {options.cpus}: a guest needs at least one")
-    if options.verbs and options.kernel not in VERBS_KERNELS:
-        raise VmError("--verbs needs a kernel with verbs: use --kernel "
-                      f"{' or '.join(VERBS_KERNELS)}")
+    if options.verbs and options.kernel not in KERNELS:
+        raise VmError(f"--verbs needs a kernel with verbs: use --kernel with {KERNELS_TEXT}")
     if INSTALLED and (options.qemu == "built" or options.python or options.verbs):
         raise VmError("--qemu built, --python and --verbs need the project's sources: use "
                       "scripts/vm there")
