@@ -22,13 +22,19 @@ copy_driver() {
 
 # build_driver KERNEL DIR
 build_driver() {
-    local kernel dir=$2 words=()
+    local kernel dir=$2 words=() flags="-fmacro-prefix-map=$2/src/="
     kernel=$(kernel_dir "$1")
     [ -z "$(kernel_arch "$1")" ] || words=(ARCH=arm64 CROSS_COMPILE="$ARM64_TRIPLET-")
+    # A user of the package waits for the module, and has no use for verbs and a debugger.
+    if installed; then
+        words+=(BY_ROOM=1 CONFIG_INFINIBAND_USER_ACCESS=) flags+=" -g0"
+    else
+        words+=(W=1)
+    fi
     copy_driver "$dir/src"
     # The names of files in warnings do not depend on the cache's place.
-    make -C "$dir/src/guest-driver" -j "$(nproc)" KDIR="$kernel/headers" W=1 "${words[@]}" \
-        KCFLAGS="-fmacro-prefix-map=$dir/src/="
+    make -C "$dir/src/guest-driver" -j "$(nproc)" KDIR="$kernel/headers" "${words[@]}" \
+        KCFLAGS="$flags"
     cp "$dir/src/guest-driver/unetmm.ko" "$dir/"
     # A kernel without verbs has no unetmm_ib.ko.
     [ ! -e "$dir/src/guest-driver/unetmm_ib.ko" ] || cp "$dir/src/guest-driver/unetmm_ib.ko" "$dir/"
