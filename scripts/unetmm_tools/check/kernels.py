@@ -2,12 +2,14 @@
 """Builds the driver for each kernel, runs the tests in guests, and prints a table.
 
 A kernel that breaks the build or a test is a row of the table: its first error, or
-the names of the tests that failed.  docs/kernels.rst has the table of the last run
-with --update.  With --show a script runs in place of the tests.
+the names of the tests that failed.  With --update docs/kernels.rst gets each row as
+soon as it is there; rows of other kernels stay.  With --show a script runs in place of
+the tests.
 """
 
 import argparse
 import collections
+import functools
 import itertools
 import json
 import os
@@ -21,8 +23,11 @@ from unetmm_tools import REPO, SCRIPTS
 from unetmm_tools.guest import pair as guests, vm
 
 PAGE = os.path.join(REPO, "docs", "kernels.rst")
-BEGIN, END = ".. The table is made by scripts/kernels --update.\n", ".. End of the table.\n"
-HEAD = ("Name", "Kernel", "Builds", "Tests passed", "Failed", "Skipped, and the reason")
+# Parts of the page that are made here: their first lines, and the last one of each
+TABLE = ".. The table is made by scripts/kernels --update.\n"
+SHOWN = ".. The outputs are made by scripts/kernels --show docs/kernels-show --update.\n"
+END = ".. End of the part.\n"
+HEAD = ("Name", "Kernel", "Builds", "Tests passed", "Failed", "Skipped, and the reason", "Day")
 
 EXAMPLES = """\
 examples:
@@ -33,12 +38,16 @@ examples:
     scripts/setup --update kernel-newest
     scripts/kernels --json kernels.json newest
 
+  One row of the table in docs/kernels.rst again:
+    scripts/kernels --update 6.12
+
   The output of a script on each kernel, side by side:
     scripts/kernels --show /tmp/same
 """
 NAMES = (*vm.KERNELS, vm.ARM64)
 
-Row = collections.namedtuple("Row", "name kernel builds passed failed skipped")
+Row = collections.namedtuple("Row", "name kernel builds passed failed skipped day",
+                             defaults=(time.strftime("%Y-%m-%d"),))
 
 
 def note(text):
@@ -76,7 +85,7 @@ def run_tests(name, options):
 
 
 def show(names, script):
-    """Prints the output of a script in a guest of each kernel, side by side."""
+    """The output of a script in a guest of each kernel, side by side."""
     columns = []
     with tempfile.TemporaryDirectory() as directory:
         for name in names:
@@ -87,8 +96,8 @@ def show(names, script):
             guest.wait(300)
             columns.append([name, "", *guest.results().splitlines()])
     widths = [max(map(len, column)) for column in columns]
-    for line in itertools.zip_longest(*columns, fillvalue=""):
-        print("  ".join(f"{text:{width}}" for text, width in zip(line, widths)).rstrip())
+    return [" | ".join(f"{text:{width}}" for text, width in zip(line, widths)).rstrip()
+            for line in itertools.zip_longest(*columns, fillvalue="")]
 
 
 def row(name, options):
@@ -116,25 +125,33 @@ def cells(each):
     failed = "0" if not each.failed else ", ".join(each.failed)
     skipped = "; ".join(f"{count}: {reason}"
                         for reason, count in sorted(each.skipped.items())) or "none"
-    return each.name, each.kernel, each.builds, str(each.passed), failed, skipped
+    return each.name, each.kernel, each.builds, str(each.passed), failed, skipped, each.day
 
 
 def rst(rows):
-    """The table as docs/kernels.rst has it."""
+    """Rows of texts as a table."""
     lines = [".. list-table::", "   :header-rows: 1", ""]
-    for texts in [HEAD, *map(cells, rows)]:
+    for texts in [HEAD, *rows]:
         lines += [("   * - " if not number else "     - ") + text
                   for number, text in enumerate(texts)]
     return "\n".join(lines) + "\n"
 
 
-def update(rows):
-    """Writes the table into the page."""
+def update(begin, change):
+    """Writes a part of the page: CHANGE of the text that is there."""
     with open(PAGE, encoding="utf-8") as file:
-        before, rest = file.read().split(BEGIN)
-    after = rest.split(END)[1]
+        before, rest = file.read().split(begin)
+    old, after = rest.split(END, 1)
     with open(PAGE, "w", encoding="utf-8") as file:
-        file.write(f"{before}{BEGIN}\n{rst(rows)}\n{END}{after}")
+        file.write(f"{before}{begin}\n{change(old)}\n{END}{after}")
+
+
+def with_row(new, old):
+    """The table OLD with a new row, in place of the one with the same name."""
+    rows = {texts[0]: texts for texts in
+            (re.findall(r"- (.*)", part) for part in re.split(r"^   \* ", old, flags=re.M)[2:])}
+    rows[new[0]] = new
+    return rst([rows[name] for name in NAMES if name in rows])
 
 
 def parse():
@@ -152,12 +169,11 @@ def parse():
                         help="run SCRIPT in a guest of each kernel, and print its outputs")
     parser.add_argument("--json", metavar="FILE", help="write the rows there, too")
     parser.add_argument("--update", action="store_true",
-                        help="write the table into docs/kernels.rst")
+                        help="write the rows, or the outputs, into docs/kernels.rst")
     options = parser.parse_args()
     options.names = options.names or list(NAMES)
-    if options.update and (options.only or options.names != list(NAMES)):
-        parser.error("--update: the page has all kernels and all tests: leave out names and "
-                     "--only")
+    if options.update and options.only:
+        parser.error("--update: a row of the page has all tests: leave out --only")
     return options
 
 
@@ -165,18 +181,24 @@ def main():
     """Prints the table; 1 if a kernel's build or a test of it failed."""
     options = parse()
     if options.show:
-        show(options.names, options.show)
+        lines = show(options.names, options.show)
+        print(*lines, sep="\n")
+        if options.update:
+            update(SHOWN, lambda _: "::\n\n" + "".join(f"  {line}".rstrip() + "\n"
+                                                       for line in lines))
         return 0
-    rows = [row(name, options) for name in options.names]
+    rows = []
+    for name in options.names:
+        rows.append(row(name, options))
+        if options.update:
+            update(TABLE, functools.partial(with_row, cells(rows[-1])))
     for each in [HEAD, *map(cells, rows)]:
         print("  ".join(f"{text:{width}}" for text, width in
-                        zip(each, (7, 22, 6, 12, 6, 0))))
+                        zip(each, (7, 22, 6, 12, 6, 24, 0))))
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump([each._asdict() for each in rows], file, indent=1)
             file.write("\n")
-    if options.update:
-        update(rows)
     return int(any(each.builds != "yes" or each.failed for each in rows))
 
 
