@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Completions of the card, and of requests that a queue pair's end flushes.  qp->lock is held.
+ * Completions of the card, and of requests that a queue pair's end flushes.  The lock of the
+ * queue pair's completions is held.
  */
-#include "umv.h"
+#include "verbs.h"
 
 static enum ibv_wc_status status_of(uint8_t status)
 {
@@ -40,53 +41,63 @@ static enum ibv_wc_status status_of(uint8_t status)
 static void got_sent(struct umv_qp *qp, const struct unetmm_completion *c)
 {
     uint32_t number = (uint32_t)c->user_data;
-    struct umv_sent *s = &qp->sent[number & qp->sent_mask];
+    struct umv_sent *s = &qp->sent[number & qp->ep->sq_mask];
 
     /* One that was flushed has been told. */
-    if (number - qp->sent_done >= qp->sent_next - qp->sent_done || s->flags & UMV_DONE) {
+    if (number - qp->sent_done >= umv_load(&qp->sent_next) - qp->sent_done ||
+        s->what.flags & UMV_DONE) {
         return;
     }
-    s->flags |= UMV_DONE;
-    s->status = (uint8_t)status_of(c->status);
-    if ((int32_t)(number + 1 - qp->answered) > 0) {
-        qp->answered = number + 1;
-    }
-    if (s->flags & UMV_FETCHES) {
-        qp->fetching--;
-        if (qp->shown != qp->sent_next) {
-            umv_show(qp);
-        }
+    s->what.status = (uint8_t)status_of(c->status);
+    umv_store(&s->what.flags, s->what.flags | UMV_DONE);
+    qp->kept++;
+    qp->kept_sends++;
+    if (s->what.flags & UMV_FETCHES) {
+        umv_fetched(qp);
     }
 }
 
 static void got_received(struct umv_qp *qp, const struct unetmm_completion *c)
 {
     uint32_t number = (uint32_t)c->user_data;
-    struct umv_received *r = &qp->received[number & qp->received_mask];
+    struct umv_received *r = &qp->received[number & qp->ep->fq_mask];
 
-    if (number - qp->received_done >= qp->received_next - qp->received_done || r->done) {
+    if (number - qp->received_done >= umv_load(&qp->received_next) - qp->received_done ||
+        r->what.flags & UMV_DONE) {
         return;
     }
-    r->done = true;
-    r->opcode = c->type == UNETMM_CQE_WRITTEN ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
-    r->status = (uint8_t)status_of(c->status);
+    r->what = (struct umv_what) {
+        .opcode = c->type == UNETMM_CQE_WRITTEN ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
+        .status = (uint8_t)status_of(c->status),
+        .flags = UMV_DONE | (c->flags & UNETMM_CQE_F_IMM ? UMV_IMM : 0),
+        .slots = r->what.slots,
+    };
     r->len = c->len;
-    r->has_imm = c->flags & UNETMM_CQE_F_IMM;
     r->imm = c->imm;
+    qp->kept++;
 }
 
-/* The queue pair ends; the driver takes the channel off the card. */
+/* The short ways are for a queue pair that runs.  One that ends is asked the long way. */
+void umv_set_state(struct umv_qp *qp, enum ibv_qp_state state)
+{
+    bool sends = state == IBV_QPS_RTS && qp->cap.max_send_sge;
+    bool receives = state != IBV_QPS_RESET && state != IBV_QPS_ERR && qp->cap.max_recv_sge;
+
+    if (state == IBV_QPS_ERR && qp->state != IBV_QPS_ERR) {
+        qp->kept++;
+    }
+    umv_store(&qp->state, state);
+    umv_store(&qp->sends_usual, sends ? qp->ep->sq_mask + 1 : 0);
+    umv_store(&qp->receives_usual, receives ? qp->ep->fq_mask + 1 : 0);
+}
+
 static void fail(struct umv_qp *qp)
 {
-    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
-    struct ibv_modify_qp cmd = {};
-
     if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_RESET) {
         return;
     }
-    qp->state = IBV_QPS_ERR;
-    /* If it refuses, the device has gone. */
-    ibv_cmd_modify_qp(&qp->vqp.qp, &attr, IBV_QP_STATE, &cmd, sizeof(cmd));
+    umv_set_state(qp, IBV_QPS_ERR);
+    umv_end(qp);
     /* Completions of before count. */
     umv_collect(qp);
 }
@@ -111,11 +122,11 @@ void umv_collect(struct umv_qp *qp)
         }
     }
     unetmm_taken_(ep, index);
-    if (__builtin_expect(unetmm_card_waits(ep), 0)) {
-        ended |= unetmm_read_word(&ep->index->card.state) & UNETMM_EP_ERROR;
+    if (!umv_runs(ep)) {
+        ended |= !(unetmm_read_word(&ep->index->card.state) & UNETMM_EP_RUNNING);
         unetmm_poll(ep, NULL, 0);
     }
-    if (__builtin_expect(ended, 0)) {
+    if (ended) {
         fail(qp);
     }
 }
@@ -133,7 +144,7 @@ void umv_arm(struct umv_qp *qp)
     bool other;
 
     umv_collect(qp);
-    other = qp->send_cq != qp->recv_cq && ep->cq_cons != before;
+    other = qp->two_cqs && ep->cq_cons != before;
     unetmm_write_word(&ep->index->user.cq_arm,
                       UNETMM_ARM | ((ep->cq_cons - other) & UNETMM_ARM_COUNT));
     unetmm_arm_barrier();
@@ -142,57 +153,87 @@ void umv_arm(struct umv_qp *qp)
     }
 }
 
-/* The card completes a quiet request only if the request fails. */
+/*
+ * The card completes a quiet request only if the request fails: a quiet one has ended well if
+ * a later one has ended.
+ */
 static bool has_ended(const struct umv_qp *qp, const struct umv_sent *s)
 {
-    return s->flags & UMV_DONE ||
-        (s->flags & UMV_QUIET && (int32_t)(qp->answered - qp->sent_done) > 0);
+    return s->what.flags & UMV_DONE || (s->what.flags & UMV_QUIET && qp->kept_sends);
 }
 
 /* The oldest request's completion, if that has ended. */
-bool umv_next_sent(struct umv_qp *qp, struct ibv_wc *wc)
+static bool next_sent(struct umv_qp *qp, struct ibv_wc *wc)
 {
-    while (qp->sent_done != qp->sent_next) {
-        struct umv_sent *s = &qp->sent[qp->sent_done & qp->sent_mask];
-        bool ended = has_ended(qp, s);
+    while (qp->sent_done != umv_load(&qp->sent_next)) {
+        const struct umv_sent *s = &qp->sent[qp->sent_done & qp->ep->sq_mask];
+        struct umv_what what = s->what;
 
-        if (!ended && qp->state != IBV_QPS_ERR) {
-            return false;
+        if (!has_ended(qp, s)) {
+            if (qp->state != IBV_QPS_ERR) {
+                return false;
+            }
+            what.status = IBV_WC_WR_FLUSH_ERR;
         }
-        qp->sent_done++;
-        if (!ended) {
-            s->status = IBV_WC_WR_FLUSH_ERR;
-        }
-        if (!(s->flags & UMV_SIGNALED) && !s->status) {
-            continue;
+        if (what.flags & UMV_DONE) {
+            qp->kept--;
+            qp->kept_sends--;
         }
         *wc = (struct ibv_wc) {
-            .wr_id = s->wr_id, .status = s->status, .opcode = s->opcode, .byte_len = s->len,
-            .qp_num = qp->vqp.qp.qp_num,
+            .wr_id = s->wr_id, .status = what.status, .opcode = what.opcode,
+            .byte_len = s->len, .qp_num = qp->vqp.qp.qp_num,
         };
-        if (s->status) {
+        /* A post may write to the record now. */
+        umv_store(&qp->sent_done, qp->sent_done + what.slots);
+        if (what.status) {
             fail(qp);
         }
-        return true;
+        if (what.flags & UMV_SIGNALED || what.status) {
+            return true;
+        }
     }
     return false;
 }
 
-bool umv_next_received(struct umv_qp *qp, struct ibv_wc *wc)
+static bool next_received(struct umv_qp *qp, struct ibv_wc *wc)
 {
-    struct umv_received *r = &qp->received[qp->received_done & qp->received_mask];
+    const struct umv_received *r = &qp->received[qp->received_done & qp->ep->fq_mask];
+    struct umv_what what;
 
-    if (qp->received_done == qp->received_next || (!r->done && qp->state != IBV_QPS_ERR)) {
+    if (qp->received_done == umv_load(&qp->received_next)) {
         return false;
     }
-    qp->received_done++;
+    what = r->what;
+    if (!(what.flags & UMV_DONE) && qp->state != IBV_QPS_ERR) {
+        return false;
+    }
     *wc = (struct ibv_wc) {
-        .wr_id = r->wr_id, .status = r->done ? r->status : IBV_WC_WR_FLUSH_ERR,
-        .opcode = r->opcode, .byte_len = r->len, .qp_num = qp->vqp.qp.qp_num,
-        .src_qp = qp->peer, .imm_data = r->imm, .wc_flags = r->has_imm ? IBV_WC_WITH_IMM : 0,
+        .wr_id = r->wr_id, .status = what.status, .opcode = what.opcode,
+        .qp_num = qp->vqp.qp.qp_num, .src_qp = qp->peer,
     };
+    if (what.flags & UMV_DONE) {
+        qp->kept--;
+        wc->byte_len = r->len;
+        wc->imm_data = r->imm;
+        wc->wc_flags = what.flags & UMV_IMM ? IBV_WC_WITH_IMM : 0;
+    }
+    umv_store(&qp->received_done, qp->received_done + what.slots);
     if (wc->status) {
         fail(qp);
     }
     return true;
+}
+
+int umv_take(struct umv_cq *cq, struct umv_qp *qp, int n, struct ibv_wc *wc)
+{
+    int got = 0;
+
+    umv_collect(qp);
+    while (got < n && qp->send_cq == cq && next_sent(qp, &wc[got])) {
+        got++;
+    }
+    while (got < n && qp->recv_cq == cq && next_received(qp, &wc[got])) {
+        got++;
+    }
+    return got;
 }

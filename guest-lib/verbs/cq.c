@@ -1,64 +1,206 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Completion queues: the queue pairs that have one are asked in turn.
+ * Completion queues: the queue pairs that have one are asked in turn.  The completion of a queue
+ * pair's oldest request goes from the card to the program, without the request's record
+ * in between, unless others wait for their turn.
  */
-#include "umv.h"
+#include "verbs.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #define WC_FLAGS    (IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM | IBV_WC_EX_WITH_QP_NUM | \
                      IBV_WC_EX_WITH_SRC_QP | IBV_WC_EX_WITH_SLID | IBV_WC_EX_WITH_SL | \
                      IBV_WC_EX_WITH_DLID_PATH_BITS)
 
-/* A queue pair may have one completion queue for sends and receives. */
+/* ---- Locks ----------------------------------------------------------------- */
+
+/*
+ * False: the thread has the lock since its ibv_start_poll().  So between that and ibv_end_poll() a
+ * program may ask for an event, and change, query and destroy queue pairs.
+ */
+bool umv_cq_lock(struct umv_cq *cq)
+{
+    if (__atomic_load_n(&cq->poller, __ATOMIC_RELAXED) == (uintptr_t)pthread_self()) {
+        return false;
+    }
+    umfi_lock_take(&cq->lock);
+    return true;
+}
+
+void umv_cq_unlock(struct umv_cq *cq, bool locked)
+{
+    if (locked) {
+        umfi_lock_drop(&cq->lock);
+    }
+}
+
+/* The lock of the queue pair's completions */
+bool umv_lock(struct umv_qp *qp)
+{
+    if (!qp->two_cqs) {
+        return umv_cq_lock(qp->send_cq);
+    }
+    umfi_lock_take(&qp->lock);
+    return true;
+}
+
+void umv_unlock(struct umv_qp *qp, bool locked)
+{
+    if (locked) {
+        umfi_lock_drop(qp->two_cqs ? &qp->lock : &qp->send_cq->lock);
+    }
+}
+
+/* Those of a queue pair's completions that has another queue: cq->lock is held. */
+static void lock_second(struct umv_qp *qp)
+{
+    if (qp->two_cqs) {
+        umfi_lock_take(&qp->lock);
+    }
+}
+
+static void unlock_second(struct umv_qp *qp)
+{
+    if (qp->two_cqs) {
+        umfi_lock_drop(&qp->lock);
+    }
+}
+
+/* ---- Queue pairs ----------------------------------------------------------- */
+
+static void find_only(struct umv_cq *cq)
+{
+    cq->next = 0;
+    cq->only = cq->nqps == 1 && !cq->qps[0]->two_cqs ? cq->qps[0] : NULL;
+}
+
 int umv_cq_add(struct umv_cq *cq, struct umv_qp *qp)
 {
-    struct umv_qp **qps;
+    bool locked = umv_cq_lock(cq);
+    struct umv_qp **qps = realloc(cq->qps, (cq->nqps + 1) * sizeof(struct umv_qp *));
 
-    umfi_lock_take(&cq->lock);
-    qps = realloc(cq->qps, (cq->nqps + 1) * sizeof(struct umv_qp *));
     if (qps) {
         cq->qps = qps;
         qps[cq->nqps++] = qp;
+        find_only(cq);
     }
-    umfi_lock_drop(&cq->lock);
+    umv_cq_unlock(cq, locked);
     return qps ? 0 : ENOMEM;
 }
 
 void umv_cq_remove(struct umv_cq *cq, struct umv_qp *qp)
 {
+    bool locked = umv_cq_lock(cq);
     unsigned i;
 
-    umfi_lock_take(&cq->lock);
     for (i = 0; i < cq->nqps; i++) {
         if (cq->qps[i] == qp) {
             cq->qps[i] = cq->qps[--cq->nqps];
             break;
         }
     }
-    cq->next = 0;
-    umfi_lock_drop(&cq->lock);
+    find_only(cq);
+    umv_cq_unlock(cq, locked);
 }
 
-static int poll_qp(const struct umv_cq *cq, struct umv_qp *qp, int n, struct ibv_wc *wc)
-{
-    int got = 0;
+/* ---- ibv_poll_cq() --------------------------------------------------------- */
 
-    umfi_lock_take(&qp->lock);
-    umv_collect(qp);
-    if (qp->send_cq == cq) {
-        while (got < n && umv_next_sent(qp, &wc[got])) {
-            got++;
+/* FETCHED: one, of a READ or an atomic */
+enum taken { NOTHING, ONE, FETCHED, REST };
+
+UMFI_INLINE enum taken take_sent(struct umv_qp *qp, const struct unetmm_cqe *cqe,
+                                 struct ibv_wc *wc)
+{
+    struct unetmm_ep *ep = qp->ep;
+    uint32_t number = (uint32_t)unetmm_swap64(cqe->cookie);
+    const struct umv_sent *s = &qp->sent[number & ep->sq_mask];
+
+    if (!umv_usual(number == qp->sent_done && s->what.flags & UMV_SIGNALED)) {
+        return REST;
+    }
+    *wc = (struct ibv_wc) {
+        .wr_id = s->wr_id, .opcode = s->what.opcode, .byte_len = s->len,
+        .qp_num = qp->vqp.qp.qp_num,
+    };
+    unetmm_take(ep);
+    number += s->what.slots;
+    if (s->what.flags & UMV_FETCHES) {
+        umv_store(&qp->sent_done, number);
+        return FETCHED;
+    }
+    umv_store(&qp->sent_done, number);
+    return ONE;
+}
+
+UMFI_INLINE enum taken take_received(struct umv_qp *qp, const struct unetmm_cqe *cqe,
+                                     struct ibv_wc *wc)
+{
+    struct unetmm_ep *ep = qp->ep;
+    uint32_t number = (uint32_t)unetmm_swap64(cqe->cookie);
+    const struct umv_received *r = &qp->received[number & ep->fq_mask];
+
+    if (!umv_usual(number == qp->received_done)) {
+        return REST;
+    }
+    *wc = (struct ibv_wc) {
+        .wr_id = r->wr_id, .opcode = IBV_WC_RECV, .byte_len = unetmm_swap32(cqe->len),
+        .qp_num = qp->vqp.qp.qp_num, .src_qp = qp->peer,
+    };
+    if (unetmm_read_word(&cqe->flags) & UNETMM_CQE_F_IMM) {
+        wc->imm_data = unetmm_swap32(cqe->imm);
+        wc->wc_flags = IBV_WC_WITH_IMM;
+    }
+    umv_store(&qp->received_done, number + r->what.slots);
+    unetmm_take(ep);
+    return ONE;
+}
+
+/* The next completion's type and status; 0: there is none; UINT_MAX: the long way has to be gone */
+UMFI_INLINE unsigned next_of(const struct umv_qp *qp, const struct unetmm_cqe **cqe)
+{
+    const struct unetmm_ep *ep = qp->ep;
+    uint32_t index = ep->cq_cons;
+    int there;
+
+    *cqe = &ep->cq[index & ep->cq_mask];
+    if (!umv_usual(!qp->kept)) {
+        return UINT_MAX;
+    }
+    unetmm_flags_at_(ep, index, *cqe, &there);
+    if (!there) {
+        return umv_runs(ep) ? 0 : UINT_MAX;
+    }
+    unetmm_from_card_barrier();
+    return (*cqe)->opcode | (unsigned)(*cqe)->status << 8;
+}
+
+static enum taken take_usual(const struct umv_cq *cq, struct umv_qp *qp, struct ibv_wc *wc)
+{
+    const struct unetmm_cqe *cqe;
+    unsigned what = next_of(qp, &cqe);
+
+    return !what ? NOTHING :
+        what == UNETMM_CQE_SENT && cq == qp->send_cq ? take_sent(qp, cqe, wc) :
+        what == UNETMM_CQE_RECEIVED && cq == qp->recv_cq ? take_received(qp, cqe, wc) : REST;
+}
+
+static int poll_qp(struct umv_cq *cq, struct umv_qp *qp, int n, struct ibv_wc *wc)
+{
+    enum taken taken = ONE;
+    int got;
+
+    for (got = 0; got < n; got++) {
+        taken = take_usual(cq, qp, &wc[got]);
+        if (taken == FETCHED) {
+            umv_fetched(qp);
+        } else if (taken != ONE) {
+            break;
         }
     }
-    if (qp->recv_cq == cq) {
-        while (got < n && umv_next_received(qp, &wc[got])) {
-            got++;
-        }
-    }
-    umfi_lock_drop(&qp->lock);
-    return got;
+    return taken == REST ? got + umv_take(cq, qp, n - got, &wc[got]) : got;
 }
 
 static int poll_all(struct umv_cq *cq, int n, struct ibv_wc *wc)
@@ -67,37 +209,105 @@ static int poll_all(struct umv_cq *cq, int n, struct ibv_wc *wc)
     int got = 0;
 
     for (left = cq->nqps; left && got < n; left--) {
-        got += poll_qp(cq, cq->qps[i], n - got, &wc[got]);
+        struct umv_qp *qp = cq->qps[i];
+
+        lock_second(qp);
+        got += poll_qp(cq, qp, n - got, &wc[got]);
+        unlock_second(qp);
         i = i + 1 < cq->nqps ? i + 1 : 0;
     }
     cq->next = i;
     return got;
 }
 
+/*
+ * Most programs take one completion at a time, of one queue pair.  Each of the functions below
+ * has the lock, drops it, and is the end of its caller, which thus saves no registers.
+ */
+UMV_TAIL poll_rest(struct umv_cq *cq, int n, struct ibv_wc *wc)
+{
+    int got = poll_all(cq, n, wc);
+
+    umfi_lock_drop(&cq->lock);
+    return got;
+}
+
+/* Another thread waits for the lock. */
+UMV_TAIL poll_wake(struct umv_cq *cq, int got)
+{
+    umfi_lock_wake(&cq->lock);
+    return got;
+}
+
+UMV_TAIL poll_fetched(struct umv_cq *cq)
+{
+    umv_fetched(cq->only);
+    umfi_lock_drop(&cq->lock);
+    return 1;
+}
+
+UMFI_INLINE int poll_end(struct umv_cq *cq, int got)
+{
+    return umfi_lock_release(&cq->lock) ? poll_wake(cq, got) : got;
+}
+
+UMV_TAIL poll_sent(struct umv_cq *cq, const struct unetmm_cqe *cqe, struct ibv_wc *wc)
+{
+    enum taken taken = take_sent(cq->only, cqe, wc);
+
+    return umv_usual(taken == ONE) ? poll_end(cq, 1) :
+        taken == FETCHED ? poll_fetched(cq) : poll_rest(cq, 1, wc);
+}
+
+UMV_TAIL poll_received(struct umv_cq *cq, const struct unetmm_cqe *cqe, struct ibv_wc *wc)
+{
+    return umv_usual(take_received(cq->only, cqe, wc) == ONE) ? poll_end(cq, 1) :
+        poll_rest(cq, 1, wc);
+}
+
+/* The other way round: another thread has the lock. */
+UMV_TAIL poll_later(struct umv_cq *cq, int n, struct ibv_wc *wc)
+{
+    umfi_lock_take(&cq->lock);
+    return poll_rest(cq, n, wc);
+}
+
 int umv_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 {
     struct umv_cq *cq = umv_cq(ibcq);
-    int got;
+    const struct unetmm_cqe *cqe;
 
-    umfi_lock_take(&cq->lock);
-    got = poll_all(cq, n, wc);
-    umfi_lock_drop(&cq->lock);
-    return got;
+    if (!umv_usual(umfi_lock_try(&cq->lock))) {
+        return poll_later(cq, n, wc);
+    }
+    if (!umv_usual(n == 1 && cq->only)) {
+        return poll_rest(cq, n, wc);
+    }
+    switch (next_of(cq->only, &cqe)) {
+    case 0:
+        return poll_end(cq, 0);
+    case UNETMM_CQE_SENT:
+        return poll_sent(cq, cqe, wc);
+    case UNETMM_CQE_RECEIVED:
+        return poll_received(cq, cqe, wc);
+    default:
+        return poll_rest(cq, 1, wc);
+    }
 }
 
 int umv_req_notify_cq(struct ibv_cq *ibcq, int solicited)
 {
     struct umv_cq *cq = umv_cq(ibcq);
-    unsigned i;
     int ret = ibv_cmd_req_notify_cq(ibcq, solicited);
+    bool locked = umv_cq_lock(cq);
+    unsigned i;
 
-    umfi_lock_take(&cq->lock);
     for (i = 0; i < cq->nqps; i++) {
-        umfi_lock_take(&cq->qps[i]->lock);
+        lock_second(cq->qps[i]);
         umv_arm(cq->qps[i]);
-        umfi_lock_drop(&cq->qps[i]->lock);
+        unlock_second(cq->qps[i]);
     }
-    umfi_lock_drop(&cq->lock);
+    umv_cq_unlock(cq, locked);
     return ret;
 }
 
@@ -120,6 +330,12 @@ static int next_poll(struct ibv_cq_ex *current)
     return 0;
 }
 
+static void end_poll(struct ibv_cq_ex *current)
+{
+    __atomic_store_n(&cq_of(current)->poller, 0, __ATOMIC_RELAXED);
+    umfi_lock_drop(&cq_of(current)->lock);
+}
+
 static int start_poll(struct ibv_cq_ex *current, struct ibv_poll_cq_attr *attr)
 {
     int ret;
@@ -128,16 +344,12 @@ static int start_poll(struct ibv_cq_ex *current, struct ibv_poll_cq_attr *attr)
         return EINVAL;
     }
     umfi_lock_take(&cq_of(current)->lock);
+    __atomic_store_n(&cq_of(current)->poller, (uintptr_t)pthread_self(), __ATOMIC_RELAXED);
     ret = next_poll(current);
     if (ret) {
-        umfi_lock_drop(&cq_of(current)->lock);
+        end_poll(current);
     }
     return ret;
-}
-
-static void end_poll(struct ibv_cq_ex *current)
-{
-    umfi_lock_drop(&cq_of(current)->lock);
 }
 
 #define READER(_type, _member) \

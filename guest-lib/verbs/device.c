@@ -2,7 +2,7 @@
 /*
  * The device: its match for libibverbs, contexts, and objects that the driver alone has.
  */
-#include "umv.h"
+#include "verbs.h"
 
 #include <errno.h>
 #include <stdio.h>

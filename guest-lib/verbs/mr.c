@@ -2,7 +2,7 @@
 /*
  * Memory regions.  The driver gives numbers in turn, so the table is in two steps.
  */
-#include "umv.h"
+#include "verbs.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 static struct umv_mr **leaf_of(struct umv_context *context, uint32_t lkey)
 {
-    return __atomic_load_n(&context->mrs[lkey >> 8 >> UMV_MR_LOG2], __ATOMIC_ACQUIRE);
+    return umv_load(&context->mrs[lkey >> 8 >> UMV_MR_LOG2]);
 }
 
 static void set_mr(struct umv_context *context, uint32_t lkey, struct umv_mr *mr)
@@ -38,20 +38,27 @@ static int add_mr(struct umv_context *context, uint32_t lkey, struct umv_mr *mr)
     return ret;
 }
 
-void *umv_memory(const struct umv_qp *qp, const struct ibv_sge *sge, int access)
+/* Looks the region up, and keeps a copy of it. */
+void *umv_find_memory(const struct umv_qp *qp, struct umv_last_mr *last,
+                      const struct ibv_sge *sge, int access)
 {
+    uint32_t version = umv_load(&qp->context->mr_version);
     struct umv_mr **leaf = leaf_of(qp->context, sge->lkey);
     const struct umv_mr *mr;
 
     if (!leaf) {
         return NULL;
     }
-    mr = __atomic_load_n(&leaf[sge->lkey >> 8 & (MR_SLOTS - 1)], __ATOMIC_ACQUIRE);
+    mr = umv_load(&leaf[sge->lkey >> 8 & (MR_SLOTS - 1)]);
     if (!mr || mr->vmr.ibv_mr.lkey != sge->lkey || mr->vmr.ibv_mr.pd != qp->vqp.qp.pd ||
         (mr->access & access) != access || sge->addr < mr->iova || sge->length > mr->length ||
         sge->addr - mr->iova > mr->length - sge->length) {
         return NULL;
     }
+    *last = (struct umv_last_mr) {
+        .lkey = sge->lkey, .version = version, .end = mr->iova + mr->length,
+         .length = mr->length, .delta = mr->start - mr->iova, .access = mr->access,
+    };
     return (void *)(uintptr_t)(mr->start + (sge->addr - mr->iova));
 }
 
@@ -96,6 +103,7 @@ int umv_dereg_mr(struct verbs_mr *vmr)
 
     /* First: the driver may give the number to another one at once. */
     set_mr(context, lkey, NULL);
+    __atomic_fetch_add(&context->mr_version, 1, __ATOMIC_RELEASE);
     ret = ibv_cmd_dereg_mr(vmr);
     if (ret) {
         set_mr(context, lkey, container_of(vmr, struct umv_mr, vmr));

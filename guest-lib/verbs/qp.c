@@ -3,7 +3,7 @@
  * Queue pairs: life and states.  The driver has the state that programs set; the state here is
  * the one that posts and completions need.
  */
-#include "umv.h"
+#include "verbs.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -51,9 +51,10 @@ static void bind(struct umv_qp *qp)
     ep->sq_prod = ep->sq_cons = 0;
     ep->fq_prod = ep->fq_cons = 0;
     ep->cq_cons = ep->blocked_rung = 0;
-    qp->sent_done = qp->shown = qp->answered = qp->sent_next;
-    qp->received_done = qp->received_next;
-    qp->fetching = 0;
+    qp->sent_next = qp->sent_done = 0;
+    qp->received_next = qp->received_done = 0;
+    qp->kept = qp->kept_sends = qp->held = 0;
+    umv_set_state(qp, IBV_QPS_RESET);
     umv_arm(qp);
 }
 
@@ -70,16 +71,6 @@ static int map_queues(struct umv_qp *qp)
     return 0;
 }
 
-static uint32_t power_of_2(uint32_t n)
-{
-    uint32_t power = 1;
-
-    while (power < n) {
-        power *= 2;
-    }
-    return power;
-}
-
 /* The records of requests. */
 static int make_records(struct umv_qp *qp)
 {
@@ -90,10 +81,8 @@ static int make_records(struct umv_qp *qp)
         return -ret;
     }
     qp->ep = &ep->pub;
-    qp->sent_mask = power_of_2(qp->cap.max_send_wr) - 1;
-    qp->received_mask = power_of_2(qp->cap.max_recv_wr) - 1;
-    qp->sent = calloc(qp->sent_mask + 1, sizeof(*qp->sent));
-    qp->received = calloc(qp->received_mask + 1, sizeof(*qp->received));
+    qp->sent = calloc(1u << qp->layout.sq_log2, sizeof(*qp->sent));
+    qp->received = calloc(1u << qp->layout.fq_log2, sizeof(*qp->received));
     return qp->sent && qp->received ? 0 : ENOMEM;
 }
 
@@ -111,7 +100,7 @@ static void free_qp(struct umv_qp *qp)
 static void leave(struct umv_qp *qp)
 {
     umv_cq_remove(qp->send_cq, qp);
-    if (qp->recv_cq != qp->send_cq) {
+    if (qp->two_cqs) {
         umv_cq_remove(qp->recv_cq, qp);
     }
 }
@@ -120,7 +109,7 @@ static int join(struct umv_qp *qp)
 {
     int ret = umv_cq_add(qp->send_cq, qp);
 
-    if (!ret && qp->recv_cq != qp->send_cq) {
+    if (!ret && qp->two_cqs) {
         ret = umv_cq_add(qp->recv_cq, qp);
     }
     return ret;
@@ -132,6 +121,7 @@ static int complete_qp(struct umv_qp *qp, const struct ibv_qp_init_attr_ex *attr
     int ret;
 
     qp->cap = attr->cap;
+    qp->receive_usual = qp->context->max_message + UNETMM_PAGE_BYTES;
     ret = make_records(qp);
     if (!ret) {
         ret = map_queues(qp);
@@ -175,8 +165,8 @@ struct ibv_qp *umv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_
     qp->context = umv_context(context);
     qp->send_cq = umv_cq(attr->send_cq);
     qp->recv_cq = umv_cq(attr->recv_cq);
-    qp->all_signaled = attr->sq_sig_all;
-    qp->state = IBV_QPS_RESET;
+    qp->two_cqs = qp->send_cq != qp->recv_cq;
+    umv_set_kinds(qp, attr->sq_sig_all);
     ret = ibv_cmd_create_qp_ex2(context, &qp->vqp, attr, &cmd, sizeof(cmd), &resp.base,
                                 sizeof(resp));
     if (!ret) {
@@ -221,13 +211,22 @@ int umv_destroy_qp(struct ibv_qp *ibqp)
     return 0;
 }
 
+static void reset(struct umv_qp *qp)
+{
+    umfi_lock_take(&qp->send_lock);
+    umfi_lock_take(&qp->recv_lock);
+    bind(qp);
+    umfi_lock_drop(&qp->recv_lock);
+    umfi_lock_drop(&qp->send_lock);
+}
+
 int umv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 {
     struct umv_qp *qp = umv_qp(ibqp);
     struct ibv_modify_qp cmd = {};
+    bool locked = umv_lock(qp);
     int ret;
 
-    umfi_lock_take(&qp->lock);
     /* The card's completions of before count. */
     umv_collect(qp);
     ret = ibv_cmd_modify_qp(ibqp, attr, mask, &cmd, sizeof(cmd));
@@ -235,12 +234,13 @@ int umv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
         qp->peer = attr->dest_qp_num;
     }
     if (!ret && mask & IBV_QP_STATE) {
-        qp->state = attr->qp_state;
-        if (qp->state == IBV_QPS_RESET) {
-            bind(qp);
+        if (attr->qp_state == IBV_QPS_RESET) {
+            reset(qp);
+        } else {
+            umv_set_state(qp, attr->qp_state);
         }
     }
-    umfi_lock_drop(&qp->lock);
+    umv_unlock(qp, locked);
     return ret;
 }
 
@@ -249,9 +249,9 @@ int umv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
 {
     struct umv_qp *qp = umv_qp(ibqp);
     struct ibv_query_qp cmd;
+    bool locked = umv_lock(qp);
 
-    umfi_lock_take(&qp->lock);
     umv_collect(qp);
-    umfi_lock_drop(&qp->lock);
+    umv_unlock(qp, locked);
     return ibv_cmd_query_qp(ibqp, attr, mask, init, &cmd, sizeof(cmd));
 }

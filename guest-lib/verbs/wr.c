@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * ibv_wr_*(): qp->lock is held from ibv_wr_start() to ibv_wr_complete() or ibv_wr_abort().  The
- * first error is told by ibv_wr_complete(), which then posts none of the requests.
+ * ibv_wr_*(): qp->send_lock is held from ibv_wr_start() to ibv_wr_complete() or
+ * ibv_wr_abort().  ibv_wr_complete() tells the first error, and then posts none of the requests.
  */
-#include "umv.h"
+#include "verbs.h"
 
 #include <errno.h>
 
@@ -12,17 +12,35 @@ static struct umv_qp *qp_of(struct ibv_qp_ex *ex)
     return container_of(ex, struct umv_qp, vqp.qp_ex);
 }
 
-static void keep(struct umv_qp *qp, int error)
+static struct ibv_send_wr *set(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
 {
-    qp->error = qp->error ? qp->error : error;
+    struct ibv_send_wr *wr = &qp_of(ex)->wr;
+
+    wr->wr_id = ex->wr_id;
+    wr->opcode = opcode;
+    wr->send_flags = ex->wr_flags & ~(unsigned)IBV_SEND_INLINE;
+    return wr;
 }
 
-static struct umv_wr *set(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
+static struct ibv_send_wr *set_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode,
+                                    uint32_t rkey, uint64_t addr)
 {
-    struct umv_qp *qp = qp_of(ex);
+    struct ibv_send_wr *wr = set(ex, opcode);
 
-    keep(qp, umv_wr_set(qp, &qp->wr, opcode, ex->wr_id, ex->wr_flags));
-    return &qp->wr;
+    wr->wr.rdma.rkey = rkey;
+    wr->wr.rdma.remote_addr = addr;
+    return wr;
+}
+
+static void set_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey,
+                       uint64_t addr, uint64_t first, uint64_t second)
+{
+    struct ibv_send_wr *wr = set(ex, opcode);
+
+    wr->wr.atomic.rkey = rkey;
+    wr->wr.atomic.remote_addr = addr;
+    wr->wr.atomic.compare_add = first;
+    wr->wr.atomic.swap = second;
 }
 
 static void wr_send(struct ibv_qp_ex *ex)
@@ -32,74 +50,70 @@ static void wr_send(struct ibv_qp_ex *ex)
 
 static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm)
 {
-    set(ex, IBV_WR_SEND_WITH_IMM)->card.imm = imm;
+    set(ex, IBV_WR_SEND_WITH_IMM)->imm_data = imm;
 }
 
 static void wr_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
 {
-    umv_wr_remote(set(ex, IBV_WR_RDMA_WRITE), rkey, addr);
+    set_rdma(ex, IBV_WR_RDMA_WRITE, rkey, addr);
 }
 
 static void wr_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, __be32 imm)
 {
-    struct umv_wr *w = set(ex, IBV_WR_RDMA_WRITE_WITH_IMM);
-
-    umv_wr_remote(w, rkey, addr);
-    w->card.imm = imm;
+    set_rdma(ex, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, addr)->imm_data = imm;
 }
 
 static void wr_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
 {
-    umv_wr_remote(set(ex, IBV_WR_RDMA_READ), rkey, addr);
+    set_rdma(ex, IBV_WR_RDMA_READ, rkey, addr);
 }
 
 static void wr_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t compare,
                        uint64_t swap)
 {
-    struct umv_wr *w = set(ex, IBV_WR_ATOMIC_CMP_AND_SWP);
-
-    umv_wr_remote(w, rkey, addr);
-    umv_wr_operands(w, compare, swap);
+    set_atomic(ex, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, addr, compare, swap);
 }
 
 static void wr_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t add)
 {
-    struct umv_wr *w = set(ex, IBV_WR_ATOMIC_FETCH_AND_ADD);
+    set_atomic(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, addr, add, 0);
+}
 
-    umv_wr_remote(w, rkey, addr);
-    umv_wr_operands(w, add, 0);
+/* The request is complete; of a wrong one the rest is left out. */
+static void queue(struct umv_qp *qp, size_t n, const struct ibv_sge *sges)
+{
+    if (!qp->error) {
+        qp->wr.sg_list = (struct ibv_sge *)(uintptr_t)sges;
+        qp->wr.num_sge = (int)n;
+        qp->error = n > UNETMM_MAX_SEGS ? EINVAL : umv_queue(qp, &qp->wr);
+    }
 }
 
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *sges)
 {
-    struct umv_qp *qp = qp_of(ex);
-
-    if (!qp->error) {
-        keep(qp, umv_put(qp, &qp->wr, sges, n));
-    }
+    queue(qp_of(ex), n, sges);
 }
 
 static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
 {
     const struct ibv_sge sge = { .addr = addr, .length = length, .lkey = lkey };
 
-    wr_set_sge_list(ex, 1, &sge);
+    queue(qp_of(ex), 1, &sge);
 }
 
 static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n,
                                     const struct ibv_data_buf *bufs)
 {
     struct umv_qp *qp = qp_of(ex);
-    struct iovec iov[UNETMM_MAX_SEGS];
+    struct ibv_sge sges[UNETMM_MAX_SEGS];
     size_t i;
 
     for (i = 0; i < n && n <= UNETMM_MAX_SEGS; i++) {
-        iov[i].iov_base = bufs[i].addr;
-        iov[i].iov_len = bufs[i].length;
+        sges[i].addr = (uintptr_t)bufs[i].addr;
+        sges[i].length = bufs[i].length <= UINT32_MAX ? (uint32_t)bufs[i].length : UINT32_MAX;
     }
-    if (!qp->error) {
-        keep(qp, n > UNETMM_MAX_SEGS ? EINVAL : umv_put_inline(qp, &qp->wr, iov, n));
-    }
+    qp->wr.send_flags |= IBV_SEND_INLINE;
+    queue(qp, n, sges);
 }
 
 static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
@@ -112,20 +126,20 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 static void wr_start(struct ibv_qp_ex *ex)
 {
     struct umv_qp *qp = qp_of(ex);
+    enum ibv_qp_state state = umv_load(&qp->state);
 
-    umfi_lock_take(&qp->lock);
-    qp->error = qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_ERR ? 0 : EINVAL;
-    qp->began = qp->sent_next;
-    qp->began_prod = qp->ep->sq_prod;
+    umfi_lock_take(&qp->send_lock);
+    qp->error = state == IBV_QPS_RTS || state == IBV_QPS_ERR ? 0 : EINVAL;
+    qp->began_held = qp->held;
 }
 
 static void wr_abort(struct ibv_qp_ex *ex)
 {
     struct umv_qp *qp = qp_of(ex);
 
-    qp->sent_next = qp->began;
-    qp->ep->sq_prod = qp->began_prod;
-    umfi_lock_drop(&qp->lock);
+    qp->ep->sq_prod = qp->sent_next;
+    qp->held = qp->began_held;
+    umv_drop(qp);
 }
 
 static int wr_complete(struct ibv_qp_ex *ex)
@@ -137,8 +151,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
         wr_abort(ex);
         return error;
     }
-    umv_show(qp);
-    umfi_lock_drop(&qp->lock);
+    umv_commit(qp);
     return 0;
 }
 

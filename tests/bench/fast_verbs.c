@@ -4,7 +4,7 @@
  * polls by the calls of verbs.  The provider's own files are compiled with it; the queue pair
  * is made by hand, and the card is a piece of memory.
  */
-#include "umv.h"
+#include "verbs.h"
 
 #include "fast.h"
 #include "steps.h"
@@ -154,12 +154,13 @@ static void open_queue_pair(void)
     qp.context = &context;
     qp.send_cq = qp.recv_cq = &cq;
     qp.ep = fast_open();
-    qp.state = IBV_QPS_RTS;
-    qp.cap = (struct ibv_qp_cap) { REQUESTS, REQUESTS, 8, 8, UNETMM_MAX_INLINE };
+    qp.receive_usual = 65536;
+    qp.cap = (struct ibv_qp_cap) { REQUESTS, REQUESTS, 4, 4, UNETMM_MAX_INLINE };
     qp.sent = calloc(REQUESTS, sizeof(*qp.sent));
     qp.received = calloc(REQUESTS, sizeof(*qp.received));
-    qp.sent_mask = qp.received_mask = REQUESTS - 1;
+    umv_set_kinds(&qp, false);
     require(!qp.sent || !qp.received, "no memory");
+    umv_set_state(&qp, IBV_QPS_RTS);
     require(umv_cq_add(&cq, &qp), "the completion queue");
     require(umv_wr_ops(&qp, IBV_QP_EX_WITH_SEND), "ibv_wr_send()");
     mr = umv_reg_mr(&pd, memory, sizeof(memory), (uintptr_t)memory, IBV_ACCESS_LOCAL_WRITE);

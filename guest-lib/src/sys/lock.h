@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The locks of both providers; provider.h and verbs/umv.h say which members each lock guards.
+ * The locks of both providers; provider.h and verbs/verbs.h say which members each lock guards.
  * Each call of the data path takes one, and with a pthread mutex that would be half of the
  * instructions of a short message.  Without contention a lock is one atomic instruction each way; a
  * thread that has to wait sleeps in the kernel.
@@ -61,10 +61,16 @@ static inline void umfi_lock_take(struct umfi_lock *lock)
     }
 }
 
+/* True: another thread sleeps, and is to be woken. */
+UMFI_INLINE bool umfi_lock_release(struct umfi_lock *lock)
+{
+    return __builtin_expect(__atomic_exchange_n(&lock->state, UMFI_FREE, __ATOMIC_RELEASE) ==
+                            UMFI_AWAITED, 0);
+}
+
 UMFI_INLINE void umfi_lock_drop(struct umfi_lock *lock)
 {
-    if (__builtin_expect(__atomic_exchange_n(&lock->state, UMFI_FREE, __ATOMIC_RELEASE) ==
-                         UMFI_AWAITED, 0)) {
+    if (umfi_lock_release(lock)) {
         umfi_lock_wake(lock);
     }
 }

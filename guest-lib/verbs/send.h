@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Parts of send.c and post.c: a descriptor and its record.
+ */
+#ifndef UMV_SEND_H
+#define UMV_SEND_H
+
+#include "verbs.h"
+
+/* The first 32 bits of a descriptor */
+#define UMV_HEAD(_op, _flags)       ((_op) | (_flags) << 8)
+#define UMV_HEAD_SEGMENTS(_n)       ((uint64_t)(_n) << 16)
+#define UMV_HEAD_INLINE(_len)       (UNETMM_SQE_F_INLINE << 8 | (uint64_t)(_len) << 24)
+
+UMFI_INLINE const struct umv_kind *umv_kind(const struct umv_qp *qp,
+                                            const struct ibv_send_wr *wr)
+{
+    static_assert(IBV_SEND_SIGNALED == 2 && UMV_KINDS == 8, "the shift below is another one");
+    return &qp->kinds[wr->opcode + 4 * (wr->send_flags & IBV_SEND_SIGNALED)];
+}
+
+UMFI_INLINE struct unetmm_sqe *umv_sqe(const struct unetmm_ep *ep, uint32_t number)
+{
+    return (struct unetmm_sqe *)(void *)unetmm_slot_(ep, number);
+}
+
+/* The record, and the descriptor in slot `number` but for its data; `data`: how many */
+UMFI_INLINE void umv_put_head(struct umv_qp *qp, const struct unetmm_ep *ep,
+                              const struct ibv_send_wr *wr, uint32_t number, uint32_t len,
+                              uint64_t data)
+{
+    struct unetmm_sqe *sqe = umv_sqe(ep, number);
+    const struct umv_kind *kind = umv_kind(qp, wr);
+    struct umv_sent *s = &qp->sent[number & ep->sq_mask];
+    uint64_t head = kind->head | data;
+
+    sqe->cookie = unetmm_swap64(number);
+    s->len = len;
+    s->wr_id = wr->wr_id;
+    s->what = kind->what;
+    sqe->imm = 0;
+    sqe->handle = 0;
+    sqe->remote = 0;
+    if (kind->what.flags & UMV_IMM) {
+        sqe->imm = unetmm_swap32(wr->imm_data);
+    }
+    if (kind->what.flags & UMV_KEYED) {
+        uint32_t rkey = wr->wr.rdma.rkey;
+
+        sqe->handle = unetmm_swap32(rkey);
+        sqe->remote = unetmm_swap64(wr->wr.rdma.remote_addr);
+        head |= (uint64_t)UNETMM_GET(UNETMM_VERBS_RKEY_REGION, rkey) << 48;
+    }
+    head = unetmm_swap64(head);
+    memcpy(sqe, &head, sizeof(head));
+}
+
+/* send.c; qp->send_lock */
+int umv_put(struct umv_qp *qp, const struct ibv_send_wr *wr);
+
+#endif /* UMV_SEND_H */
