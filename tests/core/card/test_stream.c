@@ -409,6 +409,15 @@ static void landing_early(Fix *f)
 
 LIE(endless_write, rel->in.run = UNETMM_MAX_MESSAGE)
 
+/* Its opcode is none of reliable channels. */
+static void header_of(struct unetmm_frame *f, uint8_t opcode)
+{
+    *f = (struct unetmm_frame) { .opcode = opcode, .len = f->len };
+}
+
+LIE(message_of_ud, header_of(&c->rx->header, UNETMM_WIRE_SEND_TO))
+LIE(message_of_datagram, header_of(&c->rx->header, UNETMM_WIRE_DATAGRAM))
+
 static void refused_miss(UnetmmMiss *miss)
 {
     miss->state = UNETMM_MISS_REFUSED;
@@ -423,6 +432,8 @@ TEST(test_landing, cmocka_unit_test)
 {
     TELL(slow, landing, the_truth, NULL);
     TELL(slow, landing, endless_write, "lands where it cannot");
+    TELL(slow, landing, message_of_ud, "lands where it cannot");
+    TELL(slow, landing, message_of_datagram, "lands where it cannot");
     /* The missing page may end the long one, and this one be the next. */
     TELL(slow, landing, miss_of_nobody, "is of no endpoint");
     TELL(slow, landing, miss_of_no_channel, "is of no endpoint");
@@ -447,6 +458,7 @@ static void landing_stopped(Fix *f)
 TEST(test_stopped, cmocka_unit_test)
 {
     TELL(slow, landing_stopped, the_truth, NULL);
+    TELL(slow, landing_stopped, message_of_ud, "lands where it cannot");
 }
 
 /* The peer has not answered, and the channel has ended; so has a region. */

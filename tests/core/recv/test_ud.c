@@ -291,6 +291,16 @@ TEST(test_channel_set, fix_test)
     }
 }
 
+/* Its driver has not translated the segments behind inline bytes. */
+TEST(test_ktlb_has_none, fix_test)
+{
+    Fix *f = *state;
+    FakeEp ep;
+
+    fake_ep_open(&ep, &f->d, 3, fake_space(&f->d, 3, UNETMM_SOURCE_KTLB, 4));
+    assert_int_equal(ud_set(&ep, 1, UD_MTU), UNETMM_CS_BAD_ARG);
+}
+
 /* The descriptor is refused, and the next one goes. */
 static void refused(Fix *f, struct unetmm_sqe sqe, uint8_t status)
 {

@@ -768,9 +768,18 @@ static void recv_ud_flush(UnetmmCore *core, UnetmmEp *ep,
     unetmm_send_flush(core, ep);
 }
 
+/* A driver that posts does not translate segments behind inline bytes. */
+static uint8_t recv_ud_set(UnetmmCore *core, UnetmmEp *ep,
+                           UnetmmChannel *channel,
+                           const struct unetmm_cmd_channel *cmd)
+{
+    return ep->posts ? UNETMM_CS_BAD_ARG : UNETMM_CS_OK;
+}
+
 const UnetmmChannelOps unetmm_channel_ud = {
     .name = "ud",
     .with = UNETMM_WITH_UD,
+    .set = recv_ud_set,
     .receive = recv_ud,
     .flush = recv_ud_flush,
 };

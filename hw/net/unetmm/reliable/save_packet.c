@@ -107,8 +107,13 @@ void unetmm_rel_save_one_sided(UnetmmStream *st, UnetmmRel *rel)
 bool unetmm_rel_landing_ok(UnetmmCore *core, UnetmmRel *rel)
 {
     const UnetmmLanding *rx = core->rx;
-    const UnetmmRelOp *op = unetmm_rel_op(core, rx->header.opcode);
+    const UnetmmRelOp *op;
 
+    if (unetmm_wire_op(core, rx->header.opcode)->with !=
+        UNETMM_WITH_RELIABLE) {
+        return false;
+    }
+    op = unetmm_rel_op(core, rx->header.opcode);
     if (rel->state != UNETMM_REL_OPEN || core->eps[rel->ep].error) {
         return rx->header.opcode != UNETMM_WIRE_SEND || rel->in.giving_back ||
                core->eps[rel->ep].error;
