@@ -5,6 +5,10 @@
  */
 #include "verbs.h"
 
+enum { UNTOLD_SEND = 1, UNTOLD_RECV = 2 };
+
+#define FAR_BACK    (1u << 29)  /* completions; the card takes up to 2^30 for the past */
+
 static enum ibv_wc_status status_of(uint8_t status)
 {
     switch (status) {
@@ -52,6 +56,7 @@ static void got_sent(struct umv_qp *qp, const struct unetmm_completion *c)
     umv_store(&s->what.flags, s->what.flags | UMV_DONE);
     qp->kept++;
     qp->kept_sends++;
+    qp->untold |= UNTOLD_SEND;
     if (s->what.flags & UMV_FETCHES) {
         umv_fetched(qp);
     }
@@ -75,6 +80,7 @@ static void got_received(struct umv_qp *qp, const struct unetmm_completion *c)
     r->len = c->len;
     r->imm = c->imm;
     qp->kept++;
+    qp->untold |= UNTOLD_RECV;
 }
 
 /* The short ways are for a queue pair that runs.  One that ends is asked the long way. */
@@ -86,9 +92,9 @@ void umv_set_state(struct umv_qp *qp, enum ibv_qp_state state)
     if (state == IBV_QPS_ERR && qp->state != IBV_QPS_ERR) {
         qp->kept++;
     }
-    umv_store(&qp->state, state);
     umv_store(&qp->sends_usual, sends ? qp->ep->sq_mask + 1 : 0);
     umv_store(&qp->receives_usual, receives ? qp->ep->fq_mask + 1 : 0);
+    umv_store(&qp->state, state);
 }
 
 static void fail(struct umv_qp *qp)
@@ -134,19 +140,20 @@ void umv_collect(struct umv_qp *qp)
 /*
  * The card wakes the driver with the next completion.  Those that are there are taken first: the
  * card tells once of each number in cq_arm.  Two completion queues of a queue pair share the
- * number.  If this call took completions, the other queue's reader may still sleep: then the
- * number is that of the last completion taken, and the card tells of it if it has not done so.
+ * number.  If completions of the other queue have been taken since the last call, its reader may
+ * still sleep: then the number is one far back, which the card has not told of.
  */
-void umv_arm(struct umv_qp *qp)
+void umv_arm(struct umv_qp *qp, const struct umv_cq *cq)
 {
     struct unetmm_ep *ep = qp->ep;
-    uint32_t before = ep->cq_cons;
     bool other;
 
     umv_collect(qp);
-    other = qp->two_cqs && ep->cq_cons != before;
-    unetmm_write_word(&ep->index->user.cq_arm,
-                      UNETMM_ARM | ((ep->cq_cons - other) & UNETMM_ARM_COUNT));
+    other = qp->two_cqs &&
+        qp->untold & (cq == qp->send_cq ? UNTOLD_RECV : UNTOLD_SEND);
+    qp->untold = 0;
+    unetmm_write_word(&ep->index->user.cq_arm, UNETMM_ARM |
+                      ((ep->cq_cons - (other ? FAR_BACK : 0)) & UNETMM_ARM_COUNT));
     unetmm_arm_barrier();
     if (other) {
         unetmm_kick_(ep);

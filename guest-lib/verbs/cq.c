@@ -158,7 +158,13 @@ UMFI_INLINE enum taken take_received(struct umv_qp *qp, const struct unetmm_cqe 
     return ONE;
 }
 
-/* The next completion's type and status; 0: there is none; UINT_MAX: the long way has to be gone */
+#define EMPTY   (1u << 16)
+
+/*
+ * The next completion's type and status; EMPTY: there is none; UINT_MAX: the long way has to be
+ * gone.  A card that was removed leaves a page of zeros, which are completions of type 0 on each
+ * second pass of the ring: the long way has to be gone for these, too.
+ */
 UMFI_INLINE unsigned next_of(const struct umv_qp *qp, const struct unetmm_cqe **cqe)
 {
     const struct unetmm_ep *ep = qp->ep;
@@ -171,7 +177,7 @@ UMFI_INLINE unsigned next_of(const struct umv_qp *qp, const struct unetmm_cqe **
     }
     unetmm_flags_at_(ep, index, *cqe, &there);
     if (!there) {
-        return umv_runs(ep) ? 0 : UINT_MAX;
+        return umv_runs(ep) ? EMPTY : UINT_MAX;
     }
     unetmm_from_card_barrier();
     return (*cqe)->opcode | (unsigned)(*cqe)->status << 8;
@@ -182,7 +188,7 @@ static enum taken take_usual(const struct umv_cq *cq, struct umv_qp *qp, struct 
     const struct unetmm_cqe *cqe;
     unsigned what = next_of(qp, &cqe);
 
-    return !what ? NOTHING :
+    return what == EMPTY ? NOTHING :
         what == UNETMM_CQE_SENT && cq == qp->send_cq ? take_sent(qp, cqe, wc) :
         what == UNETMM_CQE_RECEIVED && cq == qp->recv_cq ? take_received(qp, cqe, wc) : REST;
 }
@@ -284,7 +290,7 @@ int umv_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
         return poll_rest(cq, n, wc);
     }
     switch (next_of(cq->only, &cqe)) {
-    case 0:
+    case EMPTY:
         return poll_end(cq, 0);
     case UNETMM_CQE_SENT:
         return poll_sent(cq, cqe, wc);
@@ -304,7 +310,7 @@ int umv_req_notify_cq(struct ibv_cq *ibcq, int solicited)
 
     for (i = 0; i < cq->nqps; i++) {
         lock_second(cq->qps[i]);
-        umv_arm(cq->qps[i]);
+        umv_arm(cq->qps[i], cq);
         unlock_second(cq->qps[i]);
     }
     umv_cq_unlock(cq, locked);

@@ -54,8 +54,9 @@ static void bind(struct umv_qp *qp)
     qp->sent_next = qp->sent_done = 0;
     qp->received_next = qp->received_done = 0;
     qp->kept = qp->kept_sends = qp->held = 0;
+    qp->untold = 0;
     umv_set_state(qp, IBV_QPS_RESET);
-    umv_arm(qp);
+    umv_arm(qp, qp->send_cq);
 }
 
 static int map_queues(struct umv_qp *qp)
@@ -211,36 +212,46 @@ int umv_destroy_qp(struct ibv_qp *ibqp)
     return 0;
 }
 
-static void reset(struct umv_qp *qp)
+/* umv_lock() */
+static int modify(struct umv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-    umfi_lock_take(&qp->send_lock);
-    umfi_lock_take(&qp->recv_lock);
-    bind(qp);
-    umfi_lock_drop(&qp->recv_lock);
-    umfi_lock_drop(&qp->send_lock);
-}
-
-int umv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
-{
-    struct umv_qp *qp = umv_qp(ibqp);
     struct ibv_modify_qp cmd = {};
-    bool locked = umv_lock(qp);
     int ret;
 
     /* The card's completions of before count. */
     umv_collect(qp);
-    ret = ibv_cmd_modify_qp(ibqp, attr, mask, &cmd, sizeof(cmd));
+    ret = ibv_cmd_modify_qp(&qp->vqp.qp, attr, mask, &cmd, sizeof(cmd));
     if (!ret && mask & IBV_QP_DEST_QPN) {
         qp->peer = attr->dest_qp_num;
     }
     if (!ret && mask & IBV_QP_STATE) {
         if (attr->qp_state == IBV_QPS_RESET) {
-            reset(qp);
+            bind(qp);
         } else {
             umv_set_state(qp, attr->qp_state);
         }
     }
+    return ret;
+}
+
+int umv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
+{
+    struct umv_qp *qp = umv_qp(ibqp);
+    bool resets = mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RESET, locked;
+    int ret;
+
+    /* A post ends before the reset, or begins behind it. */
+    if (resets) {
+        umfi_lock_take(&qp->send_lock);
+        umfi_lock_take(&qp->recv_lock);
+    }
+    locked = umv_lock(qp);
+    ret = modify(qp, attr, mask);
     umv_unlock(qp, locked);
+    if (resets) {
+        umfi_lock_drop(&qp->recv_lock);
+        umfi_lock_drop(&qp->send_lock);
+    }
     return ret;
 }
 

@@ -97,8 +97,7 @@ UMFI_INLINE bool receive_usual(struct umv_qp *qp, struct unetmm_ep *ep,
 /* These have qp->recv_lock, and drop it. */
 UMV_TAIL receive_list(struct umv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-    enum ibv_qp_state state = umv_load(&qp->state);
-    int ret = state == IBV_QPS_RESET ? EINVAL : 0;
+    int ret = umv_load(&qp->state) == IBV_QPS_RESET ? EINVAL : 0;
 
     for (; wr && !ret; wr = wr->next) {
         ret = receive_usual(qp, qp->ep, wr) ? 0 : receive_one(qp, wr);
@@ -107,10 +106,12 @@ UMV_TAIL receive_list(struct umv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv
         }
     }
     unetmm_write_doorbell(qp->ep->doorbell);
-    umfi_lock_drop(&qp->recv_lock);
-    if (state == IBV_QPS_ERR) {
+    /* As in umv_commit() */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (umv_load(&qp->state) == IBV_QPS_ERR) {
         umv_end(qp);
     }
+    umfi_lock_drop(&qp->recv_lock);
     if (ret) {
         *bad = wr;
     }

@@ -226,6 +226,11 @@ static bool fetches_before(const struct umv_qp *qp, uint32_t number)
 /* The requests that are posted, as far as the next fence lets them.  qp->send_lock */
 static void show_held(struct umv_qp *qp)
 {
+    /* Its records may have other requests. */
+    if (umv_load(&qp->state) == IBV_QPS_ERR) {
+        qp->held = 0;
+        return;
+    }
     /* That requests are held, before the look at those that they wait for: umv_fetched(). */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     while (qp->held) {
@@ -237,14 +242,13 @@ static void show_held(struct umv_qp *qp)
         }
         qp->held -= what->slots;
     }
-    if (umv_load(&qp->state) != IBV_QPS_ERR) {
-        show(qp, qp->sent_next - qp->held);
-    }
+    show(qp, qp->sent_next - qp->held);
 }
 
 /* READs have ended.  A thread that has the lock shows the requests when it drops the lock. */
 static void show_fetched(struct umv_qp *qp)
 {
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
     while (__atomic_load_n(&qp->fetched, __ATOMIC_SEQ_CST) && umfi_lock_try(&qp->send_lock)) {
         __atomic_store_n(&qp->fetched, 0, __ATOMIC_SEQ_CST);
         show_held(qp);
@@ -271,17 +275,20 @@ void umv_drop(struct umv_qp *qp)
 /* Those that are queued are posted.  Drops qp->send_lock. */
 void umv_commit(struct umv_qp *qp)
 {
-    enum ibv_qp_state state = umv_load(&qp->state);
     uint32_t next = qp->ep->sq_prod;
+    enum ibv_qp_state state;
 
     umv_store(&qp->sent_next, next);
+    /* A thread that ends the queue pair behind this sees the requests, and wakes their readers. */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    state = umv_load(&qp->state);
     if (umv_usual(!qp->held && state == IBV_QPS_RTS)) {
         show(qp, next);
     } else {
         show_held(qp);
     }
-    umv_drop(qp);
     if (!umv_usual(state != IBV_QPS_ERR)) {
         umv_end(qp);
     }
+    umv_drop(qp);
 }

@@ -11,12 +11,12 @@
  * index that the card sees stays before it until the READs and atomics have ended.
  *
  * LOCKS, the outer ones first
- *   cq->lock        the queue pairs of a completion queue, and the completions of those that
- *                   have no other one.  Two of these are never held at once.
- *   qp->lock        completions, records that have ended, and the state of a queue pair with two
- *                   completion queues.  umv_lock() takes the one that a queue pair has.
  *   qp->send_lock   posts of sends; ibv_wr_start() to ibv_wr_complete()
  *   qp->recv_lock   posts of receives
+ *   cq->lock        the queue pairs of a completion queue, and the completions of those that
+ *                   have no other one.  The library holds one of these at a time.
+ *   qp->lock        completions, records that have ended, and the state of a queue pair with two
+ *                   completion queues.  umv_lock() takes the one that a queue pair has.
  *   context->lock   regions that are added and removed; requests look them up without it.
  *
  * A post reads the state and the numbers of records that have ended without their lock, and a
@@ -118,6 +118,7 @@ struct umv_qp {
     struct verbs_qp vqp;
     struct umfi_lock send_lock, recv_lock, lock;
     bool two_cqs;
+    uint8_t untold;             /* of these completions were taken since the last umv_arm() */
     struct umv_context *context;
     struct umv_cq *send_cq, *recv_cq;
     struct unetmm_ep *ep;
@@ -217,7 +218,7 @@ void umv_unlock(struct umv_qp *qp, bool locked);
 
 /* complete.c; umv_lock(), and cq->lock where there is one */
 void umv_collect(struct umv_qp *qp);
-void umv_arm(struct umv_qp *qp);
+void umv_arm(struct umv_qp *qp, const struct umv_cq *cq);
 void umv_set_state(struct umv_qp *qp, enum ibv_qp_state state);
 int umv_take(struct umv_cq *cq, struct umv_qp *qp, int n, struct ibv_wc *wc);
 
