@@ -105,16 +105,19 @@ compile_verbs_provider() {
 verbs_calls_dir() {
     echo "$CACHE/verbs-calls/$(hash_text "$(verbs_debs_dir)" "$(rdma_headers_dir)" \
         "$(hash_files "$REPO" scripts/unetmm_tools/build/verbs_guest.sh guest-lib/verbs guest-lib/src \
-            guest-lib/include hw/net/unetmm/abi tests/bench tests/guest/lib)")"
+            guest-lib/include hw/net/unetmm/abi tests/bench tests/guest/lib tests/verbs)")"
 }
 
-# make_verbs_calls DIR: the program that counts the instructions of the provider's calls.
+# make_verbs_calls DIR: the programs that count the instructions of the provider's calls, and
+# test them, on a card in memory.
 make_verbs_calls() {
-    local libs bench="$REPO/tests/bench" card="$REPO/tests/guest/lib"
+    local libs words bench="$REPO/tests/bench" card="$REPO/tests/guest/lib"
     libs=$(verbs_debs_dir)
-    compile_verbs "$1/bench-fast-verbs" -I"$REPO"/guest-lib/{src,verbs} -I"$card" \
-        "$bench"/{fast_verbs,fast_card,steps}.c "$card"/fake_{card,export}.c \
-        -Wl,--disable-new-dtags,-rpath,"$libs/$VERBS_LIB:$libs/lib/$HOST_TRIPLET"
+    words=(-I"$REPO"/guest-lib/{src,verbs} -I"$card" "$card"/fake_{card,export}.c
+        "-Wl,--disable-new-dtags,-rpath,$libs/$VERBS_LIB:$libs/lib/$HOST_TRIPLET")
+    compile_verbs "$1/bench-fast-verbs" "${words[@]}" "$bench"/{fast_verbs,fast_card,steps}.c
+    compile_verbs "$1/test-provider" "${words[@]}" -g -fsanitize=address,undefined \
+        "$REPO/tests/verbs/test_provider.c" -lcmocka -lpthread
 }
 
 # verbs_modules KERNEL ROOT: in an order in which insmod can take them.

@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Our provider of libibverbs on a card that is a piece of memory: the order of completions,
+ * fences, sessions, the end of a queue pair and of the card.  The provider's own files are
+ * compiled with it; the queue pair is made by hand, and the driver's part is here.
+ */
+#include "verbs.h"
+
+#include "fake_card.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define QUEUE_LOG2      6
+#define QUEUE           (1u << QUEUE_LOG2)
+#define REMEMBERED      (1u << 16)      /* requests; a power of 2 */
+#define STEPS           200000
+#define THREAD_POSTS    20000
+#define OPEN_READS      32
+
+static struct umv_context context;
+static struct ibv_pd pd = { .context = &context.vctx.context };
+static struct umv_cq cqs[2];
+static struct umv_qp qp;
+static struct fake_endpoint fake;
+static struct ibv_mr *mr;
+static struct fake_message message;
+static uint8_t memory[1 << 20] __attribute__((aligned(4096)));
+static unsigned ends;           /* how often the driver was told to end the queue pair */
+
+/* ---- The driver's part ----------------------------------------------------- */
+
+int ibv_cmd_reg_mr(struct ibv_pd *of, void *addr, size_t length, uint64_t iova, int access,
+                   struct verbs_mr *vmr, struct ibv_reg_mr *cmd, size_t cmd_size,
+                   struct ib_uverbs_reg_mr_resp *resp, size_t resp_size)
+{
+    (void)addr, (void)length, (void)iova, (void)access, (void)cmd, (void)cmd_size;
+    (void)resp, (void)resp_size;
+    vmr->ibv_mr.context = of->context;
+    vmr->ibv_mr.lkey = 0x1200;
+    return 0;
+}
+
+int ibv_cmd_dereg_mr(struct verbs_mr *vmr)
+{
+    (void)vmr;
+    return 0;
+}
+
+int ibv_cmd_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
+                      struct ibv_modify_qp *cmd, size_t size)
+{
+    (void)ibqp, (void)cmd, (void)size;
+    assert_int_equal(mask, IBV_QP_STATE);
+    assert_int_equal(attr->qp_state, IBV_QPS_ERR);
+    __atomic_fetch_add(&ends, 1, __ATOMIC_RELAXED);
+    return 0;
+}
+
+int ibv_cmd_req_notify_cq(struct ibv_cq *ibcq, int solicited)
+{
+    (void)ibcq, (void)solicited;
+    return 0;
+}
+
+/* ---- A queue pair ---------------------------------------------------------- */
+
+static void open_qp(bool two)
+{
+    memset(&qp, 0, sizeof(qp));
+    memset(cqs, 0, sizeof(cqs));
+    memset(&context, 0, sizeof(context));
+    ends = 0;
+    context.max_message = 65536;
+    qp.vqp.qp.context = &context.vctx.context;
+    qp.vqp.qp.pd = &pd;
+    qp.vqp.qp.qp_num = 300;
+    qp.context = &context;
+    qp.send_cq = &cqs[0];
+    qp.recv_cq = &cqs[two];
+    qp.two_cqs = two;
+    fake_endpoint_init(&fake, QUEUE_LOG2, QUEUE_LOG2, QUEUE_LOG2 + 1, 0);
+    qp.ep = fake.ep;
+    qp.receive_usual = context.max_message + UNETMM_PAGE_BYTES;
+    qp.cap = (struct ibv_qp_cap) { 16, QUEUE, 4, 4, UNETMM_MAX_INLINE };
+    qp.sent = calloc(QUEUE, sizeof(*qp.sent));
+    qp.received = calloc(QUEUE, sizeof(*qp.received));
+    assert_true(qp.sent && qp.received);
+    umv_set_kinds(&qp, false);
+    umv_set_state(&qp, IBV_QPS_RTS);
+    for (int i = 0; i <= two; i++) {
+        assert_int_equal(umv_cq_add(&cqs[i], &qp), 0);
+    }
+    assert_int_equal(umv_wr_ops(&qp, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ), 0);
+    mr = umv_reg_mr(&pd, memory, sizeof(memory), (uintptr_t)memory, IBV_ACCESS_LOCAL_WRITE);
+    assert_non_null(mr);
+}
+
+static void close_qp(void)
+{
+    if (mr) {
+        assert_int_equal(umv_dereg_mr(container_of(mr, struct verbs_mr, ibv_mr)), 0);
+    }
+    for (int i = 0; i <= qp.two_cqs; i++) {
+        umv_cq_remove(&cqs[i], &qp);
+        free(cqs[i].qps);
+    }
+    for (unsigned i = 0; i < 1 << UMV_MR_LOG2; i++) {
+        free(context.mrs[i]);
+    }
+    free(qp.sent);
+    free(qp.received);
+    fake_endpoint_free(&fake);
+}
+
+static int post_send(uint64_t id, enum ibv_wr_opcode opcode, unsigned flags, uint32_t len, int n)
+{
+    struct ibv_sge sges[4];
+    struct ibv_send_wr wr = {
+        .wr_id = id, .sg_list = sges, .num_sge = n, .opcode = opcode, .send_flags = flags,
+        .imm_data = 0x1234, .wr.rdma = { .remote_addr = 64, .rkey = 0x700 },
+    }, *bad;
+
+    for (int i = 0; i < 4; i++) {
+        sges[i] = (struct ibv_sge) { (uintptr_t)memory + i * len, len, mr->lkey };
+    }
+    return umv_post_send(&qp.vqp.qp, &wr, &bad);
+}
+
+static int post_recv(uint64_t id, uint32_t len, int n)
+{
+    struct ibv_sge sges[4];
+    struct ibv_recv_wr wr = { .wr_id = id, .sg_list = sges, .num_sge = n }, *bad;
+
+    for (int i = 0; i < 4; i++) {
+        sges[i] = (struct ibv_sge) { (uintptr_t)memory + 65536 + i * len, len, mr->lkey };
+    }
+    return umv_post_recv(&qp.vqp.qp, &wr, &bad);
+}
+
+/* One request that the card has taken */
+static void take(unsigned opcode)
+{
+    assert_true(fake_card_take(&fake.card, &message));
+    assert_int_equal(message.opcode, opcode);
+}
+
+static void expect(struct umv_cq *cq, uint64_t id, enum ibv_wc_status status)
+{
+    struct ibv_wc wc;
+
+    assert_int_equal(umv_poll_cq(&cq->vcq.cq, 1, &wc), 1);
+    assert_int_equal(wc.wr_id, id);
+    assert_int_equal(wc.status, status);
+}
+
+static void expect_none(struct umv_cq *cq)
+{
+    struct ibv_wc wc;
+
+    assert_int_equal(umv_poll_cq(&cq->vcq.cq, 1, &wc), 0);
+}
+
+/* ---- Random steps against the order that verbs promise ---------------------- */
+
+static struct {
+    bool signaled[REMEMBERED];  /* of a send, by its wr_id */
+    uint64_t sends, told_sends; /* the next ones */
+    uint64_t receives, told_receives;
+    uint64_t reads[OPEN_READS]; /* their cookies; the card ends them later */
+    unsigned first_read, end_reads;
+} model;
+
+static void random_send(void)
+{
+    static const enum ibv_wr_opcode opcodes[] = {
+        IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_SEND_WITH_IMM,
+        IBV_WR_RDMA_WRITE_WITH_IMM,
+    };
+    enum ibv_wr_opcode opcode = opcodes[rand() % 5];
+    bool is_inline = opcode != IBV_WR_RDMA_READ && !(rand() % 3);
+    bool signaled = rand() % 3;
+    int ret = post_send(model.sends, opcode, (signaled ? IBV_SEND_SIGNALED : 0) |
+                        (is_inline ? IBV_SEND_INLINE : 0) |
+                        (rand() % 10 ? 0 : IBV_SEND_FENCE),
+                        is_inline ? rand() % 56 : rand() % 2000, rand() % 4 ? 1 : rand() % 5);
+
+    if (ret) {
+        assert_int_equal(ret, ENOMEM);
+        return;
+    }
+    model.signaled[model.sends++ % REMEMBERED] = signaled;
+}
+
+static void random_receive(void)
+{
+    int ret = post_recv(model.receives, 1 + rand() % 3000, rand() % 4 ? 1 : rand() % 5);
+
+    if (ret) {
+        assert_int_equal(ret, ENOMEM);
+        return;
+    }
+    model.receives++;
+}
+
+/* A READ may end behind later requests. */
+static void card_sends(void)
+{
+    if (!fake_card_take(&fake.card, &message) || message.quiet) {
+        return;
+    }
+    if (message.opcode == UNETMM_OP_READ && rand() % 2 &&
+        model.end_reads - model.first_read < OPEN_READS) {
+        model.reads[model.end_reads++ % OPEN_READS] = message.cookie;
+    } else {
+        assert_true(fake_card_sent(&fake.card, &message));
+    }
+}
+
+static void card_ends_a_read(void)
+{
+    struct unetmm_cqe cqe = {
+        .cookie = model.reads[model.first_read % OPEN_READS], .opcode = UNETMM_CQE_SENT,
+    };
+
+    if (model.first_read != model.end_reads && fake_card_complete(&fake.card, &cqe)) {
+        model.first_read++;
+    }
+}
+
+/* A message ends in a buffer, which may be a chain. */
+static void card_receives(void)
+{
+    struct fake_card *card = &fake.card;
+    const struct unetmm_fqe *fqe = &card->fq[card->fq_cons % QUEUE];
+    struct unetmm_cqe cqe = {
+        .len = 8, .opcode = rand() % 4 ? UNETMM_CQE_RECEIVED : UNETMM_CQE_WRITTEN,
+        .flags = rand() % 2 ? UNETMM_CQE_F_IMM : 0, .imm = 0x77,
+    };
+
+    if (unetmm_read_word(&card->index->user.fq_prod) == card->fq_cons) {
+        return;
+    }
+    cqe.cookie = fqe->cookie;
+    if (!fake_card_complete(card, &cqe)) {
+        return;
+    }
+    while (fqe->flags & UNETMM_FQE_F_CHAIN) {
+        fqe = &card->fq[++card->fq_cons % QUEUE];
+    }
+    unetmm_write_index(&card->index->card.fq_cons, ++card->fq_cons);
+}
+
+static void check_end(const struct ibv_wc *wc, const struct umv_cq *cq)
+{
+    assert_int_equal(wc->qp_num, qp.vqp.qp.qp_num);
+    if (wc->opcode & IBV_WC_RECV && cq == qp.recv_cq && wc->wr_id == model.told_receives) {
+        model.told_receives++;
+        return;
+    }
+    assert_ptr_equal(cq, qp.send_cq);
+    while (!wc->status && !model.signaled[model.told_sends % REMEMBERED]) {
+        model.told_sends++;
+    }
+    /* Of those that are flushed the card has done some that had no completion. */
+    assert_true(wc->status ? wc->wr_id >= model.told_sends : wc->wr_id == model.told_sends);
+    model.told_sends = wc->wr_id + 1;
+}
+
+static int poll_some(enum ibv_wc_status status)
+{
+    struct umv_cq *cq = &cqs[qp.two_cqs && rand() % 2];
+    struct ibv_wc wcs[QUEUE];
+    int n = rand() % 2 ? 1 : rand() % QUEUE;
+    int got = umv_poll_cq(&cq->vcq.cq, n, wcs);
+
+    assert_in_range(got, 0, n);
+    for (int i = 0; i < got; i++) {
+        assert_true(!wcs[i].status || wcs[i].status == status);
+        check_end(&wcs[i], cq);
+    }
+    return got;
+}
+
+static void random_step(void)
+{
+    int which = rand() % 100;
+
+    if (which < 40) {
+        random_send();
+    } else if (which < 55) {
+        random_receive();
+    } else if (which < 75) {
+        card_sends();
+    } else if (which < 80) {
+        card_ends_a_read();
+    } else if (which < 88) {
+        card_receives();
+    } else {
+        poll_some(IBV_WC_SUCCESS);
+    }
+}
+
+static void random_steps(bool two)
+{
+    struct unetmm_cqe closed = { .opcode = UNETMM_CQE_CLOSED, .status = UNETMM_ST_PEER_FAILED };
+
+    memset(&model, 0, sizeof(model));
+    srand(1);
+    open_qp(two);
+    for (unsigned i = 0; i < STEPS; i++) {
+        random_step();
+    }
+    while (!fake_card_complete(&fake.card, &closed)) {
+        poll_some(IBV_WC_SUCCESS);
+    }
+    for (unsigned i = 0; i < 100 * QUEUE; i++) {
+        poll_some(IBV_WC_WR_FLUSH_ERR);
+    }
+    assert_int_equal(model.told_sends, model.sends);
+    assert_int_equal(model.told_receives, model.receives);
+    assert_true(ends);
+    close_qp();
+}
+
+static void test_order(void **state)
+{
+    (void)state;
+    random_steps(false);
+}
+
+static void test_order_two_queues(void **state)
+{
+    (void)state;
+    random_steps(true);
+}
+
+/* ---- Single rules ----------------------------------------------------------- */
+
+/* A poll in a session, and a receive; the fence is open when the session ends. */
+static void test_session(void **state)
+{
+    struct ibv_qp_ex *ex = &qp.vqp.qp_ex;
+    struct fake_message read;
+
+    (void)state;
+    open_qp(false);
+    assert_int_equal(post_send(1, IBV_WR_RDMA_READ, IBV_SEND_SIGNALED, 8, 1), 0);
+    assert_int_equal(post_send(2, IBV_WR_SEND, IBV_SEND_SIGNALED | IBV_SEND_FENCE, 8, 1), 0);
+    take(UNETMM_OP_READ);
+    read = message;
+    assert_false(fake_card_take(&fake.card, &message));
+    ex->wr_start(ex);
+    assert_true(fake_card_sent(&fake.card, &read));
+    expect(&cqs[0], 1, IBV_WC_SUCCESS);
+    assert_int_equal(post_recv(9, 8, 1), 0);
+    assert_false(fake_card_take(&fake.card, &message));
+    ex->wr_id = 3;
+    ex->wr_flags = IBV_SEND_SIGNALED;
+    ex->wr_send(ex);
+    ex->wr_set_sge(ex, mr->lkey, (uintptr_t)memory, 8);
+    assert_int_equal(ex->wr_complete(ex), 0);
+    for (uint64_t id = 2; id < 4; id++) {
+        take(UNETMM_OP_SEND);
+        assert_true(fake_card_sent(&fake.card, &message));
+        expect(&cqs[0], id, IBV_WC_SUCCESS);
+    }
+    ex->wr_start(ex);
+    ex->wr_send(ex);
+    ex->wr_set_sge(ex, mr->lkey, (uintptr_t)memory, 8);
+    ex->wr_abort(ex);
+    assert_false(fake_card_take(&fake.card, &message));
+    close_qp();
+}
+
+/* Has the card something to tell, by the number that is armed? */
+static bool is_told(void)
+{
+    uint32_t arm = unetmm_read_word(&fake.card.index->user.cq_arm);
+
+    return arm & UNETMM_ARM && ((fake.card.cq_prod - arm) & UNETMM_ARM_COUNT);
+}
+
+/* A poll of one completion queue takes the completion of the other, whose reader sleeps. */
+static void test_two_readers(void **state)
+{
+    (void)state;
+    open_qp(true);
+    for (uint64_t id = 0; id < 3; id++) {
+        assert_int_equal(umv_req_notify_cq(&cqs[0].vcq.cq, 0), 0);
+        assert_false(is_told());
+        assert_int_equal(post_send(id, IBV_WR_SEND, IBV_SEND_SIGNALED, 8, 1), 0);
+        take(UNETMM_OP_SEND);
+        assert_true(fake_card_sent(&fake.card, &message));
+        expect_none(&cqs[1]);
+        assert_int_equal(umv_req_notify_cq(&cqs[1].vcq.cq, 0), 0);
+        assert_true(is_told());
+        expect(&cqs[0], id, IBV_WC_SUCCESS);
+    }
+    close_qp();
+}
+
+/* The region that was used last has gone. */
+static void test_region_removed(void **state)
+{
+    struct ibv_sge sge;
+    struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ }, *bad;
+
+    (void)state;
+    open_qp(false);
+    sge = (struct ibv_sge) { (uintptr_t)memory, 8, mr->lkey };
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(umv_post_send(&qp.vqp.qp, &wr, &bad), 0);
+        take(UNETMM_OP_READ);
+        assert_ptr_equal(message.to, i ? NULL : memory);
+        if (!i) {
+            assert_int_equal(umv_dereg_mr(container_of(mr, struct verbs_mr, ibv_mr)), 0);
+            mr = NULL;
+        }
+    }
+    close_qp();
+}
+
+/* A card that has gone leaves a page of zeros: on each pass of the ring the requests come back. */
+static void test_card_removed(void **state)
+{
+    (void)state;
+    for (unsigned before = 0; before < 8 * QUEUE; before += QUEUE / 2) {
+        open_qp(false);
+        for (unsigned i = 0; i < before; i++) {
+            assert_int_equal(post_send(i, IBV_WR_SEND, IBV_SEND_SIGNALED, 8, 1), 0);
+            take(UNETMM_OP_SEND);
+            assert_true(fake_card_sent(&fake.card, &message));
+            expect(&cqs[0], i, IBV_WC_SUCCESS);
+        }
+        assert_int_equal(post_send(1000, IBV_WR_SEND, IBV_SEND_SIGNALED, 8, 1), 0);
+        memset(qp.ep->cq, 0, (qp.ep->cq_mask + 1) * sizeof(*qp.ep->cq));
+        fake_card_state(&fake.card, 0);
+        expect(&cqs[0], 1000, IBV_WC_WR_FLUSH_ERR);
+        expect_none(&cqs[0]);
+        assert_int_equal(ends, 1);
+        close_qp();
+    }
+}
+
+/* A post in ERR comes back, and the driver wakes those who wait. */
+static void test_post_in_error(void **state)
+{
+    (void)state;
+    open_qp(false);
+    umv_set_state(&qp, IBV_QPS_ERR);
+    assert_int_equal(post_send(1, IBV_WR_SEND, 0, 8, 1), 0);
+    assert_int_equal(ends, 1);
+    assert_int_equal(post_recv(2, 8, 1), 0);
+    assert_int_equal(ends, 2);
+    expect(&cqs[0], 1, IBV_WC_WR_FLUSH_ERR);
+    expect(&cqs[0], 2, IBV_WC_WR_FLUSH_ERR);
+    expect_none(&cqs[0]);
+    close_qp();
+}
+
+/* ---- Threads ----------------------------------------------------------------- */
+
+static unsigned told;
+static bool over;
+
+static void *thread_of_polls(void *wanted)
+{
+    struct ibv_wc wcs[2];
+
+    while (!__atomic_load_n(&over, __ATOMIC_ACQUIRE)) {
+        int got = umv_poll_cq(&cqs[0].vcq.cq, *(int *)wanted, wcs);
+
+        __atomic_fetch_add(&told, got, __ATOMIC_RELEASE);
+        sched_yield();
+    }
+    return NULL;
+}
+
+static void *thread_of_card(void *unused)
+{
+    (void)unused;
+    while (!__atomic_load_n(&over, __ATOMIC_ACQUIRE)) {
+        if (fake_card_take(&fake.card, &message)) {
+            while (!fake_card_sent(&fake.card, &message)) {
+                sched_yield();
+            }
+        } else {
+            sched_yield();
+        }
+    }
+    return NULL;
+}
+
+/* Two threads poll, and open the fences of one that posts. */
+static void test_threads(void **state)
+{
+    pthread_t threads[3];
+    int wanted[] = { 1, 2 };
+
+    (void)state;
+    open_qp(false);
+    assert_int_equal(pthread_create(&threads[0], NULL, thread_of_polls, &wanted[0]), 0);
+    assert_int_equal(pthread_create(&threads[1], NULL, thread_of_polls, &wanted[1]), 0);
+    assert_int_equal(pthread_create(&threads[2], NULL, thread_of_card, NULL), 0);
+    for (unsigned i = 0; i < THREAD_POSTS;) {
+        int ret = post_send(i, i % 3 ? IBV_WR_SEND : IBV_WR_RDMA_READ, IBV_SEND_SIGNALED |
+                            (i % 5 ? 0 : IBV_SEND_FENCE), 8, 1);
+
+        if (ret) {
+            assert_int_equal(ret, ENOMEM);
+            sched_yield();
+        } else {
+            i++;
+        }
+    }
+    /* A completion that is lost never comes: the runner's limit ends the test. */
+    while (__atomic_load_n(&told, __ATOMIC_ACQUIRE) < THREAD_POSTS) {
+        sched_yield();
+    }
+    __atomic_store_n(&over, true, __ATOMIC_RELEASE);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    assert_int_equal(told, THREAD_POSTS);
+    close_qp();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_order_two_queues),
+        cmocka_unit_test(test_session),
+        cmocka_unit_test(test_two_readers),
+        cmocka_unit_test(test_region_removed),
+        cmocka_unit_test(test_card_removed),
+        cmocka_unit_test(test_post_in_error),
+        cmocka_unit_test(test_threads),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
