@@ -106,11 +106,11 @@ struct umfi_port;
 
 /* ---- Errors for programs (error.c), of libfabric and positive ------------ */
 
-/* Of the card's status, UNETMM_ST_*: of an operation, 0 for success ... */
+/* The errno of a card's status, UNETMM_ST_*: of an operation, 0 for success ... */
 int umfi_operation_error(unsigned status);
 /* ... and of a connection that there is not yet, never 0. */
 int umfi_connection_error(unsigned status);
-/* Of an error of unetmm_connect_ex() */
+/* The errno that a program gets for an error of unetmm_connect_ex() */
 int umfi_call_error(int ret);
 
 /* ---- Fabric (fabric.c) --------------------------------------------------- */

@@ -54,7 +54,7 @@ void umv_unlock(struct umv_qp *qp, bool locked)
     }
 }
 
-/* Those of a queue pair's completions that has another queue: cq->lock is held. */
+/* The lock of completions of a queue pair with two queues; cq->lock is held. */
 static void lock_second(struct umv_qp *qp)
 {
     if (qp->two_cqs) {

@@ -53,7 +53,7 @@ UMFI_INLINE bool put_inline(struct umv_qp *qp, struct unetmm_ep *ep,
     return true;
 }
 
-/* Of a list, or between ibv_wr_start() and ibv_wr_complete() */
+/* Queues a request of a list, or one between ibv_wr_start() and ibv_wr_complete() */
 int umv_queue(struct umv_qp *qp, const struct ibv_send_wr *wr)
 {
     struct unetmm_ep *ep = qp->ep;

@@ -94,7 +94,7 @@ UMFI_INLINE bool receive_usual(struct umv_qp *qp, struct unetmm_ep *ep,
     return true;
 }
 
-/* These have qp->recv_lock, and drop it. */
+/* The functions below have qp->recv_lock, and drop it. */
 UMV_TAIL receive_list(struct umv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
     int ret = umv_load(&qp->state) == IBV_QPS_RESET ? EINVAL : 0;

@@ -226,12 +226,12 @@ static bool fetches_before(const struct umv_qp *qp, uint32_t number)
 /* The requests that are posted, as far as the next fence lets them.  qp->send_lock */
 static void show_held(struct umv_qp *qp)
 {
-    /* Its records may have other requests. */
+    /* The records may have other requests. */
     if (umv_load(&qp->state) == IBV_QPS_ERR) {
         qp->held = 0;
         return;
     }
-    /* That requests are held, before the look at those that they wait for: umv_fetched(). */
+    /* The store of qp->held comes before the look at READs that are open: umv_fetched(). */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     while (qp->held) {
         uint32_t number = qp->sent_next - qp->held;
@@ -272,7 +272,7 @@ void umv_drop(struct umv_qp *qp)
     show_fetched(qp);
 }
 
-/* Those that are queued are posted.  Drops qp->send_lock. */
+/* Posts the requests that are queued.  Drops qp->send_lock. */
 void umv_commit(struct umv_qp *qp)
 {
     uint32_t next = qp->ep->sq_prod;

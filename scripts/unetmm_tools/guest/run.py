@@ -290,7 +290,7 @@ def of_console(guest):
 
 
 def of_status(guest, status, command):
-    """The same of a program's status."""
+    """The sentence for a program's status."""
     name = shlex.quote(command[0])
     if status == 127:
         return f"guest {guest.name} has not found {name}, or its interpreter: name a file of " \
@@ -304,7 +304,7 @@ def of_status(guest, status, command):
 
 
 def of_end(guest):
-    """The same of a QEMU that has ended before the program."""
+    """The sentence for a QEMU that has ended before the program."""
     said = pair.read_text(guest.stderr_path).strip().splitlines()
     return f"QEMU of guest {guest.name} ended before the program" + \
         (f": {said[-1]}" if said else ", since the guest powered off")
@@ -508,7 +508,7 @@ def parse_options(arguments):
 
 
 def check_options(options):
-    """Those that scripts/vm does not have."""
+    """The options that scripts/vm does not have."""
     if not options.timeout > 0:
         raise RunError(f"--timeout {options.timeout:g}: use more than 0 seconds")
     for word in options.env:

@@ -409,7 +409,7 @@ static void landing_early(Fix *f)
 
 LIE(endless_write, rel->in.run = UNETMM_MAX_MESSAGE)
 
-/* Its opcode is none of reliable channels. */
+/* The opcode is none of reliable channels. */
 static void header_of(struct unetmm_frame *f, uint8_t opcode)
 {
     *f = (struct unetmm_frame) { .opcode = opcode, .len = f->len };
