@@ -190,7 +190,7 @@ UMFI_INLINE bool umv_is_last(const struct umv_qp *qp, const struct umv_last_mr *
 }
 
 /*
- * The driver takes the channel off the card, and wakes those who wait for an event.  No lock is
+ * The driver takes the channel off the card, and wakes threads that wait for an event.  No lock is
  * needed.  If the driver refuses, the device has gone.
  */
 static inline void umv_end(struct umv_qp *qp)

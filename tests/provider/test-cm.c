@@ -358,7 +358,7 @@ void umfi_ep_connected(struct umfi_ep *ep, const void *data, size_t len)
 
 void umfi_ep_fail_accepting(struct umfi_ep *ep, int error)
 {
-    /* Nobody listens there any more. */
+    /* The listener has gone. */
     assert_int_equal(error, FI_ECONNABORTED);
     unreached++;
     umfi_ep_set_state(ep, UMFI_ENDED);

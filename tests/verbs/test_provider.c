@@ -268,7 +268,7 @@ static void check_end(const struct ibv_wc *wc, const struct umv_cq *cq)
     while (!wc->status && !model.signaled[model.told_sends % REMEMBERED]) {
         model.told_sends++;
     }
-    /* Of those that are flushed the card has done some that had no completion. */
+    /* The card has done some sends that had no completion, before the flush. */
     assert_true(wc->status ? wc->wr_id >= model.told_sends : wc->wr_id == model.told_sends);
     model.told_sends = wc->wr_id + 1;
 }
@@ -449,7 +449,7 @@ static void test_card_removed(void **state)
     }
 }
 
-/* A post in ERR comes back, and the driver wakes those who wait. */
+/* A post in ERR comes back, and the driver wakes the threads that wait for events. */
 static void test_post_in_error(void **state)
 {
     (void)state;

@@ -291,7 +291,7 @@ TEST(test_channel_set, fix_test)
     }
 }
 
-/* Its driver has not translated the segments behind inline bytes. */
+/* The driver of ktlb has not translated the segments behind inline bytes. */
 TEST(test_ktlb_has_none, fix_test)
 {
     Fix *f = *state;
