@@ -72,11 +72,26 @@ def run_mistakes(directory):
             (["--env", "x", "--", "true"], "NAME=VALUE"),
             (["--timeout", "0", "--", "true"], "0 seconds"),
             (["--virtual", "--", "./mine.py"], "programs of the guest"),
+            (["--device-opts", "tlb-setz=4", "--", "true"], "tlb-setz"),
             (["--", "./bad.c"], "./bad.c does not compile")):
         done = started(directory, *arguments)
         last = done.stderr.splitlines()[-1]
         require(done.returncode == run.FAILED and last.startswith("error: ") and words in last,
                 f"{arguments}: {done}")
+
+
+def run_names(directory):
+    """run: two C sources of one name are two programs"""
+    for status in 3, 4:
+        os.mkdir(os.path.join(directory, str(status)))
+        write(directory, f"{status}/mine.c", f"int main(void) {{ return {status}; }}\n")
+    files = {}
+    texts = [run.command_text([os.path.join(directory, f"{status}/mine.c")], f"place/{status}",
+                              files, directory) for status in (3, 4)]
+    for status, text in zip((3, 4), texts):
+        program = files[text.strip().removeprefix("/")]
+        done = subprocess.run([program], check=False)
+        require(done.returncode == status, f"{program}: {done}")
 
 
 def run_sentences(_directory):
@@ -97,6 +112,8 @@ def run_sentences(_directory):
             ((0, "[ 2.0] BUG: kernel NULL pointer dereference, address: 8\r\n"), 1,
              "failed: BUG: kernel NULL pointer dereference, address: 8"),
             ((0, "[ 2.0] watchdog: BUG: soft lockup - CPU#0 stuck for 22s!"), 0, ""),
+            ((0, "[ 2.0] WARNING: possible circular locking dependency detected"), 1,
+             "possible circular"),
             ((None, "Kernel panic - not syncing: no", False), run.FAILED,
              "failed: Kernel panic - not syncing: no"),
             ((None, "", False), run.FAILED, "powered off")):
@@ -137,4 +154,4 @@ def run_files(directory):
         require(file.read() == bytes(range(256)) * 100, "other bytes have come")
 
 
-TESTS = (run_mistakes, run_sentences, run_pair, run_files)
+TESTS = (run_mistakes, run_names, run_sentences, run_pair, run_files)

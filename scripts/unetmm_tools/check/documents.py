@@ -42,7 +42,7 @@ README_LINES = 150
 LOCKSTEP = "docs/lockstep.rst"
 PINNED = "tests/lockstep/figures.json"
 # Functions of Linux and libraries that the documents name and our sources do not
-FOREIGN = {"copy_present_page", "dma_iova_link", "dma_iova_unlink",
+FOREIGN = {"always", "copy_present_page", "dma_iova_link", "dma_iova_unlink",
            "dma_map_sgtable", "fi_cancel", "get_user_pages",
            "invalidate_range_end", "invalidate_range_start", "iommu_unmap_fast",
            "pin_user_pages", "enable_testing", "process_mrelease", "remap_pfn_range", "__schedule",

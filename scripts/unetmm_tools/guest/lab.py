@@ -501,11 +501,16 @@ class Lab(Guests):
         common = ["--kernel", kernel, *(["--python"] if python else []),
                   *(["--share", share] if share else [])]
         self.guests = []
-        for index in range(number):
-            wire = ["--netdev", self._netdev(index + 1)] if number > 1 else []
-            self.guests.append(Guest(
-                "abcdefgh"[index], self.directory,
-                options=["--id", str(index + 1), *wire, *common, *options]))
+        try:
+            for index in range(number):
+                wire = ["--netdev", self._netdev(index + 1)] if number > 1 else []
+                self.guests.append(Guest(
+                    "abcdefgh"[index], self.directory,
+                    options=["--id", str(index + 1), *wire, *common, *options]))
+        except BaseException:
+            # An option is wrong.
+            self.close()
+            raise
 
     def _netdev(self, number):
         """One of the two ends of a wire, or a place at the hub."""

@@ -7,6 +7,7 @@ manual.
 
 import argparse
 import base64
+import contextlib
 import json
 import os
 import re
@@ -33,7 +34,8 @@ LIBRARIES = f"usr/lib/{os.uname().machine}-linux-gnu"
 POLL = 0.05             # seconds
 
 OOPS = re.compile(r"(?:Kernel panic - |Oops|general protection|"
-                  r"BUG: (?!workqueue lockup|soft lockup))[^\r\n]*")
+                  r"BUG: (?!workqueue lockup|soft lockup)|UBSAN: |"
+                  r"WARNING: (?:possible|suspicious) )[^\r\n]*")
 KILLED = re.compile(r"Out of memory: Killed process \d+ \(([^)]*)\)")
 
 DESCRIPTION = """\
@@ -45,7 +47,8 @@ are ended then.  A sentence names the reason, and the place of the console.
 CMD is a program of the host with its arguments (./mine, copied with the libraries that
 it needs), a C source (mine.c, compiled here with libunetmm and $CFLAGS, $LDLIBS), a Python
 source (mine.py), or a program of the guest (unetmm-info).  One word is a line for the
-guest's shell.  With `-- CMD2` a second guest on the same wire runs that, and so on.
+guest's shell.  With `-- CMD2` a second guest on the same wire runs that, and so on: a CMD
+with an argument -- has to be one word.  CMD has no standard input, and its two outputs are one.
 
 In a guest, GUEST is its name (a, b, ...), PEER the address of the next guest's card (a
 guest alone: its own), and OUT a folder, in which CMD starts: that of --share, or one
@@ -95,7 +98,9 @@ def compile_c(source, scratch):
             f":{env.get('PKG_CONFIG_PATH', '')}"
     words = [shlex.split(os.environ.get(name, default)) for name, default in
              (("CC", "cc"), ("CFLAGS", "-O2 -g -Wall"), ("LDLIBS", ""))]
-    program = os.path.join(scratch, os.path.basename(source).removesuffix(".c"))
+    # Sources of two folders may have one name.
+    program = os.path.join(tempfile.mkdtemp(dir=scratch),
+                           os.path.basename(source).removesuffix(".c"))
     try:
         flags = subprocess.run(["pkg-config", "--cflags", "--libs", "libunetmm"], env=env,
                                stdout=subprocess.PIPE, text=True, check=True).stdout.split()
@@ -133,7 +138,10 @@ def command_text(words, place, files, scratch):
         program = compile_c(program, scratch)
     inside = f"{place}/{os.path.basename(program)}"
     files[inside] = program
-    files.update(libraries(program))
+    for name, path in libraries(program).items():
+        if os.path.realpath(files.setdefault(name, path)) != os.path.realpath(path):
+            raise RunError(f"{files[name]} and {path} have one name in the guest: link one of the "
+                           "programs with -static")
     python = "python3 " if program.endswith(".py") else ""
     return f"{python}/{shlex.quote(inside)} {line}"
 
@@ -161,13 +169,15 @@ def script(command, number, options):
         f"GUEST={NAMES[number - 1]}", f"PEER={mac(number % options.guests + 1)}", f"OUT={out}",
         *options.env)] + [f"mkdir -p {out}"]
     if folder:
-        # Paths of the host's folder are good in the guest.
-        lines.append(f"[ -e {shlex.quote(folder)} ] || mkdir -p "
+        lines.append(f"grep -q ' {SHARED} 9p ' /proc/mounts || "
+                     f"{{ echo the kernel has no 9p for --share >&2; exit {FAILED}; }}")
+        # Paths of the host's folder are good in the guest, unless the guest has one of that name.
+        lines.append(f"[ -e {shlex.quote(folder)} ] || {{ mkdir -p "
                      f"{shlex.quote(os.path.dirname(folder))} && "
-                     f"ln -s {SHARED} {shlex.quote(folder)}")
+                     f"ln -s {SHARED} {shlex.quote(folder)}; }}")
         inside = os.path.relpath(os.getcwd(), folder)
         here = out if inside.startswith("..") else os.path.join(out, inside)
-    return "\n".join([*lines, f"cd {shlex.quote(here)}", command, ""])
+    return "\n".join([*lines, f"cd {shlex.quote(here)} || exit {FAILED}", command, ""])
 
 
 # ---- Guests, by either clock.  states(): [(status or None, output)], of each command
@@ -202,7 +212,8 @@ class Real(lab.Lab):
             return b""
         job = self.guests[number].launch(
             f'[ -z "$(ls -A {OUT} 2>/dev/null)" ] || tar c -C {OUT} . 2>/dev/null')
-        job.wait(BOOT_SECONDS)
+        # tar has a status of its own for sockets, and for files that change.
+        job.wait(BOOT_SECONDS, check=False)
         return job.data
 
 
@@ -344,23 +355,31 @@ def follow(group, commands, options):
         time.sleep(POLL)
 
 
-def save(group, folder, options):
-    """Writes consoles, outputs and the files of each guest; true if there were files."""
-    some = False
-    for number, (guest, (status, data)) in enumerate(zip(group.guests, group.states())):
+def save_output(group, folder):
+    """Writes the console and the output of each guest."""
+    for guest, (_, data) in zip(group.guests, group.states()):
         base = os.path.join(folder, guest.name)
-        shutil.rmtree(f"{base}.files", ignore_errors=True)
         with open(f"{base}.console", "w", encoding="utf-8") as file:
             file.write(guest.console())
         with open(f"{base}.output", "wb") as file:
             file.write(data)
+
+
+def save_files(group, folder):
+    """Writes the files that the guests have in $OUT; true if there were some."""
+    some = False
+    for number, (guest, (status, _)) in enumerate(zip(group.guests, group.states())):
+        to = os.path.join(folder, f"{guest.name}.files")
+        shutil.rmtree(to, ignore_errors=True)
         # A guest that has not ended its command may still write.
-        packed = b"" if options.share or status is None else group.files(number)
-        if packed:
+        if status is not None and (packed := group.files(number)):
             some = True
-            os.makedirs(f"{base}.files")
-            subprocess.run(["tar", "x", "--no-same-owner", "-C", f"{base}.files"],
-                           input=packed, check=True)
+            os.makedirs(to)
+            try:
+                subprocess.run(["tar", "x", "--no-same-owner", "-C", to], input=packed, check=True)
+            except subprocess.CalledProcessError as error:
+                raise RunError(f"not all files of guest {guest.name} could be written to {to} "
+                               f"(tar: status {error.returncode})") from None
     return some
 
 
@@ -395,8 +414,10 @@ def execute(group, commands, options):
         return follow(group, commands, options)
     except pair.GuestError as error:
         progress.clear()
-        found = next(filter(None, map(of_console, group.guests)), None)
-        return FAILED, found or str(error).splitlines()[0]
+        found = next(filter(None, map(of_console, group.guests)), None) or next(
+            (of_end(guest) for guest in group.guests if not guest.running() and
+             pair.read_text(guest.stderr_path).strip()), None)
+        return FAILED, found or re.sub(r"; [\w ]+ said:$", "", str(error).splitlines()[0])
 
 
 def report(group, found, folder, options):
@@ -421,13 +442,30 @@ def run(options, commands):
         try:
             os.makedirs(folder, exist_ok=True)
             found = execute(group, commands, options)
-            if not (save(group, folder, options) or found[0] or options.keep):
+            save_output(group, folder)
+            some = False
+            try:
+                some = not options.share and save_files(group, folder)
+            except (RunError, pair.GuestError) as error:
+                # The program's own failure counts more.
+                found = found if found[0] else (FAILED, str(error).splitlines()[0])
+            if not (some or found[0] or options.keep):
                 shutil.rmtree(folder)
                 folder = None
             report(group, found, folder, options)
             return found[0]
+        except vm.SetupFailed:
+            raise
+        except (KeyboardInterrupt, SystemExit):
+            save_output(group, folder)
+            print(f"interrupted; console and output are in {folder}", file=sys.stderr)
+            raise
         finally:
             group.close()
+            if folder and not options.keep:
+                # One that has stayed empty
+                with contextlib.suppress(OSError):
+                    os.rmdir(folder)
 
 
 # ---- The program
@@ -533,7 +571,9 @@ def main():
         sys.exit(run(*parse_options(sys.argv[1:])))
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-    except (RunError, pair.GuestError, vm.VmError, OSError) as error:
+    except vm.SetupFailed:
+        sys.exit(FAILED)
+    except (RunError, pair.GuestError, vm.VmError, OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(FAILED)
 

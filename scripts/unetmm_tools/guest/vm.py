@@ -308,6 +308,10 @@ def check_virtual(options):
                       "with a lockstep link name a file, --console FILE")
 
 
+class SetupFailed(SystemExit):
+    """scripts/setup has failed, and has said why."""
+
+
 @functools.lru_cache(maxsize=None)
 def setup_paths(*targets):
     """Makes the targets and returns {name: path} of the files made."""
@@ -315,8 +319,7 @@ def setup_paths(*targets):
                            *targets], stdout=subprocess.PIPE, text=True,
                           check=False)
     if done.returncode:
-        # setup has said why, in one sentence.
-        raise SystemExit(done.returncode)
+        raise SetupFailed(done.returncode)
     return dict(line.split("=", 1) for line in done.stdout.splitlines())
 
 
