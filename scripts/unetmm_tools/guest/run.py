@@ -568,7 +568,10 @@ def main():
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda given, _: sys.exit(128 + given))
     try:
-        sys.exit(run(*parse_options(sys.argv[1:])))
+        options, commands = parse_options(sys.argv[1:])
+        if not options.virtual:
+            os.environ.setdefault("UNETMM_DRIVER", "quick")
+        sys.exit(run(options, commands))
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except vm.SetupFailed:
