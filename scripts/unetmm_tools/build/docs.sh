@@ -10,9 +10,7 @@ docs_dir() {
 
 # The packages for it, installed only on request.
 setup_docs() {
-    # shellcheck disable=SC2034 # for setup_packages
-    local PACKAGES=("${PACKAGES_DOCS[@]}") PACKAGES_SINCE_13=() TESTING=""
-    setup_packages
+    setup_more "${PACKAGES_DOCS[@]}"
     # Sphinx belongs to Debian's Python, which may not be the first one of PATH.
     /usr/bin/python3 -c 'import sphinx, myst_parser, furo' 2>/dev/null ||
         die "there is no Sphinx with furo and myst-parser: install them (Debian's packages are ${PACKAGES_DOCS[*]})"

@@ -58,7 +58,7 @@ PACKAGES_TESTING=(clang cmake libclang-rt-dev spin git abigail-tools
     python3-jsonschema python3-numpy)
 
 # Only the stages `roots` and `package` need this one.
-# shellcheck disable=SC2034 # for scripts/test
+# shellcheck disable=SC2034 # for scripts/test and roots.sh
 PACKAGES_ROOTS=(mmdebstrap)
 
 # debian_version: the major number of the host's Debian; sid has none.
@@ -89,10 +89,15 @@ packages_missing() {
           sed -n 's/ installed$//p' | LC_ALL=C sort -u)
 }
 
+# setup_more PACKAGE...: these alone, which only some targets need.
+setup_more() {
+    local PACKAGES=("$@") PACKAGES_SINCE_13=() TESTING=""
+    setup_packages
+}
+
 # setup_plots: the packages for plots, installed only on request.
 setup_plots() {
-    local PACKAGES=("${PACKAGES_PLOTS[@]}") PACKAGES_SINCE_13=() TESTING=""
-    setup_packages
+    setup_more "${PACKAGES_PLOTS[@]}"
     command -v gnuplot >/dev/null ||
         die "there is no gnuplot: install it (Debian's package is gnuplot-nox)"
 }

@@ -22,6 +22,7 @@ root_proxies() {
 # mirrors of this machine, which has the suites in its sources, too.
 bootstrap() {
     local suites suite options sources=() dir=$2
+    setup_more "${PACKAGES_ROOTS[@]}"
     read -r -a suites <<<"$1"
     shift 2
     mapfile -t options < <(root_proxies)
