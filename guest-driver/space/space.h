@@ -110,7 +110,7 @@ struct unetmm_aspace {
 	bool unlimited;			/* set once */
 	unsigned long pin_limit;	/* pages; ULONG_MAX with CAP_IPC_LOCK */
 
-	spinlock_t lock;		/* to the end of this group */
+	spinlock_t lock;		/* of the members up to `ktlb` */
 	bool live;			/* set once: the card may have some */
 	bool closing;			/* takes no more translations */
 	struct rb_root pins;
@@ -123,10 +123,10 @@ struct unetmm_aspace {
 	struct list_head drop_list;	/* pins that drop_work unpins */
 	struct list_head dirty_list;	/* ... that dirty_work does */
 	bool dirty_waits;		/* dirty_work is queued, or runs */
-	bool placed;			/* one of those that its user may have */
-	bool closed;			/* that is to be given back */
+	bool placed;			/* counts as one of its user's spaces */
+	bool closed;			/* ... until its last pin has gone */
 	struct list_head lost_pins;	/* ... that the job of `lost` looks for */
-	bool lost_rests;		/* ... and is to be kicked for */
+	bool lost_rests;		/* ... which waits for an invalidation to end */
 	struct rb_root_cached watches;	/* util/watch.h */
 	u32 snapshot_users;		/* threads that serve misses from page tables */
 	struct list_head kqueues;	/* source ktlb, and its TLB */

@@ -60,7 +60,7 @@ struct unetmm_notify_upcall {
 
 /*
  * The caller of handlers: the program's thread in unetmm_dispatch() or, if there is
- * one, the library's.  thread.c explains the lock.
+ * one, the library's.  handler/thread.c explains the lock.
  */
 struct unetmm_handlers {
     struct unetmm_upcall every;
@@ -71,12 +71,12 @@ struct unetmm_handlers {
     atomic_uintptr_t runner;    /* the thread that a handler runs in, or 0 */
     uint32_t inner;             /* of `blocked`: by the handler that runs */
     bool gone;                  /* it has destroyed the endpoint */
-    atomic_bool threaded;       /* the library's thread exists; see thread.c */
-    bool busy;                  /* ... and uses the endpoint */
-    bool asleep;                /* ... and has armed it */
-    atomic_bool stop;           /* ... is to end */
+    atomic_bool threaded;       /* the library's thread exists */
+    bool busy;                  /* the thread uses the endpoint */
+    bool asleep;                /* the thread has armed the endpoint */
+    atomic_bool stop;           /* the thread is to end */
     uint32_t armed_at;
-    int error;                  /* ... has ended for it */
+    int error;                  /* that ended the thread, or 0 */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t change;

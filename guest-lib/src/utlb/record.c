@@ -10,7 +10,7 @@
  * The record may be wrong in one direction: the driver unpins pages that the process
  * unmaps or copies on write, and says so in its log.  The log is looked
  * at before each use; the card notices a change that is not yet in the log, since it
- * finds no entry (utlb_ep.c).
+ * finds no entry (descriptors.c).
  */
 #include "utlb.h"
 #include "record.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Source utlb inside the library: pinned pages (utlb.c), their use by descriptors
- * (utlb_ep.c) and exports (utlb_export.c), and the order in which they are given up
- * (utlb_policy.c).
+ * Source utlb inside the library: pinned pages (record.c), their use by descriptors
+ * (descriptors.c) and exports (export.c), and the order in which they are given up
+ * (policy.c).
  */
 #ifndef UNETMM_UTLB_H
 #define UNETMM_UTLB_H

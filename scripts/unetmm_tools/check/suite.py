@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""scripts/test: runs stages and adds up their results; failed tests are shown."""
+"""scripts/test: runs stages and adds up their results; failed tests are shown.
+
+A new stage is a function in stages.py, a row of STAGES here, a line in usage() of scripts/test
+and a row of docs/testing.rst.
+"""
 
 import argparse
 import collections

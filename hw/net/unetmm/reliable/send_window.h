@@ -119,8 +119,9 @@ bool unetmm_sendwin_acked(UnetmmSendWindow *w, uint32_t cum, uint64_t bits,
                           bool news);
 /* The peer has packet cum, not in its place yet: no second copy is needed. */
 void unetmm_sendwin_set_aside(UnetmmSendWindow *w);
-/* The peer refused packet una: a pause begins.  False: that is no news. */
+/* Can the peer have refused packet una since the last refusal? */
 bool unetmm_sendwin_can_refuse(const UnetmmSendWindow *w);
+/* The peer refused packet una: a pause begins. */
 void unetmm_sendwin_refused(UnetmmSendWindow *w);
 /* The pause ends: una goes again. */
 void unetmm_sendwin_resumed(UnetmmSendWindow *w);
