@@ -14,8 +14,8 @@ are
 and [ROOM/]FILE.c: FUNCTION(), also behind hw/net/unetmm/ or guest-driver/, is a
 function defined there.  FUNCTION(), UNETMM_MACRO, FI_UNETMM_PARAMETER, a file, and
 the options of a command have to be in the sources.  No document has the number
-of a line, which the next change makes false.  Besides: the card's
-assertions are those that docs/security.rst lists, tests/guest/abi.c knows each
+of a line, which the next change makes false.  Files that comments of C sources name
+exist, too.  Besides: the card's assertions are those that docs/security.rst lists, tests/guest/abi.c knows each
 member of the driver's structures that is to be zero, tests/guest/ioctls.c makes each call, the card's sources
 are those of the specification, the figures of docs/lockstep.rst are the pinned
 ones, and README.md is short enough to be read.
@@ -49,7 +49,7 @@ FOREIGN = {"always", "copy_present_page", "dma_iova_link", "dma_iova_unlink",
            "task_work_add", "vma_link"}
 # Files of others, of the cache, and the results of an example
 ELSEWHERE = {"/etc/hpccinf.txt", "CMakeLists.txt", "fuzz/coverage.json", "fuzz/runs.json", "tools/testing/selftests", "out.json", "card.trace", "driver.trace",
-             "solution.patch",
+             "solution.patch", "qom/object.c", "osdep.h",
              "Documentation/userspace-api/ioctl/ioctl-number.rst"}
 SOURCE = re.compile(r"\.(c|h|py|sh|lua|in|cdef|map|fragment|pml|patch)$|/run$|"
                     r"(^|/)(meson\.build|meson_options\.txt|Kbuild|Kconfig|Makefile|"
@@ -353,13 +353,26 @@ def check_readme():
                f"{README_LINES}")
 
 
+def check_comments():
+    """Do the files exist that comments of our C sources name?"""
+    known = endings_of_paths()
+    for path in files():
+        if not re.match(r"(hw|guest-driver|guest-lib|tests|tools)/.*\.[ch]$", path):
+            continue
+        for comment in re.findall(r"/\*.*?\*/", read(path), re.DOTALL):
+            for name in re.findall(r"(?<![\w/.<-])([\w/-]+\.(?:c|h|py|rst|md|sh|txt))\b(?!\()",
+                                   comment):
+                if name not in known and "NAME" not in name and name not in ELSEWHERE:
+                    yield f"{path}: a comment names {name}, which does not exist"
+
+
 def main():
     """1 if something is wrong."""
     wrong = [*(line for page in pages()
                for check in (check_names, check_words, check_options)
                for line in check(page)),
              *check_assertions(), *check_abi(), *check_sources(),
-             *check_figures(), *check_readme()]
+             *check_comments(), *check_figures(), *check_readme()]
     for line in wrong:
         print(line)
     return 1 if wrong else 0
