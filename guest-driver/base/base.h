@@ -71,9 +71,8 @@ struct unetmm_limits {
 	u32 spaces;
 	u32 channels;
 	u32 max_log2;
-	u32 tlb_sets;
-	u32 tlb_ways;
-	u32 tlb_victims;
+	u32 tlb_sets, tlb_ways, tlb_victims;
+	u32 max_buf_pages;	/* of a buffer: the TLB can have so many at once, at best */
 	u32 pretranslate;
 	u32 max_faults;
 	u32 sources;

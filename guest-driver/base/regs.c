@@ -16,6 +16,7 @@
 #include "trace/trace.h"
 
 #define UNETMM_MOST_REGIONS	65536	/* that make sense; also of imports and flows */
+#define UNETMM_MOST_TLB		1048576	/* entries, victims apart; as the card has it */
 
 #define UNETMM_GONE		U32_MAX
 
@@ -103,9 +104,17 @@ static int unetmm_check_identity(struct unetmm_dev *dev)
 	return 0;
 }
 
+/* The products that other files make of these numbers do not overflow. */
+static bool unetmm_check_tlb(const struct unetmm_limits *hw)
+{
+	return is_power_of_2(hw->tlb_sets) && hw->tlb_ways &&
+	       hw->tlb_ways <= UNETMM_MOST_TLB / hw->tlb_sets &&
+	       hw->tlb_victims <= UNETMM_MOST_TLB;
+}
+
 static int unetmm_check_limits(struct unetmm_dev *dev)
 {
-	const struct unetmm_limits *hw = &dev->hw;
+	struct unetmm_limits *hw = &dev->hw;
 	struct device *d = &dev->pdev->dev;
 
 	if (hw->db_stride < PAGE_SIZE) {
@@ -128,10 +137,12 @@ static int unetmm_check_limits(struct unetmm_dev *dev)
 	    pci_resource_len(dev->pdev, UNETMM_BAR_PROXY) ||
 	    (u64)hw->window_pages * PAGE_SIZE >
 	    pci_resource_len(dev->pdev, UNETMM_BAR_WINDOWS) ||
-	    !is_valid_ether_addr(hw->mac)) {
+	    !unetmm_check_tlb(hw) || !is_valid_ether_addr(hw->mac)) {
 		dev_err(d, "the card reports limits that are not valid\n");
 		return -EIO;
 	}
+	hw->max_buf_pages = min_t(u32, hw->tlb_sets * hw->tlb_ways + hw->tlb_victims,
+				  UNETMM_MAX_BUF_PAGES);
 	return 0;
 }
 

@@ -189,9 +189,7 @@ static int unetmm_op_info(struct unetmm_file *file, void *arg)
 	a->tlb_sets = hw->tlb_sets;
 	a->tlb_ways = hw->tlb_ways;
 	a->tlb_victims = hw->tlb_victims;
-	/* As many as the card's TLB can have at once at best. */
-	a->max_buffer_pages = min_t(u32, hw->tlb_sets * hw->tlb_ways +
-				    hw->tlb_victims, UNETMM_MAX_BUF_PAGES);
+	a->max_buffer_pages = hw->max_buf_pages;
 	a->pin_limit_pages = unetmm_param(dev, UNETMM_P_pin_limit_pages);
 	a->reliable = hw->reliable;
 	a->max_message = hw->reliable ? UNETMM_MAX_MESSAGE : 0;

@@ -572,7 +572,11 @@ static void unetmm_miss(struct unetmm_dev *dev, const struct unetmm_fault *rec,
 	unetmm_space_put(space);
 }
 
-/* The card has dropped an entry; DMA through it has ended. */
+/*
+ * The card has dropped an entry; DMA through it has ended.  Only entries without a table are
+ * the card's to drop: a card that names a page of a table would have the page unpinned while
+ * its entry is valid.
+ */
 static void unetmm_evict(struct unetmm_dev *dev, const struct unetmm_fault *rec)
 {
 	unsigned long vpn = le64_to_cpu(rec->vaddr) >> PAGE_SHIFT;
@@ -582,7 +586,9 @@ static void unetmm_evict(struct unetmm_dev *dev, const struct unetmm_fault *rec)
 	struct unetmm_aspace *space;
 
 	space = unetmm_space_lookup(dev, le16_to_cpu(rec->space));
-	if (space) {
+	if (space && space->ops->table) {
+		unetmm_count(dev, faults_bad);
+	} else if (space) {
 		spin_lock(&space->lock);
 		pin = unetmm_pin_first(space, vpn);
 		if (pin && (pin->vpn != vpn || pin->tag != tag))

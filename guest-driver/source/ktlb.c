@@ -477,8 +477,6 @@ static int unetmm_klist_open(struct unetmm_aspace *space)
 	const struct unetmm_limits *hw = &space->dev->hw;
 	struct unetmm_ktlb_entry **slots;
 
-	if (!is_power_of_2(hw->tlb_sets) || !hw->tlb_ways)
-		return -EOPNOTSUPP;
 	slots = kvcalloc(array_size(hw->tlb_sets, hw->tlb_ways),
 			 sizeof(*slots), GFP_KERNEL_ACCOUNT);
 	if (!slots)

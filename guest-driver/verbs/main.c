@@ -161,10 +161,7 @@ static int unetmm_ib_register(struct unetmm_ib *dev, struct device *parent)
 /* However a buffer of that length lies in its pages. */
 static u32 unetmm_ib_max_message(const struct unetmm_limits *hw)
 {
-	u32 pages = min_t(u32, hw->tlb_sets * hw->tlb_ways + hw->tlb_victims,
-			  UNETMM_MAX_BUF_PAGES);
-
-	return min_t(u32, (pages - 1) << PAGE_SHIFT, UNETMM_MAX_MESSAGE);
+	return min_t(u32, (hw->max_buf_pages - 1) << PAGE_SHIFT, UNETMM_MAX_MESSAGE);
 }
 
 static int unetmm_ib_probe(struct auxiliary_device *base, const struct auxiliary_device_id *id)

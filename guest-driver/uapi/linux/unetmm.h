@@ -1144,7 +1144,7 @@ struct unetmm_destroy {
 	X(peers_answered, "listeners named to cards that asked for them") \
 	X(peers_limited, "questions for listeners not answered: the card has its limit") \
 	X(peers_dropped, "listeners not taken: not asked for, late, or no place left") \
-	X(faults_bad, "reports of misses that make no sense") \
+	X(faults_bad, "reports of misses or evictions that make no sense") \
 	X(pins_given_up, "pages unpinned at a limit for others of their process") \
 	X(closes_repeated, "CLOSE messages sent again: their peer has not answered") \
 	X(closes_given_up, "channels whose peer perhaps does not know of their end") \
