@@ -8,6 +8,10 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "fuzz_ops.h"
+#include "fuzz_ud.h"
+
+#define NUMBERS 18              /* of channels, two of which the card lacks */
+#define UD      (12 * NUMBERS)  /* bytes from here on: a UD channel */
 
 /* An address in the driver's memory, or anywhere. */
 static uint64_t dma_addr(FuzzCard *c, FuzzIn *in)
@@ -55,9 +59,19 @@ static void shape_ep(FuzzCard *c, FuzzIn *in, struct unetmm_cmd *cmd)
     }
 }
 
-static void shape_channel(const FuzzCard *c, uint8_t how,
-                          struct unetmm_cmd *cmd)
+static void shape_channel(FuzzCard *c, FuzzIn *in, struct unetmm_cmd *cmd)
 {
+    uint8_t number = fuzz_u8(in), how;
+
+    cmd->channel.channel = number % NUMBERS;
+    cmd->channel.peer_ep = fuzz_below(in, 9);
+    cmd->channel.peer_channel = cmd->channel.channel;
+    cmd->channel.mtu = fuzz_len(in);
+    cmd->channel.type = number >= UD ? UNETMM_CHANNEL_UD :
+                        cmd->channel.channel & 1;
+    cmd->channel.recv_credits = cmd->channel.channel & 6;
+    cmd->channel.qkey = FUZZ_UD_KEY;
+    how = fuzz_u8(in);
     memcpy(cmd->channel.peer_mac, how & 1 ? fake_peer_mac :
            c->h.core.params.mac, 6);
     cmd->channel.denied = how >> 1 & 7;
@@ -181,13 +195,7 @@ static void shaped_command(FuzzCard *c, FuzzIn *in)
         break;
     case UNETMM_CMD_CHANNEL_SET:
     case UNETMM_CMD_CHANNEL_CLEAR:
-        cmd.channel.channel = fuzz_below(in, 18);
-        cmd.channel.peer_ep = fuzz_below(in, 9);
-        cmd.channel.peer_channel = cmd.channel.channel;
-        cmd.channel.mtu = fuzz_len(in);
-        cmd.channel.type = cmd.channel.channel & 1;
-        cmd.channel.recv_credits = cmd.channel.channel & 6;
-        shape_channel(c, fuzz_u8(in), &cmd);
+        shape_channel(c, in, &cmd);
         break;
     case UNETMM_CMD_CHANNEL_MODIFY:
         shape_modify(in, &cmd);
@@ -219,6 +227,7 @@ static void traffic(FuzzCard *c, FuzzIn *in)
     FakeEp *ep = &c->ep[fuzz_below(in, FUZZ_EPS)];
     UnetmmEp *live = &c->h.core.eps[ep->id];
     FakeFrame *f;
+    uint16_t n;
 
     /* The process follows whatever the driver has made of its endpoint. */
     ep->sq_prod = live->sq_prod;
@@ -238,7 +247,9 @@ static void traffic(FuzzCard *c, FuzzIn *in)
         fuzz_ops_op(c, in, ep);
         break;
     default:
-        f = fake_datagram(ep, FIX_WIRE, 10 + ep->id, fuzz_u16(in) % 5000, 3);
+        n = fuzz_u16(in);
+        f = n >= 0xc000 ? fuzz_ud_frame(in, ep, n % 5000) :
+            fake_datagram(ep, FIX_WIRE, 10 + ep->id, n % 5000, 3);
         fake_receive(&c->h, f);
         g_free(f);
         break;

@@ -7,7 +7,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "fuzz.h"
+#include "fuzz_ud.h"
 
 #define FUZZ_REL        4               /* channel */
 #define FUZZ_REL_MTU    1000
@@ -36,10 +36,10 @@ static void open_memory(FuzzCard *c)
 }
 
 /*
- * A reliable channel to each peer; its numbers are about to wrap.  The last one
- * is strict.
+ * A reliable channel to each peer, whose numbers are about to wrap, and a UD
+ * channel.  The last reliable one is strict.
  */
-static void open_reliable(FuzzCard *c)
+static void open_channels(FuzzCard *c)
 {
     struct unetmm_cmd_channel how = {
         .mtu = FUZZ_REL_MTU, .send_psn = FUZZ_REL_PSN,
@@ -51,12 +51,13 @@ static void open_reliable(FuzzCard *c)
         how.flags |= i == FUZZ_EPS - 1 ? UNETMM_CHANNEL_F_STRICT : 0;
         fake_channel_rel(&c->ep[i], FUZZ_REL, fake_peer_mac, 10 + c->ep[i].id,
                          FUZZ_REL, &how);
+        fake_command(&c->d, fuzz_ud_set(c->ep[i].id), NULL);
     }
 }
 
 static void post_some(FuzzCard *c)
 {
-    open_reliable(c);
+    open_channels(c);
     open_memory(c);
     for (unsigned i = 0; i < FUZZ_EPS; i++) {
         for (unsigned n = 0; n < 4; n++) {
@@ -82,8 +83,9 @@ static void damage(FuzzIn *in, FakeFrame *f)
 static void give_frame(FuzzCard *c, FuzzIn *in, FakeEp *ep)
 {
     uint8_t how = fuzz_u8(in);
-    FakeFrame *f = fake_datagram(ep, FIX_WIRE, 10 + ep->id,
-                                 fuzz_u16(in) % 9100, how);
+    uint16_t n = fuzz_u16(in);
+    FakeFrame *f = how >= 0xc0 ? fuzz_ud_frame(in, ep, n % 5000) :
+                   fake_datagram(ep, FIX_WIRE, 10 + ep->id, n % 9100, how);
     size_t bytes = f->bytes;
 
     if (how & 1) {

@@ -10,6 +10,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "fuzz_ops.h"
+#include "fuzz_ud.h"
 
 /* Fields that are mostly right: chance alone would not get past the checks. */
 static void shaped_slot(FuzzIn *in, struct unetmm_sqe *sqe)
@@ -21,6 +22,12 @@ static void shaped_slot(FuzzIn *in, struct unetmm_sqe *sqe)
     sqe->flags = how & UNETMM_SQE_F_ALL;
     sqe->channel = cpu_to_le16(fuzz_u8(in) & 3);
     sqe->cookie = fuzz_u8(in);
+    if (how & 0x80) {
+        sqe->opcode = UNETMM_OP_SEND_TO;
+        sqe->channel = cpu_to_le16(UD_CH);
+        sqe->handle = cpu_to_le32(FUZZ_UD_KEY);
+        sqe->remote = cpu_to_le64(fuzz_ud_address(fake_peer_mac, 1));
+    }
     if (sqe->flags & UNETMM_SQE_F_INLINE) {
         sqe->inline_len = fuzz_u8(in);
         return;

@@ -13,6 +13,7 @@
  */
 #include "fuzz_change.h"
 #include "fuzz_ops.h"
+#include "fuzz_ud.h"
 
 #define GIVER       (FUZZ_EPS + 2)  /* endpoint */
 #define GIVER_SPACE 4
@@ -28,8 +29,9 @@ static FakeEp giver;
 
 static void arrives(FuzzCard *c, FuzzIn *in, FakeEp *ep)
 {
-    FakeFrame *f = fake_datagram(ep, FIX_WIRE, 10 + ep->id,
-                                 fuzz_u16(in) % 9001, 3);
+    uint16_t n = fuzz_u16(in);
+    FakeFrame *f = n >= 0xc000 ? fuzz_ud_frame(in, ep, n % 5000) :
+                   fake_datagram(ep, FIX_WIRE, 10 + ep->id, n % 9001, 3);
 
     fake_receive(&c->h, f);
     g_free(f);

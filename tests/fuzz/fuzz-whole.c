@@ -14,6 +14,7 @@
 #include "fuzz_scene.h"
 
 #define LIE_RATE 300000         /* of a million completions */
+#define SENDS_UD 6              /* among a process's operations */
 
 static FuzzRecords records;
 static unsigned refuse_after, refuse_for;       /* accesses */
@@ -82,7 +83,7 @@ static void post_operation(FuzzIn *in, FakeEp *ep, uint8_t what)
 {
     static const uint8_t ops[] = {
         UNETMM_OP_SEND, UNETMM_OP_WRITE, UNETMM_OP_READ, UNETMM_OP_FETCH_ADD,
-        UNETMM_OP_CMP_SWAP, UNETMM_OP_FENCE, UNETMM_OP_SEND, UNETMM_OP_WRITE,
+        UNETMM_OP_CMP_SWAP, UNETMM_OP_FENCE, [SENDS_UD + 1] = UNETMM_OP_WRITE,
     };
     struct unetmm_sqe sqe = shaped_sqe(in, ops[what & 7]);
 
@@ -209,7 +210,9 @@ static void process(FuzzCard *c, FuzzIn *in)
                        UNETMM_ARM | known->cq_prod);
         break;
     default:
-        if (ep->id >= SCENE_RAW) {
+        if (ep->id == SCENE_UD || (what & 7) == SENDS_UD) {
+            fuzz_ud_send(c, in, ep);
+        } else if (ep->id >= SCENE_RAW) {
             post_frame(c, in, ep);
         } else if (!ep->id) {
             post_control(in, ep);
@@ -347,13 +350,19 @@ static void peer(FuzzCard *c, FuzzIn *in)
 {
     uint8_t which = fuzz_u8(in), how = fuzz_u8(in), flags = fuzz_u8(in);
     FakeEp *ep = &scene_eps[1 + (which & 15) % SCENE_BACKUP];
-    uint8_t opcode = UNETMM_WIRE_DATAGRAM + (which >> 4) % UNETMM_WIRE_VOID;
+    uint8_t opcode = UNETMM_WIRE_DATAGRAM + (which >> 4) % UNETMM_WIRE_SEND_TO;
     const UnetmmRel *rel = fuzz_scene_rel(c, ep->id);
     uint32_t len;
     FakeFrame *f;
 
     if (opcode == UNETMM_WIRE_CONTROL) {
         control(c, in);
+        return;
+    }
+    if (opcode == UNETMM_WIRE_SEND_TO) {
+        ep = &scene_eps[scene_uds[which % SCENE_UDS]];
+        f = fuzz_ud_frame(in, ep, how * 20);
+        deliver(c, in, f, flags);
         return;
     }
     if (ep->id == SCENE_BACKUP) {
@@ -564,6 +573,10 @@ static void end_or_make(FuzzCard *c, FuzzIn *in)
     case 1: case 2:
         cmd = fuzz_scene_channel(c, rel ? i : 1, what >> 5 & 1);
         cmd.opcode = ends ? UNETMM_CMD_CHANNEL_CLEAR : cmd.opcode;
+        if (i >= SCENE_RAW) {
+            i = scene_uds[i % SCENE_UDS];
+            cmd = ends ? fuzz_ud_flush(i) : fuzz_ud_set(i);
+        }
         break;
     case 3:
         cmd = fuzz_scene_region(1 + i % SCENE_BACKUP);

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "fuzz_ops.h"
+#include "fuzz_ud.h"
 
 #define PAIR            3               /* channel to the neighbour ... */
 #define TO_VICTIM       5               /* ... and to the victim; there: its */
@@ -18,6 +19,9 @@
 #define CREDITS         3
 #define OFFSET          4000            /* of the region in its memory */
 #define LENGTH          5000
+
+#define SENDS_UD        180             /* first bytes of operations, */
+#define CHANGES_UD      0x70            /* and of the driver's */
 
 static struct {
     FakeEp ep;
@@ -175,6 +179,7 @@ void fuzz_ops_open(FuzzCard *c, unsigned i, uint32_t psn)
     connect(&c->ep[i ^ 1], PAIR, ep, PAIR, psn);
     connect(ep, TO_VICTIM, &victim.ep, TO_VICTIM + i, psn);
     connect(&victim.ep, TO_VICTIM + i, ep, TO_VICTIM, psn);
+    fake_command(&c->d, fuzz_ud_set(ep->id), NULL);
     import_all(c, i);
     import_all(c, i ^ 1);
     open_pages(c, i);
@@ -396,6 +401,10 @@ static void driver(FuzzCard *c, FuzzIn *in, FakeEp *ep)
         }
         return;
     }
+    if (what >= CHANGES_UD) {
+        command(c, what & 1 ? fuzz_ud_flush(ep->id) : fuzz_ud_set(ep->id));
+        return;
+    }
     cmd.opcode = shaped[what % G_N_ELEMENTS(shaped)];
     fuzz_ops_shape(in, &cmd);
     command(c, cmd);
@@ -416,6 +425,11 @@ void fuzz_ops_op(FuzzCard *c, FuzzIn *in, FakeEp *ep)
     uint8_t how = fuzz_u8(in);
     struct unetmm_cqe cqe;
 
+    if (how >= SENDS_UD) {
+        fuzz_ud_send(c, in, ep);
+        fake_ring_bell(ep);
+        return;
+    }
     switch (how % 10) {
     case 0: case 1: case 2:
         post(c, in, ep);

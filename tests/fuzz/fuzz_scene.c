@@ -3,7 +3,7 @@
  *
  * A space of each source; endpoints of each policy, in pairs that are joined by
  * a reliable channel; a raw endpoint of the driver, one of a process, and one
- * with a backup ring.  Two spaces have event counters, each endpoint exports a
+ * with a backup ring; UD channels where they may be.  Two spaces have event counters, each endpoint exports a
  * region of which parts may move.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
@@ -16,6 +16,7 @@
 
 FakeEp scene_eps[SCENE_EPS];
 uint64_t scene_list;
+const uint8_t scene_uds[SCENE_UDS] = { 1, 4, SCENE_UD };
 
 static const struct {
     uint8_t source, levels;
@@ -42,6 +43,7 @@ static const struct {
     { 0, UNETMM_POLICY_DROP, UNETMM_EP_F_RAW | UNETMM_EP_F_VECTOR, 0 },
     { 6, UNETMM_POLICY_DROP, UNETMM_EP_F_RAW, 0 },
     { 6, UNETMM_POLICY_BACKUP, UNETMM_EP_F_RAW, 5 },
+    { 6, UNETMM_POLICY_SKIP, 0, 0 },
 };
 
 void fuzz_scene_params(UnetmmParams *p)
@@ -266,7 +268,10 @@ void fuzz_scene_start(FuzzCard *c)
         open_channels(c, i);
     }
     open_pages(c);
-    for (unsigned i = SCENE_RAW; i < SCENE_EPS; i++) {
+    for (unsigned i = 0; i < SCENE_UDS; i++) {
+        command(c, fuzz_ud_set(scene_uds[i]));
+    }
+    for (unsigned i = SCENE_RAW; i < SCENE_UD; i++) {
         command(c, fuzz_scene_flow(i, flows[i - SCENE_RAW]));
     }
     shrink_ring(c, UNETMM_RING_FAULT, 3);

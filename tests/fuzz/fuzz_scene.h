@@ -6,12 +6,13 @@
 #ifndef FUZZ_SCENE_H
 #define FUZZ_SCENE_H
 
-#include "fuzz.h"
+#include "fuzz_ud.h"
 
-#define SCENE_EPS       13              /* 0 sends control messages ... */
+#define SCENE_EPS       14              /* 0 sends control messages ... */
 #define SCENE_RELS      8               /* ... 1.. have reliable channels */
 #define SCENE_BACKUP    9               /* policy backup, datagrams */
 #define SCENE_RAW       10              /* the first raw endpoint */
+#define SCENE_UD        FUZZ_UD_SCENE   /* with no other channel */
 #define SCENE_SPACES    6               /* spaces 1.., one of each source */
 #define SCENE_PAIR      3               /* channel to the neighbour ... */
 #define SCENE_REL       4               /* ... and to the peer, reliable */
@@ -21,8 +22,10 @@
 #define SCENE_MTU       1000
 #define SCENE_PSN       0xfffffff8u     /* about to wrap */
 #define SCENE_MAC(n)    { 0x02, 0, 0, 0, 0, (n) }
+#define SCENE_UDS       3               /* endpoints with a UD channel */
 
 extern FakeEp scene_eps[SCENE_EPS];
+extern const uint8_t scene_uds[SCENE_UDS];
 extern uint64_t scene_list;             /* a page that card and driver write */
 
 /* More objects than the usual card has. */

@@ -65,6 +65,20 @@ def driver(what, space=0, page=0, *rest):
 
 SERVE = driver(4)
 
+# ---- fuzz_ud.c ----------------------------------------------------------------
+
+QUIET, WITH_IMM, ANY_LENGTH = 0x02, 0x20, 0x80
+# Of fuzz_ud_send(): a station of the wire, then the rule that is broken
+OUT, (BAD_QKEY, OWN_QKEY, GROUP, NO_UD, NOT_INLINE, NO_IMM, PLAIN) = 8, range(
+    0x10, 0x80, 0x10)
+
+
+def ud_send(to, *segments, how=0, size=0):
+    """The body of fuzz_ud_send()."""
+    return bytes([how | len(segments) << 2, to, size]) + b"".join(
+        vaddr(at) + u16(n) for at, n in segments)
+
+
 # ---- fuzz-rings.c -----------------------------------------------------------
 
 
@@ -132,6 +146,11 @@ def ops_victim(rights):
     return ops_driver(0xc0 | rights if rights else 0x80)
 
 
+def ops_ud(*args, **more):
+    return bytes([180]) + ud_send(*args, **more)
+
+
+OPS_UD_SET, OPS_UD_FLUSH = ops_driver(0x70), ops_driver(0x71)
 OPS_REOPEN = b"\x08\x70"
 OPS_TAKE = b"\x09"
 
@@ -207,9 +226,41 @@ def ring_one_sided():
         serve * 3)
 
 
+def ring_ud():
+    """Programs for fuzz-rings.c: UD channels."""
+    serve = ring_world(SERVE)
+    moves = (serve + ring_world(time(700))) * 4
+    buffers = post(1, 0, 4136) + post(1, 8192, 4136) + serve
+    message = ops_ud(2, (4000, 2000), (100, 50))
+    yield "ud", "roomy", (
+        buffers + ring_ops(0, message, ops_ud(2, how=WITH_IMM, size=9),
+                           ops_ud(OUT | 1, (0, 2400), (9000, 2400), how=QUIET)) +
+        serve * 3)
+    yield "ud-wrong", "roomy", buffers + b"".join(
+        ring_ops(0, ops_ud(2 | rule, size=size), OPS_TAKE) + ring_world(poll(0)) + serve
+        for rule in (*range(0x10, 0x80, 0x10), 3, 4, 7) for size in (0, 185)) + (
+            ring_op(0, 0, True, b"\x81\x00\x07\x28") + ring_op(0, 0, True, b"\x80\x00\x07\x01") +
+            serve)
+    yield "ud-long", "roomy", post(2, 0, 60) + serve + ring_ops(
+        3, ops_ud(3, (0, 2400), (0, 2400)), ops_ud(3), ops_ud(3, (0, 60))) + serve * 3
+    for card in ("slow", "slow-cramped"):
+        yield "ud-" + card, card, (
+            buffers + moves + ring_ops(0, message, message, message) + serve +
+            ring_ops(0, OPS_UD_FLUSH) + moves + ring_ops(0, message) + moves +
+            ring_ops(1, ops_ud(1)) + ring_ops(0, OPS_UD_SET, message) + moves * 2)
+    yield "ud-flushed", "roomy", (
+        buffers + ring_ops(0, message, message, OPS_UD_FLUSH) + serve * 2 +
+        ring_world(poll(0)) + ring_ops(1, OPS_UD_FLUSH) + ring_ops(0, OPS_UD_SET, message) +
+        serve * 3)
+    yield "ud-full-wire", "random", (
+        ring_world(wire(0, 1)) + ring_ops(0, *[ops_ud(OUT, (0, 90))] * 3) + serve * 2 +
+        ring_ops(0, OPS_UD_FLUSH) + ring_world(wire(1, 1)) * 2)
+
+
 def rings():
     """Programs for fuzz-rings.c."""
     yield from ring_one_sided()
+    yield from ring_ud()
     serve = ring_world(SERVE)
     exchange = (post(1, 0, 4096) + serve + send(0, 1, [(100, 600)]) + serve +
                 ring_world(poll(1)) + ring_world(poll(0)))
@@ -359,6 +410,13 @@ def frames():
         packet(0, 1, b"", 0, 20, flags=128) +
         keyed(0, 0, 2, b"\x00\x03", u16(300), IMMEDIATE) + serve)
     yield "own-send", "starved", b"\x0a" + vaddr(10) + u16(900) + serve + good
+    for card in ("roomy", "slow", "cramped"):
+        yield "ud-" + card, card, b"".join(
+            frame(ep, how, n, bytes([what])) + (serve if ep & 1 else b"")
+            for ep, how, n in ((0, 0xc0, 3000), (1, 0xc0, 40), (2, 0xc6, 900),
+                               (3, 0xc2, 4000), (0, 0xc0, 39), (0, 0xc0, 4200))
+            for what in (0, 0x19, 0x20, 0x30, 0x40, 0x50, 0x81)) + (
+                frame_world(time(3000)) * 2)
 
 
 # ---- fuzz-commands.c --------------------------------------------------------
@@ -433,6 +491,17 @@ def commands():
         command(EP, 1, 7, b"\x00\xc0\x04") +
         command(REGION, 1, 0, b"\x01" + vaddr(3) + length(5000) + b"\x07\x0c") +
         pages + take)
+    qkey = bytes([222, 1]) + length(4136)
+    messages = traffic(1, 1, vaddr(0) + length(4000) + b"\x02") + traffic(
+        0, 3, ops_ud(2, (0, 900))) + traffic(1, 5, u16(0xc800) + b"\x50")
+    for card in ("roomy", "slow"):
+        yield "ud-" + card, card, (
+            messages + command(CHANNEL_END, 0, 1, qkey + b"\x80") + messages +
+            command(CHANNEL, 0, 1, qkey + b"\x80") + messages +
+            command(CHANNEL, 0, 1, bytes([222, 1]) + length(100) + b"\x00") +
+            command(CHANNEL_END, 0, 1, qkey + b"\x00") + messages +
+            command(EP, 1, 7, b"\x00\x8e\x05") + command(CHANNEL, 0, 7, qkey + b"\x00") +
+            messages + take)
     yield "overlap", "roomy", (
         command(EP_END, 0, 1) + command(EP, 1, 1, b"\x00\x30\x80\x81") + sends)
 
@@ -593,6 +662,20 @@ def streams():
     yield "last", "slow-cramped", (
         work + b"".join(stream_load(stream_last(n, 1)) for n in range(2, 14)) +
         after)
+    ud = (stream_process(1, 1, 0, 8192) + serve * 2 + stream_ops(
+        0, ops_ud(2, (4000, 2000), (0, 9), how=WITH_IMM)))
+    for card in ("roomy", "slow", "slow-cramped"):
+        yield "ud-" + card, card, (
+            ud + stream_load() + serve * 2 + stream_world(time(700)) * 2 + ud +
+            stream_load() + after)
+    for value in (0, 1, 5000):
+        yield f"ud-{value}", "roomy", stream_world(wire(0, 1)) + b"".join(
+            stream_ops(0, ops_ud(OUT, (0, 90))) * 2 + serve * 2 +
+            stream_load(stream_packet(n, value)) for n in range(24))
+        yield f"ud-landing-{value}", "slow", (
+            stream_process(1, 1, 0, 8192) + serve * 2 + b"".join(
+                stream_arrives(1, 0xc800) + b"\x50" + stream_load(stream_last(n, value))
+                for n in range(2, 40)) + after)
     # Found: the answer to a READ, into two pages of a set of one way.
     yield "pages-of-one-set", "direct", bytes.fromhex(
         "007ffff22f8f9dfa07000000404100000000200808000064007017080200"
@@ -882,6 +965,15 @@ def whole_peer(ep, opcode, how=0, flags=0, size=0, where=0):
     return body
 
 
+def whole_ud(ep, *args, **more):
+    return bytes([0, ep, 0x26]) + ud_send(*args, **more)
+
+
+def whole_ud_arrives(ep, size, what=0, flags=0):
+    """At endpoint 1, 4 or 13."""
+    return bytes([4, 0x90 | (1, 4, 13).index(ep), size // 20, flags, what])
+
+
 def whole_answers(how=0x4f):
     return bytes([7, 0, how])
 
@@ -1169,6 +1261,30 @@ def whole_seldom(go_on):
         for ep in (11, 12, 11, 12)) * 3
 
 
+def whole_ud_seeds(go_on):
+    """UD channels of endpoints 1, 4 and 13 (7), to each other and to the wire."""
+    for ep in (1, 4, 13):
+        step = [whole_buffers(ep, page) + go_on for page in (0, 2)]
+        step += [whole_ud_arrives(ep, size, what) + go_on
+                 for size in (20, 900, 4000) for what in (0, 0x10, 0x20, 0x30, 0x50)]
+        step += [whole_buffers(other) + whole_ud(ep, to, (3000, 2000), (9, 9), how=how) + go_on
+                 for other, to in ((1, 1), (4, 4), (13, 7), (1, OUT))
+                 for how in (0, QUIET, WITH_IMM)]
+        flush = whole_object(2, {1: 12, 4: 13, 13: 11}[ep], 1)
+        again = whole_object(2, {1: 12, 4: 13, 13: 11}[ep], 0)
+        yield f"ud-{ep}", b"".join(step) + flush + b"".join(step[:5]) + again + step[-1]
+        yield f"ud-moved-{ep}", b"".join(
+            whole_pages(6, page) + part + b"\x0d" for page, part in enumerate(step * 2))[:900]
+        yield f"ud-flushed-{ep}", b"".join(
+            whole_pages(6, 0) + whole_ud(ep, to, (3000, 2000)) + flush + b"\x0d" + go_on + again
+            for to in (1, 4, 7, OUT))
+        yield f"ud-refused-{ep}", b"".join(
+            whole_refuse(after) + part for after in range(4) for part in step[-3:] + step[3:5])
+        yield f"ud-changed-{ep}", whole_world(wire(0, 1)) + b"".join(
+            whole_ud(ep, OUT, (0, 90)) * 2 + whole_changed(
+                stream_packet(n, (0, 1, 5000)[n % 3])) for n in range(24))
+
+
 def whole_landing_seeds():
     """On a card whose pages take time: the end comes in between."""
     for ep in (1, 2, 5, 6, 7):
@@ -1322,6 +1438,9 @@ def whole():
             for kind, n in ((3, ep - 1), (2, ep), (1, ep), (0, ep)))
     for name, content in (*whole_fills(), *whole_seldom(go_on)):
         yield name, "slow" if name.startswith("crossing") else "roomy", content
+    for name, content in whole_ud_seeds(go_on):
+        yield name, "roomy", content
+        yield name + "-slow", "slow", content
     for name, content in (*whole_landing_seeds(), *whole_changes()):
         yield name, "slow", content
     yield "absent-frames", "roomy", b"".join(

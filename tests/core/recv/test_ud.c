@@ -1,45 +1,25 @@
 /*
  * unetmm: UD channels: messages that name their destination, from anybody
  *
- * Endpoints a and b have a UD channel of number UD_CH.  A message is UD_HEAD
- * bytes inline, then the segments of the descriptor.
+ * Endpoints a and b have a UD channel of number UD_CH.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "fixture.h"
+#include "ud.h"
 
-#define UD_CH       5
-#define UD_MTU      4136
 #define UD_KEY      0x11111111u
 #define UD_B_KEY    0x22222222u
-#define UD_HEAD     UNETMM_UD_HEAD
 #define UD_PEER_EP  77
 
 static uint8_t ud_set(FakeEp *ep, uint32_t qkey, uint32_t mtu)
 {
-    struct unetmm_cmd cmd = {
-        .opcode = UNETMM_CMD_CHANNEL_SET, .ep = ep->id,
-        .channel = { .channel = UD_CH, .type = UNETMM_CHANNEL_UD, .mtu = mtu,
-                     .qkey = qkey },
-    };
-
-    return fake_command(ep->driver, cmd, NULL);
+    return fake_command(ep->driver, ud_cmd(ep->id, qkey, mtu), NULL);
 }
 
 static void ud_open(Fix *f)
 {
     assert_int_equal(ud_set(&f->a, UD_KEY, UD_MTU), UNETMM_CS_OK);
     assert_int_equal(ud_set(&f->b, UD_B_KEY, UD_MTU), UNETMM_CS_OK);
-}
-
-static uint64_t ud_address(const uint8_t *mac, uint16_t ep)
-{
-    uint64_t address = ep;
-
-    for (int i = 5; i >= 0; i--) {
-        address = address << 8 | mac[i];
-    }
-    return address;
 }
 
 static uint64_t ud_local(Fix *f, const FakeEp *ep)
@@ -57,31 +37,6 @@ static struct unetmm_sqe ud_sqe(Fix *f, uint64_t cookie)
     };
 }
 
-/* From a, with bytes of message n inline, and the segments behind them. */
-static void ud_post(Fix *f, struct unetmm_sqe sqe, uint32_t n,
-                    const struct unetmm_seg *segs)
-{
-    uint8_t slots[8 * 64] = { 0 };
-    unsigned places = sqe.flags & UNETMM_SQE_F_INLINE ?
-                      (sqe.inline_len + 15) / 16 : 0;
-    unsigned all = places + sqe.nsegs;
-    unsigned nslots = all <= 2 ? 1 : 1 + (all - 2 + 3) / 4;
-
-    for (unsigned i = 0; i < sqe.inline_len; i++) {
-        slots[32 + i] = fake_pattern(n, i);
-    }
-    for (unsigned i = 0; i < sqe.nsegs && all <= 24; i++) {
-        struct unetmm_seg seg = segs[i];
-
-        unetmm_le_seg(&seg);
-        memcpy(slots + 32 + (places + i) * 16, &seg, sizeof(seg));
-    }
-    unetmm_le_sqe(&sqe);
-    memcpy(slots, &sqe, offsetof(struct unetmm_sqe, data));
-    fake_put_slots(&f->a, slots, nslots);
-    fake_move_sq(&f->a, nslots);
-}
-
 /* With `len` bytes of message n in a page of endpoint a, behind the head. */
 static void ud_send(Fix *f, struct unetmm_sqe sqe, unsigned page, uint32_t len,
                     uint32_t n)
@@ -95,7 +50,7 @@ static void ud_send(Fix *f, struct unetmm_sqe sqe, unsigned page, uint32_t len,
     fake_store(f->s1, FIX_PAGE(page), data, len);
     g_free(data);
     sqe.nsegs = 1;
-    ud_post(f, sqe, n, &seg);
+    ud_post(&f->a, sqe, n, &seg);
 }
 
 static void ud_buffer(Fix *f, FakeEp *ep, unsigned page, uint32_t len,
@@ -103,16 +58,6 @@ static void ud_buffer(Fix *f, FakeEp *ep, unsigned page, uint32_t len,
 {
     fake_post(ep, FIX_PAGE(page), len, cookie);
     fix_settle(f);
-}
-
-/* From a station of the wire, message n for endpoint a. */
-static FakeFrame *ud_frame(Fix *f, uint32_t len, uint32_t n)
-{
-    FakeFrame *frame = fake_datagram(&f->a, UD_CH, UD_PEER_EP, len, n);
-
-    fake_header(frame)->opcode = UNETMM_WIRE_SEND_TO;
-    fake_header(frame)->handle = cpu_to_le32(UD_KEY);
-    return frame;
 }
 
 static void ud_deliver(Fix *f, FakeFrame *frame)
@@ -148,7 +93,7 @@ TEST(test_local, fix_test)
     sqe.flags |= UNETMM_SQE_F_IMM;
     sqe.imm = 0xabcd1234;
     sqe.cookie = 2;
-    ud_post(f, sqe, 8, NULL);
+    ud_post(&f->a, sqe, 8, NULL);
     fix_settle(f);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
@@ -209,7 +154,7 @@ TEST(test_from_anybody, fix_test)
     ud_open(f);
     for (uint8_t i = 1; i < 4; i++) {
         const uint8_t mac[6] = { 2, 0, 0, 0, 9, i };
-        FakeFrame *frame = ud_frame(f, UD_HEAD + i, i);
+        FakeFrame *frame = ud_frame(&f->a, UD_PEER_EP, UD_KEY, UD_HEAD + i, i);
 
         ud_buffer(f, &f->a, i, 100, i);
         memcpy(fake_header(frame)->src, mac, 6);
@@ -241,7 +186,7 @@ static void shape(Fix *f, unsigned data, unsigned nsegs)
         fake_send_sqe(&f->a, sqe);
     } else {
         ud_buffer(f, &f->b, 3, 1000, nsegs);
-        ud_post(f, sqe, nsegs, segs);
+        ud_post(&f->a, sqe, nsegs, segs);
     }
     fix_settle(f);
     fake_expect(&f->a, UNETMM_CQE_SENT,
@@ -307,7 +252,7 @@ static void refused(Fix *f, struct unetmm_sqe sqe, uint8_t status)
     const struct unetmm_seg seg = { UINT64_MAX - 3, 8, { 0 } };
 
     expect_count(&f->h, err_descriptor, 1, {
-        ud_post(f, sqe, 1, &seg);
+        ud_post(&f->a, sqe, 1, &seg);
         fix_settle(f);
     });
     fake_expect(&f->a, UNETMM_CQE_SENT, status, sqe.cookie);
@@ -346,7 +291,7 @@ TEST(test_descriptors, fix_test)
     REFUSED(s.opcode = UNETMM_OP_WRITE, UNETMM_ST_BAD_CHANNEL);
     struct unetmm_sqe s = ud_sqe(f, 6);
     s.nsegs = 1;
-    ud_post(f, s, 1, &long_one);
+    ud_post(&f->a, s, 1, &long_one);
     fix_settle(f);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_TOO_LONG, 6);
     ud_send(f, ud_sqe(f, 7), 1, UD_MTU - UD_HEAD, 1);
@@ -376,7 +321,7 @@ TEST(test_other_endpoints, fix_test)
 }
 
 #define DROPPED(counter, change) do { \
-        FakeFrame *x = ud_frame(f, 200, 1); \
+        FakeFrame *x = ud_frame(&f->a, UD_PEER_EP, UD_KEY, 200, 1); \
         struct unetmm_frame *h = fake_header(x); \
         change; \
         (void)h; \
@@ -409,11 +354,11 @@ TEST(test_frames, fix_test)
     DROPPED(drop_malformed, h->flags = cpu_to_le32(UNETMM_WIRE_F_LAST));
     DROPPED(drop_malformed, h->src[0] |= 1);
     expect_count(&f->h, drop_channel, 1,
-                 ud_deliver(f, ud_frame(f, UD_MTU + 1, 1)));
+                 ud_deliver(f, ud_frame(&f->a, UD_PEER_EP, UD_KEY, UD_MTU + 1, 1)));
     expect_count(&f->h, drop_too_long, 1,
-                 ud_deliver(f, ud_frame(f, 201, 1)));
+                 ud_deliver(f, ud_frame(&f->a, UD_PEER_EP, UD_KEY, 201, 1)));
     fake_expect_none(&f->a);
-    ud_deliver(f, ud_frame(f, 200, 2));
+    ud_deliver(f, ud_frame(&f->a, UD_PEER_EP, UD_KEY, 200, 2));
     ud_received(f, &f->a, 9, ud_address(fake_peer_mac, UD_PEER_EP));
     fake_check(f->s1, FIX_PAGE(3), 200, 2);
 }
@@ -470,7 +415,7 @@ static void time_of_a_page(UnetmmParams *p)
 TEST(test_landing, fix_test_with, time_of_a_page)
 {
     Fix *f = *state;
-    FakeFrame *frame = ud_frame(f, 3000, 5);
+    FakeFrame *frame = ud_frame(&f->a, UD_PEER_EP, UD_KEY, 3000, 5);
     struct unetmm_cqe cqe;
 
     ud_open(f);
@@ -519,7 +464,7 @@ TEST(test_flush, fix_test)
                          back++);
     }
     fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_FLUSHED, 0);
-    expect_count(&f->h, drop_stopped, 1, ud_deliver(f, ud_frame(f, 100, 1)));
+    expect_count(&f->h, drop_stopped, 1, ud_deliver(f, ud_frame(&f->a, UD_PEER_EP, UD_KEY, 100, 1)));
     /* Later ones, too. */
     ud_send(f, ud_sqe(f, 4), 8, 300, 7);
     fix_settle(f);
@@ -557,9 +502,9 @@ TEST(test_flush_wire, fix_test)
     ud_open(f);
     sqe.remote = ud_address(fake_peer_mac, 3);
     f->h.answer = UNETMM_SENT_QUEUED;
-    ud_post(f, sqe, 1, NULL);
+    ud_post(&f->a, sqe, 1, NULL);
     sqe.cookie = 2;
-    ud_post(f, sqe, 2, NULL);
+    ud_post(&f->a, sqe, 2, NULL);
     fix_settle(f);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
     assert_int_equal(f->h.core.eps[1].tx.blocked_on, UNETMM_BLOCKED_WIRE);
