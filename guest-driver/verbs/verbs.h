@@ -7,12 +7,10 @@
  *
  * LIFETIMES
  *
- *   unetmm_ib     from probe() to remove() of the auxiliary device, which ends all of a
- *                 device's objects (ib_unregister_device()).
+ *   unetmm_ib     from probe() to remove(), which ends all objects (ib_unregister_device()).
  *   contexts, queues, queue pairs   as ib_core has them: a queue pair goes before its
- *                 completion queues, and these before their context.  When a process
- *                 dies ib_core destroys them with its uverbs file; unetmm_ib_close() ends
- *                 the endpoint of a queue pair, and with it the channel.
+ *                 completion queues, and these before their context.  When a process dies
+ *                 ib_core destroys them with its file; unetmm_ib_close() ends the endpoint.
  *   memory of a queue   from its object's creation to its end; pages that a process has
  *                 mapped stay the process's until it unmaps them.
  *   a memory region   is found under mrs.xa_lock, and used under that lock only.
