@@ -71,7 +71,9 @@ struct unetmm_limits {
 	u32 spaces;
 	u32 channels;
 	u32 max_log2;
-	u32 tlb_sets, tlb_ways, tlb_victims;
+	u32 tlb_sets;
+	u32 tlb_ways;
+	u32 tlb_victims;
 	u32 max_buf_pages;	/* of a buffer: the TLB can have so many at once, at best */
 	u32 pretranslate;
 	u32 max_faults;
@@ -88,10 +90,7 @@ struct unetmm_limits {
 	u8 mac[ETH_ALEN];
 };
 
-/*
- * Calls from a lower room to a higher one, filled in by card/tables.c.  The comment of
- * the function behind each call has its rules.
- */
+/* Calls to a higher room (card/tables.c).  The comment of each function has its rules. */
 struct unetmm_upcalls {
 	void (*dev_unused)(struct unetmm_dev *dev);
 	/* The fault ring has records.  True: there may be more. */
