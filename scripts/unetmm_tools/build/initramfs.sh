@@ -25,6 +25,22 @@ initramfs_inputs() {
     for tool in "${GUEST_TOOLS[@]}" busybox; do
         stat -L -c '%n %s %Y' "$(command -v "$tool")" 2>/dev/null || true
     done
+    guest_libraries | xargs -r stat -L -c '%n %s %Y'
+}
+
+# needed_files PROGRAM...: prints the paths of libraries and of the loader.
+needed_files() {
+    { ldd "$@" 2>/dev/null || true; } |
+        sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p; s/^\t\(\/[^ ]*\) .*/\1/p'
+}
+
+# guest_libraries: prints this machine's libraries that the guest gets, but for those of tests,
+# which are the tools' or of the same packages.
+guest_libraries() {
+    local programs
+    mapfile -t programs < <(guest_programs | sed -n 's#^\([^ ]*\) usr/bin/.*#\1#p'
+        command -v "${GUEST_TOOLS[@]}" || true)
+    needed_files "${programs[@]}" | LC_ALL=C sort -u
 }
 
 # initramfs_file KERNEL: prints the path of the archive.
@@ -54,8 +70,7 @@ add_file() {
 add_program() {
     local root=$1 source=$2 target=$3 library
     add_file "$source" "$root/$target"
-    { ldd "$source" 2>/dev/null || true; } |
-        sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p; s/^\t\(\/[^ ]*\) .*/\1/p' |
+    needed_files "$source" |
         while read -r library; do
             case "$library" in
                 */ld-linux*) target=$HOST_LOADER ;;
