@@ -178,6 +178,32 @@ class Orders(unittest.TestCase):
             self.assertEqual(job.data, data)
             self.assertEqual(os.fsencode(text), data)
 
+    def test_output_behind_a_limit_is_counted(self):
+        for size in (0, 999, 1000, 1001, 1050, 1100, 200000):
+            with open(self.path("data"), "wb") as file:
+                file.write((ALL_BYTES * 300)[:size])
+            job = self.guest.launch("cat data; exit 3", 1000)
+            job.wait(check=False)
+            self.assertEqual((job.status, job.data, job.cut),
+                             (3, (ALL_BYTES * 300)[:min(size, 1000)], max(0, size - 1000)))
+
+    def test_output_that_was_read_needs_no_disk(self):
+        size = 3 * lab.FREE_BYTES
+        job = self.guest.launch(f"head -c {size} /dev/zero; echo end", 100)
+        job.wait()
+        self.guest.free()
+        self.assertEqual(job.cut, size + len("end\n") - 100)
+        used = sum(os.stat(path).st_blocks * 512 for path in
+                   (self.guest.results_path, os.path.join(self._directory.name, "a.output")))
+        self.assertLess(used, lab.FREE_BYTES)
+        self.assertEqual(self.guest.run("echo later"), "later\n")
+
+    def test_a_line_without_an_end_is_refused(self):
+        with open(self.path("data"), "wb") as file:
+            file.truncate(lab.LINE_BYTES + 1)
+        with self.assertRaisesRegex(lab.GuestError, "data: a line has more than"):
+            lab.LineReader().read(self.path("data"))
+
     def test_long_output(self):
         data = os.urandom(1 << 20)
         with open(self.path("data"), "wb") as file:

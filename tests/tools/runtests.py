@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import types
+from unittest import mock
 
 from unetmm_tools import SCRIPTS
 from unetmm_tools.check.taptests import require
@@ -78,6 +79,12 @@ def run_mistakes(directory):
         last = done.stderr.splitlines()[-1]
         require(done.returncode == run.FAILED and last.startswith("error: ") and words in last,
                 f"{arguments}: {done}")
+    for arguments, words in (["--json", "--fast", "--", "true"], "--help"), \
+            (["--json", "--", "./bad.c"], "./bad.c does not compile"), \
+            (["--json", "--guests", "2", "--", "true", "--", "true", "--", "true"], "3 commands"):
+        found = json.loads(started(directory, *arguments).stdout)
+        require(found["status"] == run.FAILED and words in found["reason"] and
+                found["guests"] == [], f"{arguments}: {found}")
 
 
 def run_names(directory):
@@ -94,14 +101,14 @@ def run_names(directory):
         require(done.returncode == status, f"{program}: {done}")
 
 
-def run_sentences(_directory):
+def run_sentences(directory):
     """run: the reason of a failure, by the console, the status or the end of QEMU"""
     def found(status, console="", running=True, said=""):
         guest = types.SimpleNamespace(name="a", console=lambda: console, stderr_path=os.devnull,
                                       running=lambda: running)
-        states = [(status, said)]
-        return run.outcome(types.SimpleNamespace(guests=[guest], states=lambda: states),
-                           [["./x"]], states)
+        states = [run.State(status, said)]
+        return run.outcome(types.SimpleNamespace(
+            guests=[guest], states=lambda: states, directory=directory), [["./x"]], states)
     for arguments, status, words in (
             ((None,), None, ""), ((0,), 0, ""),
             ((3,), 3, "./x ended with status 3"),
@@ -121,6 +128,22 @@ def run_sentences(_directory):
         require((got is None) == (status is None) and (got is None or (
             got[0] == status and (words in got[1] if words else got[1] is None))),
             f"{arguments}: {got}")
+    write(directory, "output", "x" * 5000)
+    with mock.patch.object(run, "DISK_BYTES", 4000):
+        require(found(None) == (run.FAILED, run.TOO_MUCH) and found(0) == (0, None),
+                f"{found(None)}")
+
+
+def run_key(directory):
+    """run: the guest's file system is another when a library of this machine is another"""
+    library = os.path.join(directory, "libother.so.1")
+    write(directory, "libother.so.1", "")
+    done = subprocess.run(["bash", "-c", f""". {SCRIPTS}/unetmm_tools/build/all.sh
+        ldd() {{ printf '\\tlibother.so.1 => %s (0x1)\\n' {library}; }}
+        initramfs_file 6.1; initramfs_file 6.1; touch -d @1 {library}; initramfs_file 6.1"""],
+                          stdout=subprocess.PIPE, text=True, check=True)
+    before, again, after = done.stdout.splitlines()
+    require(before == again != after, done.stdout)
 
 
 def run_pair(directory):
@@ -132,12 +155,13 @@ def run_pair(directory):
     found = json.loads(done.stdout)
     a, b = found["guests"]
     require(done.returncode == found["status"] == b["status"] == 139, f"{done}")
-    require(a == {"name": "a", "status": None,
+    require(a == {"name": "a", "status": None, "cut": 0,
                   "output": "a 52:54:00:6d:00:02 first $1 0\n"}, f"{a}")
     require("guest b" in found["reason"] and "SIGSEGV" in found["reason"] and
             b["output"].startswith("by a\n"), f"{found}")
     with open(os.path.join(directory, "of-b"), encoding="utf-8") as file:
         require(file.read() == "by b\n", "the file of guest b")
+        require(os.stat(file.fileno()).st_uid == os.geteuid(), "its owner")
     require(os.path.exists(os.path.join(found["folder"], "b.console")), f"{found}")
 
 
@@ -154,4 +178,18 @@ def run_files(directory):
         require(file.read() == bytes(range(256)) * 100, "other bytes have come")
 
 
-TESTS = (run_mistakes, run_names, run_sentences, run_pair, run_files)
+def run_late(directory):
+    """run: of a program that prints for ever the first bytes are kept, and its files"""
+    done = started(directory, "--keep", "kept", "--timeout", "3", "--max-output", "64K", "--json",
+                   "--", "echo part >left; yes")
+    found = json.loads(done.stdout)
+    guest, = found["guests"]
+    require(done.returncode == found["status"] == run.LATE and guest["status"] is None and
+            guest["output"] == "y\n" * (32 << 10) and guest["cut"] > 0, f"{done.stdout[-200:]}")
+    require(f"{guest['cut']} bytes more than the 65536" in done.stderr, done.stderr)
+    for name, text in ("a.output", guest["output"]), ("a.files/left", "part\n"):
+        with open(os.path.join(directory, "kept", name), encoding="utf-8") as file:
+            require(file.read() == text, name)
+
+
+TESTS = (run_mistakes, run_names, run_sentences, run_key, run_pair, run_files, run_late)

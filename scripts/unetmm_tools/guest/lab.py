@@ -2,6 +2,7 @@
 """The guests of unetmm.lab, which docs/lab.rst describes, and of scripts/cluster."""
 import base64
 import codecs
+import ctypes
 import itertools
 import json
 import os
@@ -14,6 +15,7 @@ import tempfile
 import time
 
 from unetmm_tools.guest import pair, vm
+from unetmm_tools.guest.child import LIBC
 from unetmm_tools.guest.switches import Hub
 
 GuestError = pair.GuestError
@@ -23,10 +25,15 @@ GuestError = pair.GuestError
 BLOCKS = {"serial": 16384, "virtio": 1 << 18}
 CHUNK = 24000           # bytes of output in a line, which a virtio port takes as one piece
 FOLDER = "/tmp/.lab"    # of the guest: scripts of commands, and files on their way
+END_BYTES = 64          # of a job's last word, at most
 ORDER_BYTES = 4095      # of a line
 POLL = 0.01             # seconds
 SEND_SECONDS = 60       # for a block that the guest does not read
 SOCKET_BYTES = 107
+LINE_BYTES = 1 << 24    # of a guest's output, at most
+FREE_BYTES = 1 << 20    # of output, which are freed at a time
+# Of fallocate(2)
+KEEP_SIZE, PUNCH_HOLE = 1, 2
 NUMBERS = range(1, 9)   # of guests
 
 # The guest's shell executes the host's orders, line by line.
@@ -134,29 +141,43 @@ class CommandError(Exception):
 
 
 class Job:
-    """A command that runs in a guest."""
+    """A command that runs in a guest.
 
-    def __init__(self, guest, name, command, word):
+    limit  bytes of output that are kept; those behind them are counted in `cut`
+    """
+
+    def __init__(self, guest, name, command, word, limit=None):
         self.guest = guest
         self.name = name
         self.command = command
         # No output of a command looks like its end.
         self._end = re.compile(rb"\.%s (\d+)\n" % word.encode())
-        self._lines = 0         # that are in _data
         self._data = bytearray()
+        self._limit, self._cut = limit, 0
         self._status = None
 
     def _look(self):
         """Takes the lines that have come."""
         lines = self.guest.lines(self.name)
-        while self._status is None and self._lines < len(lines):
-            # The end may stand in two lines.
-            begin = max(0, len(self._data) - 64)
-            self._data += base64.b64decode(lines[self._lines])
-            self._lines += 1
-            if end := self._end.search(self._data, begin):
-                self._status = int(end[1])
-                del self._data[end.start():]
+        for line in lines:
+            # A child that the command has left may go on to print.
+            if self._status is None:
+                self._take(base64.b64decode(line))
+        lines.clear()
+
+    def _take(self, data):
+        # The end may stand in two lines.
+        begin = max(0, len(self._data) - END_BYTES)
+        self._data += data
+        if end := self._end.search(self._data, begin):
+            self._status = int(end[1])
+            del self._data[end.start():]
+        if self._limit is not None:
+            # The last bytes may be the first of the end.
+            over = len(self._data) - self._limit - (END_BYTES if end is None else 0)
+            if over > 0:
+                del self._data[self._limit:self._limit + over]
+                self._cut += over
 
     @property
     def status(self):
@@ -168,7 +189,12 @@ class Job:
     def data(self):
         """The bytes printed so far, on both of its outputs."""
         self._look()
-        return bytes(self._data)
+        return bytes(self._data[:self._limit])
+
+    @property
+    def cut(self):
+        """How many bytes were printed behind the limit."""
+        return self._cut + max(0, len(self._data) - len(self.data))
 
     @property
     def output(self):
@@ -194,6 +220,7 @@ class LineReader:
 
     def __init__(self):
         self._offset, self._rest = 0, b""
+        self._freed = 0
 
     def read(self, path):
         """The lines that are new."""
@@ -205,11 +232,29 @@ class LineReader:
             return []
         self._offset += len(found)
         *lines, self._rest = (self._rest + found).split(b"\n")
+        if len(self._rest) > LINE_BYTES:
+            raise GuestError(f"{os.path.basename(path)}: a line has more than {LINE_BYTES} bytes")
         return lines
+
+    def free(self, path):
+        """Gives the disk's room of the bytes that were read back, but for a small rest."""
+        if self._offset - self._freed >= FREE_BYTES:
+            free_begin(path, self._offset)
+            self._freed = self._offset
 
     def next_file(self):
         """Another file goes on where this one ends, perhaps within a line."""
-        self._offset = 0
+        self._offset = self._freed = 0
+
+
+def free_begin(path, size):
+    """Gives the disk's room of a file's first bytes back; the others keep their places.
+
+    A file system that cannot do it leaves the file as it is.
+    """
+    with open(path, "r+b") as file:
+        LIBC.fallocate(file.fileno(), PUNCH_HOLE | KEEP_SIZE, ctypes.c_int64(0),
+                       ctypes.c_int64(size))
 
 
 def port_arguments(orders, output):
@@ -323,11 +368,11 @@ class Guest(pair.Guest):
         """Runs a shell command; returns its output, as Job.wait() does."""
         return self._job(command, "").wait(timeout, check)
 
-    def launch(self, command):
+    def launch(self, command, limit=None):
         """Starts a shell command in the background; returns its Job."""
-        return self._job(command, " &")
+        return self._job(command, " &", limit)
 
-    def _job(self, command, more):
+    def _job(self, command, more, limit=None):
         name = f"job{next(self._numbers)}"
         script = to_bytes(command)
         if b"\0" in script:
@@ -335,7 +380,7 @@ class Guest(pair.Guest):
         file = self._send(name, script)
         word = secrets.token_hex(8)
         self.order(f"job {name} {file} {word}{more}")
-        return Job(self, name, to_text(script), word)
+        return Job(self, name, to_text(script), word, limit)
 
     def _send(self, name, data, timeout=300):
         """Sends a file in blocks; its name in the guest.
@@ -398,6 +443,11 @@ class Guest(pair.Guest):
                 return
             self._part += 1
             self._read_results.next_file()
+
+    def free(self):
+        """Gives the disk's room of output that was read back."""
+        self._read_output.free(self._output)
+        self._read_results.free(self.results_path + (f".{self._part}" if self._part else ""))
 
     def _keep(self, lines):
         for line in lines:

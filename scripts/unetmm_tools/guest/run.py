@@ -7,7 +7,9 @@ manual.
 
 import argparse
 import base64
+import collections
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -26,7 +28,12 @@ from unetmm_tools.guest import lab, pair, virtual, vm
 from unetmm_tools.guest.progress import Progress
 
 BOOT_SECONDS = 300
-LATE, FAILED, INTERRUPTED = 124, 125, 130
+BUSY_SECONDS = 30       # for the files of a guest whose command has not ended
+FILES_BYTES = 64 << 20  # of tar, from a guest
+DISK_BYTES = 256 << 20  # of all files of a run, while the guests live
+MOST_OUTPUT = 64 << 20
+LATE, FAILED = 124, 125
+TOO_MUCH = f"the guests have printed more than {DISK_BYTES >> 20} MB"
 FOLDER = "program"      # of the guest: the host's programs
 SHARED, OUT = "/shared", "/tmp/out"
 NAMES = "abcdefgh"
@@ -76,6 +83,23 @@ examples:
   The same in each run, in virtual time (docs/lockstep.rst):
     scripts/run --virtual -- unetmm-pingpong --listen -- 'unetmm-pingpong $PEER'
 """
+
+
+# Of a command: its status or None, the output that is kept, the number of bytes behind that
+State = collections.namedtuple("State", ("status", "data", "cut"), defaults=(b"", 0))
+
+
+class Interrupted(BaseException):
+    """A signal has come; `status` is that of scripts/run."""
+
+    def __init__(self, number):
+        super().__init__(number)
+        self.status = 128 + number
+
+
+def interrupt(number, _frame):
+    """The handler of signals that end the run."""
+    raise Interrupted(number)
 
 
 class RunError(Exception):
@@ -180,7 +204,7 @@ def script(command, number, options):
     return "\n".join([*lines, f"cd {shlex.quote(here)} || exit {FAILED}", command, ""])
 
 
-# ---- Guests, by either clock.  states(): [(status or None, output)], of each command
+# ---- Guests, by either clock.  states(): of each command a State
 
 
 class Real(lab.Lab):
@@ -192,28 +216,37 @@ class Real(lab.Lab):
         super().__init__(options.guests, options.kernel, words, options.python,
                          share=options.share)
         self._scripts, self._jobs = scripts, []
-        self._knobs = options.inject
+        self._knobs, self._limit = options.inject, options.max_output
 
     def boot(self, timeout=BOOT_SECONDS, tick=lambda: None):
         """Starts the guests, and in each of them its command."""
         super().boot(timeout, tick)
         for guest in self.guests:
             guest.faults(**self._knobs)
-        self._jobs = [guest.launch(text) for guest, text in zip(self.guests, self._scripts)]
+        self._jobs = [guest.launch(text, self._limit)
+                      for guest, text in zip(self.guests, self._scripts)]
 
     def states(self):
         """See above."""
-        return [(job.status, job.data) for job in self._jobs] or \
-            [(None, b"")] * len(self.guests)
+        found = [State(job.status, job.data, job.cut) for job in self._jobs]
+        for guest in self.guests:
+            guest.free()
+        return found or [State(None)] * len(self.guests)
 
     def files(self, number):
         """An archive of tar, of the files that the command has left; or nothing."""
-        if not self.guests[number].running():
+        guest = self.guests[number]
+        if not guest.running():
             return b""
-        job = self.guests[number].launch(
-            f'[ -z "$(ls -A {OUT} 2>/dev/null)" ] || tar c -C {OUT} . 2>/dev/null')
+        job = guest.launch(
+            f'[ -z "$(ls -A {OUT} 2>/dev/null)" ] || tar c -C {OUT} . 2>/dev/null', FILES_BYTES)
         # tar has a status of its own for sockets, and for files that change.
-        job.wait(BOOT_SECONDS, check=False)
+        guest.until(lambda: job.status is not None or job.cut or overfull(self),
+                    BUSY_SECONDS if self._jobs[number].status is None else BOOT_SECONDS,
+                    "has not packed its files")
+        if job.status is None or job.cut:
+            raise RunError(f"the files of guest {guest.name} in $OUT are more than "
+                           f"{FILES_BYTES >> 20} MB: use --share")
         return job.data
 
 
@@ -221,7 +254,7 @@ class Virtual(virtual.VirtualCluster):
     """Guests in one virtual time, whose files go in the script's output."""
 
     def __init__(self, scripts, options, _overlay, words):
-        self._mark = secrets.token_hex(16)
+        self._mark, self._limit = secrets.token_hex(16), options.max_output
         knobs = lab.knobs(**options.inject)
         self._count = len(scripts)
         # A switch has two guests or more.
@@ -229,6 +262,7 @@ class Virtual(virtual.VirtualCluster):
             [None] * (2 - len(scripts))
         super().__init__(scripts, kernel=options.kernel, options=[
             *(["--python"] if options.python else []), *words], cards=[knobs] * len(scripts))
+        self.directory = self.workdir
         for guest, name in zip(self.guests, NAMES):
             guest.name = name
 
@@ -259,11 +293,14 @@ exit $status
 
     def states(self):
         """See above."""
-        return [(guest.status(), self._parts(guest)[0]) for guest in self.guests]
+        found = [(guest.status(), self._parts(guest)[0]) for guest in self.guests]
+        return [State(status, data[:self._limit], max(0, len(data) - self._limit))
+                for status, data in found]
 
     def files(self, number):
-        """As of Real."""
-        return base64.b64decode(self._parts(self.guests[number])[1])
+        """As of Real; a command that has not ended leaves none."""
+        guest = self.guests[number]
+        return b"" if guest.status() is None else base64.b64decode(self._parts(guest)[1])
 
 
 # ---- The run
@@ -279,8 +316,9 @@ class Show:
 
     def update(self, states, last=False):
         """Prints whole lines; at the last call, also one without an end."""
-        for number, (name, (status, data)) in enumerate(zip(self._names, states)):
-            end = len(data) if last or status is not None else data.rfind(b"\n") + 1
+        for number, (name, state) in enumerate(zip(self._names, states)):
+            data = state.data
+            end = len(data) if last or state.status is not None else data.rfind(b"\n") + 1
             part, self._shown[number] = data[self._shown[number]:end], max(
                 end, self._shown[number])
             if name:
@@ -321,17 +359,24 @@ def of_end(guest):
         (f": {said[-1]}" if said else ", since the guest powered off")
 
 
+def overfull(group):
+    """True if the files of the guests take more of the disk than a run may."""
+    with os.scandir(group.directory) as files:
+        return sum(file.stat(follow_symlinks=False).st_blocks * 512
+                   for file in files) > DISK_BYTES
+
+
 def outcome(group, commands, states):
     """(status, sentence or None), or None while the commands run."""
-    for number, (guest, command, (status, _)) in enumerate(zip(group.guests, commands, states)):
-        if status:
-            return status, of_console(guest) or of_status(guest, status, command)
-        if status is None and not guest.running():
+    for number, (guest, command, state) in enumerate(zip(group.guests, commands, states)):
+        if state.status:
+            return state.status, of_console(guest) or of_status(guest, state.status, command)
+        if state.status is None and not guest.running():
             # The last lines may have come since.
-            if group.states()[number][0] is None:
+            if group.states()[number].status is None:
                 return FAILED, of_console(guest) or of_end(guest)
-    if any(status is None for status, _ in states):
-        return None
+    if any(state.status is None for state in states):
+        return (FAILED, TOO_MUCH) if overfull(group) else None
     # A program may end well in a kernel that does not.
     wrong = [OOPS.search(guest.console()) and of_console(guest) for guest in group.guests]
     return next(((1, text) for text in wrong if text), (0, None))
@@ -348,8 +393,8 @@ def follow(group, commands, options):
         if found:
             return found
         if deadline.passed():
-            late = next(guest.name for guest, (status, _) in zip(group.guests, states)
-                        if status is None)
+            late = next(guest.name for guest, state in zip(group.guests, states)
+                        if state.status is None)
             return LATE, f"guest {late} was not done after {options.timeout:g} " \
                 f"{group.guests[0].UNIT} (--timeout)"
         time.sleep(POLL)
@@ -357,30 +402,37 @@ def follow(group, commands, options):
 
 def save_output(group, folder):
     """Writes the console and the output of each guest."""
-    for guest, (_, data) in zip(group.guests, group.states()):
+    for guest, state in zip(group.guests, group.states()):
         base = os.path.join(folder, guest.name)
         with open(f"{base}.console", "w", encoding="utf-8") as file:
             file.write(guest.console())
         with open(f"{base}.output", "wb") as file:
-            file.write(data)
+            file.write(state.data)
+
+
+def unpack(packed, to):
+    """Writes the files of a guest, none of which gets more rights than umask gives."""
+    os.makedirs(to)
+    done = subprocess.run(["tar", "x", "--no-same-owner", "--no-same-permissions", "-C", to],
+                          input=packed, check=False)
+    if done.returncode:
+        raise RunError(f"not all files could be written to {to} (tar: status {done.returncode})")
 
 
 def save_files(group, folder):
-    """Writes the files that the guests have in $OUT; true if there were some."""
-    some = False
-    for number, (guest, (status, _)) in enumerate(zip(group.guests, group.states())):
+    """Writes the files that the guests have in $OUT, those of a command that has not ended as they
+    are; (true if there were some, sentences about those that are lost)."""
+    some, lost = False, []
+    for number, guest in enumerate(group.guests):
         to = os.path.join(folder, f"{guest.name}.files")
         shutil.rmtree(to, ignore_errors=True)
-        # A guest that has not ended its command may still write.
-        if status is not None and (packed := group.files(number)):
-            some = True
-            os.makedirs(to)
-            try:
-                subprocess.run(["tar", "x", "--no-same-owner", "-C", to], input=packed, check=True)
-            except subprocess.CalledProcessError as error:
-                raise RunError(f"not all files of guest {guest.name} could be written to {to} "
-                               f"(tar: status {error.returncode})") from None
-    return some
+        try:
+            if packed := group.files(number):
+                some = True
+                unpack(packed, to)
+        except (RunError, pair.GuestError, ValueError) as error:
+            lost.append(first_line(error))
+    return some, lost
 
 
 def guests_for(options, commands, scratch):
@@ -417,17 +469,33 @@ def execute(group, commands, options):
         found = next(filter(None, map(of_console, group.guests)), None) or next(
             (of_end(guest) for guest in group.guests if not guest.running() and
              pair.read_text(guest.stderr_path).strip()), None)
-        return FAILED, found or re.sub(r"; [\w ]+ said:$", "", str(error).splitlines()[0])
+        return FAILED, found or first_line(error)
+
+
+def first_line(error):
+    """The sentence of an error, without the last words of the guest."""
+    line, *_ = str(error).splitlines() or [type(error).__name__]
+    return re.sub(r"; [\w ]+ said:$", "", line)
+
+
+def report_json(status, reason, folder=None, guests=()):
+    """The object of --json."""
+    print(json.dumps({
+        "status": status, "reason": reason, "folder": folder, "guests": [
+            {"name": name, "status": state.status, "output": state.data.decode(errors="replace"),
+             "cut": state.cut} for name, state in guests]}, indent=1))
 
 
 def report(group, found, folder, options):
     """Says how it ended, and where the consoles are: as JSON, or in a sentence."""
     status, sentence = found
+    states = [(guest.name, state) for guest, state in zip(group.guests, group.states())]
+    for name, state in states:
+        if state.cut:
+            print(f"  guest {name} printed {state.cut} bytes more than the {options.max_output} "
+                  "that are kept (--max-output)", file=sys.stderr)
     if options.json:
-        print(json.dumps({
-            "status": status, "reason": sentence, "folder": folder, "guests": [
-                {"name": guest.name, "status": ended, "output": data.decode(errors="replace")}
-                for guest, (ended, data) in zip(group.guests, group.states())]}, indent=1))
+        report_json(status, sentence, folder, states)
     elif sentence:
         print(f"error: {sentence}; console and output are in {folder}", file=sys.stderr)
     elif folder and not options.keep:
@@ -443,23 +511,21 @@ def run(options, commands):
             os.makedirs(folder, exist_ok=True)
             found = execute(group, commands, options)
             save_output(group, folder)
-            some = False
-            try:
-                some = not options.share and save_files(group, folder)
-            except (RunError, pair.GuestError) as error:
+            some, lost = (False, []) if options.share else save_files(group, folder)
+            for text in lost:
+                print(f"  {text}", file=sys.stderr)
+            if lost and not found[0]:
                 # The program's own failure counts more.
-                found = found if found[0] else (FAILED, str(error).splitlines()[0])
+                found = FAILED, lost[0]
             if not (some or found[0] or options.keep):
                 shutil.rmtree(folder)
                 folder = None
             report(group, found, folder, options)
             return found[0]
-        except vm.SetupFailed:
-            raise
-        except (KeyboardInterrupt, SystemExit):
+        except Interrupted as error:
             save_output(group, folder)
-            print(f"interrupted; console and output are in {folder}", file=sys.stderr)
-            raise
+            report(group, (error.status, "interrupted"), folder, options)
+            return error.status
         finally:
             group.close()
             if folder and not options.keep:
@@ -479,6 +545,15 @@ def rates(text):
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text}: use NAME=SHARE,..., as loss=0.01,seed=7") \
             from None
+
+
+def size(text):
+    """The bytes of --max-output."""
+    found = re.fullmatch(r"(\d+)([KM]?)", text)
+    count = found and int(found[1]) << {"": 0, "K": 10, "M": 20}[found[2]]
+    if not found or not 1 <= count <= MOST_OUTPUT:
+        raise argparse.ArgumentTypeError(f"{text}: use 1 to {MOST_OUTPUT >> 20}M")
+    return count
 
 
 def build_parser():
@@ -516,9 +591,12 @@ def build_parser():
         "the QEMU that scripts/setup builds")
     add("--timeout", type=float, default=600, metavar="SECONDS",
         help="for CMD, without the boot (default: 600); with --virtual of virtual time")
+    add("--max-output", type=size, default=16 << 20, metavar="SIZE",
+        help="how much of the output of a CMD is kept, up to 64M; the bytes behind are counted "
+        "(default: 16M)")
     add("--json", action="store_true",
         help="print one object in place of the output: status, reason, folder, and of each "
-        "guest name, status, output")
+        "guest name, status, output, and how many bytes of that were cut; also for a mistake")
     return parser
 
 
@@ -559,26 +637,35 @@ def check_options(options):
         raise RunError("--share has the host's time: leave it out with --virtual")
 
 
+def run_arguments(arguments):
+    """Parses the arguments and runs the commands; (status, sentence that is not printed yet or None)."""
+    try:
+        options, commands = parse_options(arguments)
+        if not options.virtual:
+            os.environ.setdefault("UNETMM_DRIVER", "quick")
+        return run(options, commands), None
+    except Interrupted as error:
+        return error.status, "interrupted"
+    except vm.SetupFailed:
+        return FAILED, "scripts/setup has failed; its messages say why"
+    except (RunError, pair.GuestError, vm.VmError, OSError, ValueError) as error:
+        return FAILED, first_line(error)
+
+
 def main():
     """scripts/run."""
     # The project's tests have the QEMU with the corrections; others need not wait for its
     # build, nor for that of the guests' tests.
     vm.DEFAULT_QEMU = "stock"
     os.environ.setdefault("UNETMM_GUEST", "tools")
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda given, _: sys.exit(128 + given))
-    try:
-        options, commands = parse_options(sys.argv[1:])
-        if not options.virtual:
-            os.environ.setdefault("UNETMM_DRIVER", "quick")
-        sys.exit(run(options, commands))
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
-    except vm.SetupFailed:
-        sys.exit(FAILED)
-    except (RunError, pair.GuestError, vm.VmError, OSError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(FAILED)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)
+    status, sentence = run_arguments(sys.argv[1:])
+    if sentence and "--json" in itertools.takewhile(lambda word: word != "--", sys.argv[1:]):
+        report_json(status, sentence)
+    elif sentence:
+        print(f"error: {sentence}", file=sys.stderr)
+    sys.exit(status)
 
 
 if __name__ == "__main__":
