@@ -8,7 +8,8 @@
 -- The capture starts at the destination MAC; Ethernet's own dissector takes its
 -- 14 bytes, so offsets here count from the version byte. The checksum of the
 -- header is over the Ethernet addresses too, which are in the fields eth.*.
--- tests/tools/run compares the two tables below with the header file.
+-- tests/tools/wiretests.py compares the two tables below with the header file.  Coloring rules
+-- for these fields are in tools/wireshark/colorfilters.
 
 -- Constants of unetmm_user.h, unetmm_hw.h and unetmm_wire.h, by the names that they have there.
 -- gen-spec-tables: lua-numbers
@@ -27,6 +28,10 @@ local C = {
     WIRE_ANSWER = 8,
     WIRE_VOID = 9,
     WIRE_SEND_TO = 10,
+    READ_BYTES = 0x0001ffff,
+    READ_MORE = 0xfffe0000,
+    ATOMIC_ADD = 1,
+    ATOMIC_SWAP = 2,
     WIRE_F_PAYLOAD_CRC = 0x00000001,
     WIRE_F_LAST = 0x00000002,
     WIRE_F_ASK = 0x00000004,
@@ -37,6 +42,18 @@ local C = {
     WIRE_F_ACK = 0x00000080,
     WIRE_F_IMM = 0x00000100,
     WIRE_F_ALL = 0x000001ff,
+    ACK_OK = 0,
+    ACK_NOT_READY = 1,
+    ACK_FAILED = 2,
+    ACK_REJECTED = 3,
+    ACK_PENDING = 4,
+    WHY_BUFFER = 1,
+    WHY_CHANNEL = 2,
+    WHY_REGION = 3,
+    WHY_RANGE = 4,
+    WHY_RIGHT = 5,
+    WHY_MEMORY = 6,
+    WHY_COUNTER = 7,
     CTL_PROBE = 1,
     CTL_PROBE_ACK = 2,
     CTL_CONNECT = 3,
@@ -87,16 +104,16 @@ end
 
 -- gen-spec-tables: lua-opcodes
 local OPCODES = {
-    [C.WIRE_DATAGRAM] = "datagram",
-    [C.WIRE_CONTROL] = "control",
-    [C.WIRE_SEND] = "reliable packet",
-    [C.WIRE_ACK] = "acknowledgement",
-    [C.WIRE_WRITE] = "write",
-    [C.WIRE_READ] = "read request",
-    [C.WIRE_ATOMIC] = "atomic request",
-    [C.WIRE_ANSWER] = "answer",
-    [C.WIRE_VOID] = "void",
-    [C.WIRE_SEND_TO] = "unconnected datagram",
+    [C.WIRE_DATAGRAM] = "DATAGRAM",
+    [C.WIRE_CONTROL] = "CONTROL",
+    [C.WIRE_SEND] = "SEND",
+    [C.WIRE_ACK] = "ACK",
+    [C.WIRE_WRITE] = "WRITE",
+    [C.WIRE_READ] = "READ",
+    [C.WIRE_ATOMIC] = "ATOMIC",
+    [C.WIRE_ANSWER] = "ANSWER",
+    [C.WIRE_VOID] = "VOID",
+    [C.WIRE_SEND_TO] = "SEND_TO",
 }
 -- Members that must be zero, by opcode.
 local ZERO = {
@@ -125,6 +142,15 @@ local HANDLE = {
     [C.WIRE_ANSWER] = C.WIRE_F_ACK,
     [C.WIRE_VOID] = C.WIRE_F_ACK,
 }
+local REASONS = {
+    [C.WHY_BUFFER] = "longer than the buffer",
+    [C.WHY_CHANNEL] = "the channel has failed here",
+    [C.WHY_REGION] = "no such region, or another key",
+    [C.WHY_RANGE] = "beyond its end, or not aligned",
+    [C.WHY_RIGHT] = "not exported for that",
+    [C.WHY_MEMORY] = "its memory cannot be used",
+    [C.WHY_COUNTER] = "it gives no such event counter",
+}
 -- gen-spec-tables: end
 local ZERO_ELSE = { "psn", "offset", "remote", "handle", "imm" }
 HANDLE[C.WIRE_ACK] = C.WIRE_F_CREDIT
@@ -144,6 +170,12 @@ local STATUSES = {
     [C.CTL_ST_FULL] = "full", [C.CTL_ST_TYPE] = "other type wanted",
     [C.CTL_ST_NO_EXPORT] = "not exported", [C.CTL_ST_RIGHTS] = "not allowed",
 }
+
+local ACKS = {
+    [C.ACK_OK] = "OK", [C.ACK_NOT_READY] = "not ready", [C.ACK_FAILED] = "the channel has ended",
+    [C.ACK_REJECTED] = "refused", [C.ACK_PENDING] = "here, and not in its place",
+}
+local ATOMICS = { [C.ATOMIC_ADD] = "add", [C.ATOMIC_SWAP] = "compare and swap" }
 
 local unetmm = Proto("unetmm", "U-Net/MM")
 local f = {
@@ -184,6 +216,28 @@ local g = {
     psn = ProtoField.uint32("unetmm.ctl.psn", "First packet's number"),
     request = ProtoField.uint32("unetmm.ctl.request", "Request", base.HEX),
 }
+-- Members that have a meaning of their own in some packets
+local h = {
+    ack_kind = ProtoField.uint32("unetmm.ack.kind", "Kind of ACK", base.DEC, ACKS),
+    ack_wait_us = ProtoField.uint32("unetmm.ack.wait_us", "Not ready, microseconds"),
+    ack_reason = ProtoField.uint32("unetmm.ack.reason", "Reason", base.DEC, REASONS),
+    ack_kept = ProtoField.uint64("unetmm.ack.kept", "Kept packets behind psn", base.HEX),
+    ack_limit = ProtoField.uint32("unetmm.ack.limit", "First packet without credit"),
+    ack_along = ProtoField.uint32("unetmm.ack.along", "ACK of all packets before"),
+    immediate = ProtoField.uint32("unetmm.immediate", "Immediate data", base.HEX),
+    counter = ProtoField.uint32("unetmm.counter", "Event counter"),
+    to_follow = ProtoField.uint32("unetmm.to_follow", "Bytes to follow"),
+    read_bytes = ProtoField.uint32("unetmm.read.bytes", "Bytes wanted", base.DEC, nil,
+                                   C.READ_BYTES),
+    read_more = ProtoField.uint32("unetmm.read.more", "Requests to follow", base.DEC, nil,
+                                  C.READ_MORE),
+    atomic_kind = ProtoField.uint32("unetmm.atomic.kind", "Atomic operation", base.DEC, ATOMICS),
+    message_bytes = ProtoField.uint64("unetmm.message_bytes", "Length of the message"),
+    region = ProtoField.uint32("unetmm.region", "Region"),
+    key = ProtoField.uint32("unetmm.key", "Key of the region", base.HEX),
+    address = ProtoField.uint64("unetmm.address", "Place in the region, or address", base.HEX),
+    q_key = ProtoField.uint32("unetmm.q_key", "Q_Key", base.HEX),
+}
 local has_crc = ProtoField.bool("unetmm.flags.payload_crc",
                                 "Payload checksum present", 32, nil,
                                 C.WIRE_F_PAYLOAD_CRC)
@@ -195,11 +249,21 @@ local has_ack = ProtoField.bool("unetmm.flags.ack",
                                 "Acknowledgement in handle, imm of a write",
                                 32, nil,
                                 C.WIRE_F_ACK)
+local more_flags = {}
+for _, row in ipairs({
+    { "notify", "Immediate data for a notification", C.WIRE_F_NOTIFY },
+    { "count", "For an event counter", C.WIRE_F_COUNT },
+    { "credit", "Credit in handle", C.WIRE_F_CREDIT },
+    { "keyed", "By key and address", C.WIRE_F_KEYED },
+    { "imm", "Immediate data", C.WIRE_F_IMM },
+}) do
+    table.insert(more_flags, ProtoField.bool("unetmm.flags." .. row[1], row[2], 32, nil, row[3]))
+end
 local payload = ProtoField.bytes("unetmm.payload", "Payload")
 local padding = ProtoField.bytes("unetmm.padding", "Padding")
 
 unetmm.fields = { has_crc, is_last, asks, has_ack, payload, padding }
-for _, list in ipairs({ f, g }) do
+for _, list in ipairs({ f, g, h, more_flags }) do
     for _, field in pairs(list) do table.insert(unetmm.fields, field) end
 end
 
@@ -342,6 +406,115 @@ local function check_crcs(tvb, items, data)
     end
 end
 
+-- Adds a member of the header as a field of h; returns its value.
+local function add_as(tree, tvb, field, member)
+    local range = at(tvb, FRAME[member], ETHERNET)
+    tree:add_le(field, range)
+    return range:len() == 8 and range:le_uint64() or range:le_uint()
+end
+
+local function add_region(tree, tvb)
+    add_as(tree, tvb, h.region, "handle")
+    add_as(tree, tvb, h.key, "offset")
+    add_as(tree, tvb, h.address, "remote")
+end
+
+-- Adds the members that flags give a meaning; returns words for the summary.
+local function add_by_flags(tree, tvb, opcode, flags)
+    local text = band(flags, C.WIRE_F_LAST) ~= 0 and ", last" or ""
+    if band(flags, C.WIRE_F_IMM + C.WIRE_F_NOTIFY) ~= 0 then
+        text = text .. string.format(", immediate 0x%x", add_as(tree, tvb, h.immediate, "imm"))
+    elseif band(flags, C.WIRE_F_COUNT) ~= 0 then
+        text = text .. ", event counter " .. add_as(tree, tvb, h.counter, "imm")
+    elseif opcode == C.WIRE_WRITE and band(flags, C.WIRE_F_LAST) == 0 then
+        text = text .. ", " .. add_as(tree, tvb, h.to_follow, "imm") .. " to follow"
+    end
+    if band(flags, C.WIRE_F_ACK) ~= 0 then
+        text = text .. ", ACK of all before " .. add_as(
+            tree, tvb, h.ack_along, opcode == C.WIRE_WRITE and "imm" or "handle")
+    end
+    return text
+end
+
+-- By opcode: adds the members of such packets, and returns words for the summary.
+local members = {}
+
+members[C.WIRE_ACK] = function(tree, tvb, flags)
+    local kind = add_as(tree, tvb, h.ack_kind, "imm")
+    local text = ", " .. (ACKS[kind] or "kind " .. kind)
+    add_as(tree, tvb, h.ack_kept, "remote")
+    if band(flags, C.WIRE_F_CREDIT) ~= 0 then
+        add_as(tree, tvb, h.ack_limit, "handle")
+    end
+    if kind == C.ACK_NOT_READY then
+        return text .. ", again after " .. add_as(tree, tvb, h.ack_wait_us, "offset") .. " us"
+    elseif kind == C.ACK_FAILED or kind == C.ACK_REJECTED then
+        local why = add_as(tree, tvb, h.ack_reason, "offset")
+        return text .. ": " .. (REASONS[why] or "reason " .. why)
+    end
+    return text
+end
+
+members[C.WIRE_SEND] = function(tree, tvb)
+    add_as(tree, tvb, h.message_bytes, "remote")
+    return ""
+end
+
+members[C.WIRE_WRITE] = function(tree, tvb)
+    add_region(tree, tvb)
+    return ""
+end
+
+members[C.WIRE_READ] = function(tree, tvb)
+    add_region(tree, tvb)
+    add_as(tree, tvb, h.read_more, "imm")
+    return string.format(", %d bytes wanted",
+                         band(add_as(tree, tvb, h.read_bytes, "imm"), C.READ_BYTES))
+end
+
+members[C.WIRE_ATOMIC] = function(tree, tvb)
+    local kind
+    add_region(tree, tvb)
+    kind = add_as(tree, tvb, h.atomic_kind, "imm")
+    return ", " .. (ATOMICS[kind] or "operation " .. kind)
+end
+
+members[C.WIRE_SEND_TO] = function(tree, tvb)
+    add_as(tree, tvb, h.q_key, "handle")
+    return ""
+end
+
+-- True if packets of the opcode have that member.
+local function has_member(opcode, name)
+    for _, zero in ipairs(ZERO[opcode] or ZERO_ELSE) do
+        if zero == name then return false end
+    end
+    return true
+end
+
+-- The line of a frame in the list of all; adds the fields of its opcode.
+local function summary(tree, tvb, len)
+    local opcode = at(tvb, FRAME.opcode, ETHERNET):uint()
+    local flags = at(tvb, FRAME.flags, ETHERNET):le_uint()
+    local text = OPCODES[opcode] or "opcode " .. opcode
+    if has_member(opcode, "psn") then
+        text = text .. " psn " .. at(tvb, FRAME.psn, ETHERNET):le_uint()
+    end
+    text = text .. string.format(
+        " endpoint %d channel %d to endpoint %d channel %d",
+        at(tvb, FRAME.src_ep, ETHERNET):le_uint(),
+        at(tvb, FRAME.src_channel, ETHERNET):le_uint(),
+        at(tvb, FRAME.dst_ep, ETHERNET):le_uint(),
+        at(tvb, FRAME.dst_channel, ETHERNET):le_uint())
+    if has_member(opcode, "len") then
+        text = text .. string.format(", %d bytes", len)
+    end
+    if members[opcode] then
+        text = text .. members[opcode](tree, tvb, flags)
+    end
+    return text .. add_by_flags(tree, tvb, opcode, flags)
+end
+
 local function dissect_control(data, tree, pinfo)
     if data:len() < CONTROL_BYTES then
         tree:add_proto_expert_info(bad.malformed,
@@ -374,6 +547,9 @@ function unetmm.dissector(tvb, pinfo, root)
     for _, flag in ipairs({ has_crc, is_last, asks, has_ack }) do
         items.flags:add_le(flag, at(tvb, FRAME.flags, ETHERNET))
     end
+    for _, flag in ipairs(more_flags) do
+        items.flags:add_le(flag, at(tvb, FRAME.flags, ETHERNET))
+    end
     local len = at(tvb, FRAME.len, ETHERNET):le_uint()
     local left = tvb:len() - (HEADER - ETHERNET)
     local data = len > 0 and len <= left and
@@ -383,12 +559,7 @@ function unetmm.dissector(tvb, pinfo, root)
     if why then
         tree:add_proto_expert_info(bad.malformed, "Malformed: " .. why)
     end
-    pinfo.cols.info = string.format(
-        "endpoint %d channel %d to endpoint %d channel %d, %d bytes",
-        at(tvb, FRAME.src_ep, ETHERNET):le_uint(),
-        at(tvb, FRAME.src_channel, ETHERNET):le_uint(),
-        at(tvb, FRAME.dst_ep, ETHERNET):le_uint(),
-        at(tvb, FRAME.dst_channel, ETHERNET):le_uint(), len)
+    pinfo.cols.info = summary(tree, tvb, len)
     if not data then
         return
     end

@@ -638,7 +638,7 @@ def check_options(options):
 
 
 def run_arguments(arguments):
-    """Parses the arguments and runs the commands; (status, sentence that is not printed yet or None)."""
+    """Parses the arguments, runs the commands; (status, sentence that is still to be printed)."""
     try:
         options, commands = parse_options(arguments)
         if not options.virtual:
