@@ -11,6 +11,7 @@
  */
 #include "fixture.h"
 #include "slots.h"
+#include "ud.h"
 
 #define PAGE(n) (FIX_VA + (uint64_t)(n) * FAKE_PAGE)
 #define PAGE_NS 1000
@@ -52,7 +53,17 @@ static void run_send(Run *r)
     FakeEp *ep = rnd(r, 2) ? &r->f.a : &r->f.b;
     uint32_t len = rnd(r, 5) ? 41 + rnd(r, 2 * FAKE_PAGE) : rnd(r, 41);
 
-    if (r->sent - r->done < 8) {
+    if (r->sent - r->done < 8 && !rnd(r, 4)) {
+        const struct unetmm_seg seg = { PAGE(rnd(r, 16)), len, { 0 } };
+
+        ud_post(ep, (struct unetmm_sqe) {
+            .opcode = UNETMM_OP_SEND_TO, .flags = UNETMM_SQE_F_INLINE,
+            .nsegs = 1, .inline_len = UD_HEAD, .channel = UD_CH, .handle = 7,
+            .cookie = r->sent++,
+            .remote = ud_address(rnd(r, 3) ? r->f.h.core.params.mac :
+                                 fake_peer_mac, 1 + rnd(r, 2)) }, 1, &seg);
+        fake_ring_bell(ep);
+    } else if (r->sent - r->done < 8) {
         fake_send_at(ep, rnd(r, 3) ? FIX_LOCAL : FIX_WIRE,
                      PAGE(rnd(r, 16)) + rnd(r, 200), len, r->sent++);
         fake_ring_bell(ep);
@@ -165,6 +176,8 @@ static void run_start(Run *r, FixTune *tune, uint64_t seed)
     fake_connect(&r->f.a, &r->f.b, FIX_LOCAL, FIX_MTU);
     fake_connect_peer(&r->f.a, FIX_WIRE, 11, FIX_MTU);
     fake_connect_peer(&r->f.b, FIX_WIRE, 12, FIX_MTU);
+    fake_command(&r->f.d, ud_cmd(1, 7, 9000), NULL);
+    fake_command(&r->f.d, ud_cmd(2, 7, 9000), NULL);
     fake_set_reg(&r->f.h, UNETMM_REG_RING(UNETMM_RING_NOTIFY) +
                  UNETMM_RING_MODERATE, 2500);
     fake_fill(r->f.s1, FIX_VA, 24 * FAKE_PAGE, 7);

@@ -12,6 +12,7 @@
 #include "bounds.h"
 #include "peer.h"
 #include "reliable/reliable.h"
+#include "ud.h"
 
 #define PAGE_NS     5000
 #define LAST        UNETMM_WIRE_F_LAST
@@ -358,6 +359,74 @@ TEST(test_inline, cmocka_unit_test)
     TELL(NULL, inline_waits, within_a_segment, "its segments do not agree");
 }
 
+/* A message of a UD channel waits for its second page. */
+static void ud_waits(Fix *f)
+{
+    const struct unetmm_seg segs[] = {
+        { FIX_PAGE(0), 10, { 0 } }, { FIX_PAGE(1), 100, { 0 } },
+    };
+
+    assert_int_equal(fake_command(&f->d, ud_cmd(1, 7, UD_MTU), NULL),
+                     UNETMM_CS_OK);
+    fake_insert(f->s1, FIX_PAGE(0), 1, NULL);
+    ud_post(&f->a, (struct unetmm_sqe) {
+        .opcode = UNETMM_OP_SEND_TO, .nsegs = 2, .inline_len = 60,
+        .flags = UNETMM_SQE_F_INLINE | UNETMM_SQE_F_IMM, .imm = 5,
+        .channel = UD_CH, .cookie = 1, .handle = 7,
+        .remote = ud_address(fake_peer_mac, 3) }, 1, segs);
+    fake_ring_bell(&f->a);
+    assert_int_equal(f->h.core.eps[1].tx.blocked_on, UNETMM_BLOCKED_FAULT);
+    assert_int_equal(f->h.core.eps[1].tx.done, 70);
+}
+
+#define MAY_NOT "endpoint 1 may not send this"
+
+/* More inline bytes, or fewer. */
+static void longer_head(UnetmmTransfer *t, int32_t by)
+{
+    t->desc.len += by;
+    t->done += by;
+}
+
+LIE(shortest_head, longer_head(t, UD_HEAD - 60))
+LIE(short_head, longer_head(t, UD_HEAD - 61))
+LIE(longest_head, longer_head(t, UNETMM_MAX_INLINE - 60))
+LIE(long_head, longer_head(t, UNETMM_MAX_INLINE - 59))
+LIE(all_places, longer_head(t, UNETMM_MAX_INLINE - 60); t->desc.nsegs = 4)
+LIE(no_place, longer_head(t, UNETMM_MAX_INLINE - 60); t->desc.nsegs = 5)
+LIE(most_segments, longer_head(t, -12); t->desc.nsegs = UNETMM_UD_SEGS)
+LIE(many_segments, longer_head(t, -20); t->desc.nsegs = UNETMM_UD_SEGS + 1)
+LIE(not_inline, t->desc.flags &= ~UNETMM_SQE_F_INLINE)
+LIE(of_no_key, t->desc.flags |= UNETMM_SQE_F_KEYED)
+LIE(notifies, t->desc.flags |= UNETMM_SQE_F_NOTIFY)
+LIE(no_immediate, t->desc.flags &= ~UNETMM_SQE_F_IMM)
+LIE(for_a_group, t->desc.remote |= 1)
+LIE(sends_of_no_wire, t->desc.opcode = UNETMM_OP_WRITE)
+LIE(ud_needs_no_page, t->done = t->desc.len; t->seg_off = 100)
+
+TEST(test_ud, cmocka_unit_test)
+{
+    TELL(NULL, ud_waits, the_truth, NULL);
+    TELL(NULL, ud_waits, shortest_head, NULL);
+    TELL(NULL, ud_waits, short_head, MAY_NOT);
+    TELL(NULL, ud_waits, longest_head, NULL);
+    TELL(NULL, ud_waits, long_head, "an inline message has segments");
+    TELL(NULL, ud_waits, all_places, NULL);
+    TELL(NULL, ud_waits, no_place, MAY_NOT);
+    TELL(NULL, ud_waits, most_segments, NULL);
+    TELL(NULL, ud_waits, many_segments, MAY_NOT);
+    TELL(NULL, ud_waits, not_inline, "an inline message has segments");
+    TELL(NULL, ud_waits, of_no_key, MAY_NOT);
+    TELL(NULL, ud_waits, notifies, MAY_NOT);
+    TELL(NULL, ud_waits, no_immediate, MAY_NOT);
+    TELL(NULL, ud_waits, for_a_group, MAY_NOT);
+    TELL(NULL, ud_waits, sends_of_no_wire, "an inline message has segments");
+    TELL(NULL, datagram_waits, sends_of_no_wire, MAY_NOT);
+    TELL(NULL, datagram_waits, for_a_group, MAY_NOT);
+    TELL(NULL, ud_waits, ud_needs_no_page, "a page that it does not need");
+    TELL(NULL, ud_waits, within_a_segment, "its segments do not agree");
+}
+
 /* Its page's entry in the driver's table is locked. */
 static void shadow_moves(Fix *f)
 {
@@ -540,8 +609,20 @@ static void initial(Fix *f)
 LIE(ends_behind_all, rel->ending.msg += 2)
 LIE(ends_well, rel->ending.status = UNETMM_ST_OK)
 LIE(flushes_none, c->eps[1].flush_sq--; c->eps[1].flush_fq--)
-LIE(flushes_no_send, c->eps[1].flush_sq++)
-LIE(flushes_no_buffer, c->eps[1].flush_fq++)
+LIE(flushes_long_ago, c->eps[1].flush_sq ^= 1u << 31;
+    c->eps[1].flush_fq ^= 1u << 31)
+LIE(flushes_slots, c->eps[1].flushing = true)
+
+/* An endpoint without heads, which cannot be flushed. */
+static void slotted(Fix *f)
+{
+    assert_int_equal(fake_ep_destroy(&f->a), UNETMM_CS_OK);
+    fake_ep_init(&f->a, &f->d, 1, f->s1);
+    f->a.policy = UNETMM_POLICY_BACKUP;
+    f->a.backup = 8;
+    fake_ep_create(&f->a);
+}
+
 LIE(rejects_too_soon, rel->rx.late_why = UNETMM_WHY_MEMORY)
 LIE(keys_too_soon, rel->rx.bad_keys = 1)
 
@@ -552,8 +633,9 @@ TEST(test_ending, cmocka_unit_test)
     TELL(NULL, ending, ends_well, "ends for no send of it");
     TELL(NULL, flushing, the_truth, NULL);
     TELL(NULL, flushing, flushes_none, NULL);
-    TELL(NULL, flushing, flushes_no_send, "cannot be flushed so");
-    TELL(NULL, flushing, flushes_no_buffer, "cannot be flushed so");
+    TELL(NULL, flushing, flushes_long_ago, NULL);
+    TELL(NULL, slotted, the_truth, NULL);
+    TELL(NULL, slotted, flushes_slots, "cannot be flushed so");
     TELL(NULL, initial, the_truth, NULL);
     TELL(NULL, initial, rejects_too_soon, "too soon");
     TELL(NULL, initial, keys_too_soon, "too soon");

@@ -52,13 +52,23 @@ void unetmm_channel_ended(UnetmmCore *core, UnetmmEp *ep, uint16_t number,
     }
 }
 
+/*
+ * Is an entry that was posted before `end` still to come back?  `end` may lie
+ * any number of entries behind.
+ */
+static bool channel_flushes_to(uint32_t end, uint32_t cons, uint32_t prod)
+{
+    return end != cons && end - cons <= prod - cons;
+}
+
 /* Is something to come back that was there when the flush began? */
 static bool channel_flushes(const UnetmmEp *ep, const UnetmmChannel *channel)
 {
-    return ep->flushing && ((int32_t)(ep->sq_cons - ep->flush_sq) < 0 ||
-                            (int32_t)(ep->fq_cons - ep->flush_fq) < 0 ||
-                            (channel->live && channel->ops->busy &&
-                             channel->ops->busy(channel)));
+    return ep->flushing &&
+           (channel_flushes_to(ep->flush_sq, ep->sq_cons, ep->sq_prod) ||
+            channel_flushes_to(ep->flush_fq, ep->fq_cons, ep->fq_prod) ||
+            (channel->live && channel->ops->busy &&
+             channel->ops->busy(channel)));
 }
 
 /*

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
+#include "../send/send.h"
 #include "reliable.h"
 
 static bool rel_credits_ok(const UnetmmCore *core, const UnetmmEp *ep,
@@ -153,6 +154,7 @@ static void rel_flush(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel)
 {
     unetmm_rel_fail(core, ep, channel->rel, &unetmm_rel_nobody,
                     UNETMM_ST_FLUSHED, UNETMM_WHY_CHANNEL);
+    unetmm_send_flush(core, ep);
 }
 
 static bool rel_busy(const UnetmmChannel *channel)

@@ -31,7 +31,8 @@ uint8_t unetmm_send_save_segs(UnetmmStream *st, struct unetmm_seg *segs,
     return n;
 }
 
-static void segments_save(UnetmmStream *st, UnetmmTransfer *tx)
+/* Returns how many bytes are inline. */
+static uint8_t segments_save(UnetmmStream *st, UnetmmTransfer *tx)
 {
     UnetmmDescriptor *d = &tx->desc;
     uint64_t before = 0, total, data;
@@ -52,6 +53,18 @@ static void segments_save(UnetmmStream *st, UnetmmTransfer *tx)
         data + before + tx->seg_off != tx->done) {
         unetmm_stream_refuse(st, "a message and its segments do not agree");
     }
+    return MIN(data, UINT8_MAX);
+}
+
+/* Could endpoint and transfer be these, of whose data so much is inline? */
+static bool gather_ok(const UnetmmCore *core, const UnetmmEp *ep,
+                      const UnetmmDescriptor *d, uint8_t inline_len)
+{
+    const UnetmmSqeOp *op = unetmm_sqe_op(core, d->opcode);
+
+    return unetmm_send_fields_ok(core, ep, d, inline_len) &&
+           !op->one_sided && !op->bare &&
+           (!ep->raw || d->len <= core->tables->frames->longest(d->imm));
 }
 
 /* The page that is moving: which, how much of it, and until when. */
@@ -82,22 +95,16 @@ static void moving_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 static void gather_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 {
     UnetmmTransfer *tx = &ep->tx;
+    uint8_t inline_len;
 
     unetmm_stream_u64(st, &tx->desc.remote, "remote");
     tx->done = unetmm_stream_choice(st, tx->done, tx->desc.len + 1, "done");
     tx->seg = unetmm_stream_choice(st, tx->seg, UNETMM_MAX_SEGS, "seg");
     unetmm_stream_u32(st, &tx->seg_off, "seg_off");
-    segments_save(st, tx);
+    inline_len = segments_save(st, tx);
     unetmm_stream_u32(st, &tx->desc.imm, "imm");
     unetmm_stream_u32(st, &tx->desc.handle, "handle");
-    if (ep->raw ? tx->desc.opcode != UNETMM_OP_FRAME || tx->desc.channel ||
-        !core->tables->frames->imm_ok(tx->desc.imm) ||
-        tx->desc.len > core->tables->frames->longest(tx->desc.imm) :
-        tx->desc.opcode == UNETMM_OP_CONTROL ? ep->id || tx->desc.channel :
-        tx->desc.opcode == UNETMM_OP_SEND_TO ?
-        !(tx->desc.flags & UNETMM_SQE_F_INLINE) ||
-        tx->desc.len < UNETMM_UD_HEAD || tx->desc.remote & 1 :
-        tx->desc.opcode != UNETMM_OP_SEND) {
+    if (!gather_ok(core, ep, &tx->desc, inline_len)) {
         unetmm_stream_refuse(st, "endpoint %u may not send this", ep->id);
     }
     if (tx->state == UNETMM_TX_TRANSMIT && tx->done != tx->desc.len) {

@@ -131,6 +131,18 @@ static bool tx_fields_ok(const UnetmmCore *core, const UnetmmEp *ep,
     return op->one_sided || !sqe->remote;
 }
 
+bool unetmm_send_fields_ok(const UnetmmCore *core, const UnetmmEp *ep,
+                           const UnetmmDescriptor *d, uint8_t inline_len)
+{
+    const struct unetmm_sqe sqe = {
+        .opcode = d->opcode, .flags = d->flags, .nsegs = d->nsegs,
+        .inline_len = inline_len, .channel = d->channel, .imm = d->imm,
+        .handle = d->handle, .remote = d->remote,
+    };
+
+    return tx_fields_ok(core, ep, &sqe);
+}
+
 /* EP_F_KEYS: from the region's addresses to those of the space. */
 static bool tx_by_key(UnetmmCore *core, UnetmmEp *ep,
                       const UnetmmDescriptor *d, struct unetmm_seg *seg)

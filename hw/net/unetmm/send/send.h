@@ -93,6 +93,9 @@ void unetmm_send_own_misses(UnetmmEp *ep);
 void unetmm_send_abort(UnetmmCore *core, UnetmmEp *ep);
 /* The endpoint is flushed: a message of its UD channels is not to wait. */
 void unetmm_send_flush(UnetmmCore *core, UnetmmEp *ep);
+/* Could a descriptor be this, whose first bytes are inline? */
+bool unetmm_send_fields_ok(const UnetmmCore *core, const UnetmmEp *ep,
+                           const UnetmmDescriptor *d, uint8_t inline_len);
 /* May a message on a channel have these flags? */
 bool unetmm_send_flags_ok(const UnetmmCore *core, uint8_t op, uint8_t flags);
 /*
