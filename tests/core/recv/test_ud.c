@@ -5,6 +5,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
+#include "peer.h"
 #include "ud.h"
 
 #define UD_KEY      0x11111111u
@@ -384,31 +385,51 @@ TEST(test_miss, fix_test)
     fake_check(f->s2, FIX_PAGE(3), UD_HEAD + 4090, 7);
 }
 
-TEST(test_channel_changes_meanwhile, fix_test)
+static void time_of_a_page(UnetmmParams *p)
 {
-    Fix *f = *state;
+    p->dma_page_ns = 1000;
+}
 
-    for (unsigned i = 0; i < 2; i++) {
+/* A message waits for its page, which moves or not, and its channel changes. */
+static void changes_meanwhile(Fix *f, bool moves)
+{
+    for (unsigned i = 0; i < 4; i++) {
         ud_open(f);
-        f->d.hold_back = true;
+        f->d.hold_back = !moves;
         ud_send(f, ud_sqe(f, i), 1 + 4 * i, 300, 7);
+        if (moves) {
+            fix_settle(f);
+        }
         fake_ring_bell(&f->a);
-        if (i) {
+        assert_int_equal(f->h.core.eps[1].tx.moving, moves);
+        if (i == 0) {
+            fake_connect_peer(&f->a, UD_CH, 1, 9000);
+        } else if (i == 1) {
             assert_int_equal(ud_set(&f->a, 1, 256), UNETMM_CS_OK);
         } else {
-            fake_connect_peer(&f->a, UD_CH, 1, 9000);
+            fake_channel_clear(&f->a, UD_CH, 0);
         }
+        if (i == 3) {
+            assert_int_equal(ud_set(&f->a, 2, UD_MTU), UNETMM_CS_OK);
+        }
+        fake_migrate(&f->h);
         f->d.hold_back = false;
+        fake_advance(&f->h, 1000);
         fix_settle(f);
-        fake_expect(&f->a, UNETMM_CQE_SENT,
-                    i ? UNETMM_ST_TOO_LONG : UNETMM_ST_BAD_CHANNEL, i);
+        fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_BAD_CHANNEL, i);
+        fake_expect_none(&f->a);
     }
     assert_int_equal(f->h.wire->len, 0);
 }
 
-static void time_of_a_page(UnetmmParams *p)
+TEST(test_channel_changes_meanwhile, fix_test)
 {
-    p->dma_page_ns = 1000;
+    changes_meanwhile(*state, false);
+}
+
+TEST(test_channel_changes_moving, fix_test_with, time_of_a_page)
+{
+    changes_meanwhile(*state, true);
 }
 
 /* Sender and immediate are kept while the message lands. */
@@ -513,4 +534,349 @@ TEST(test_flush_wire, fix_test)
     fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_FLUSHED, 0);
     unetmm_core_sent(&f->h.core, true);
     assert_int_equal(f->h.wire->len, 1);
+}
+
+/* Those that wait for room in the completion queue come later, in order. */
+TEST(test_flush_no_room, fix_test)
+{
+    Fix *f = *state;
+    unsigned sent = 0, back = 0;
+    struct unetmm_cqe cqe;
+
+    ud_open(f);
+    f->d.hold_back = true;
+    for (unsigned i = 0; i < 15; i++) {
+        fake_post(&f->a, FIX_PAGE(20 + i), 100, i);
+    }
+    for (unsigned i = 0; i < 5; i++) {
+        ud_send(f, ud_sqe(f, i), 8 + i, 300, 7);
+    }
+    fake_ring_bell(&f->a);
+    flush(f, &f->a);
+    while (sent < 5 || back < 15) {
+        assert_true(fake_poll(&f->a, &cqe));
+        fake_ring_bell(&f->a);
+        assert_int_equal(cqe.status, UNETMM_ST_FLUSHED);
+        assert_int_equal(cqe.cookie, cqe.opcode == UNETMM_CQE_SENT ? sent++ :
+                         back++);
+    }
+    fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_FLUSHED, 0);
+    fake_expect_none(&f->a);
+}
+
+/* A message that lands has come before the end. */
+TEST(test_flush_landing, fix_test_with, time_of_a_page)
+{
+    Fix *f = *state;
+
+    ud_open(f);
+    ud_buffer(f, &f->a, 3, 3000, 9);
+    ud_buffer(f, &f->a, 4, 3000, 10);
+    ud_deliver(f, ud_frame(&f->a, UD_PEER_EP, UD_KEY, 3000, 5));
+    assert_true(f->h.core.rx->active);
+    flush(f, &f->a);
+    fake_advance(&f->h, 1000);
+    ud_received(f, &f->a, 9, ud_address(fake_peer_mac, UD_PEER_EP));
+    fake_check(f->s1, FIX_PAGE(3), 3000, 5);
+    fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_FLUSHED, 10);
+    fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_FLUSHED, 0);
+    fake_expect_none(&f->a);
+}
+
+/*
+ * No other channel is set while the report waits: all that it follows comes
+ * back.  Then a SET ends the flush.
+ */
+TEST(test_set_meanwhile, fix_test)
+{
+    Fix *f = *state;
+    struct unetmm_cmd other = ud_cmd(1, UD_KEY, UD_MTU);
+    unsigned sent = 0, back = 0, busy = 0;
+    struct unetmm_cqe cqe;
+
+    other.channel.channel = UD_CH + 1;
+    ud_open(f);
+    f->d.hold_back = true;
+    for (unsigned i = 0; i < 15; i++) {
+        fake_post(&f->a, FIX_PAGE(20 + i), 100, i);
+    }
+    for (unsigned i = 0; i < 5; i++) {
+        ud_send(f, ud_sqe(f, i), 8 + i, 300, 7);
+    }
+    fake_ring_bell(&f->a);
+    flush(f, &f->a);
+    while (sent < 5 || back < 15) {
+        const UnetmmEp *ep = &f->h.core.eps[1];
+
+        if (ep->sq_cons != f->a.sq_prod || ep->fq_cons != f->a.fq_prod) {
+            assert_int_equal(fake_command(&f->d, other, NULL), UNETMM_CS_BUSY);
+            busy++;
+        }
+        assert_true(fake_poll(&f->a, &cqe));
+        assert_int_equal(cqe.status, UNETMM_ST_FLUSHED);
+        assert_int_equal(cqe.cookie, cqe.opcode == UNETMM_CQE_SENT ? sent++ :
+                         back++);
+        fake_ring_bell(&f->a);
+    }
+    assert_true(busy);
+    f->d.hold_back = false;
+    fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_FLUSHED, 0);
+    assert_int_equal(fake_command(&f->d, other, NULL), UNETMM_CS_OK);
+    ud_buffer(f, &f->a, 3, 100, 9);
+    ud_deliver(f, ud_frame(&f->a, UD_PEER_EP, UD_KEY, 100, 1));
+    ud_received(f, &f->a, 9, ud_address(fake_peer_mac, UD_PEER_EP));
+    fake_expect_none(&f->a);
+}
+
+/* The ends of other channels are told, however long ago the flush was. */
+TEST(test_flush_long_ago, fix_test)
+{
+    static const uint32_t later[] = {
+        1, 0x7fffffff, 0x80000000, 0x80000001, 0xfffffff0, 0xffffffff,
+    };
+    Fix *f = *state;
+    UnetmmEp *ep;
+    struct unetmm_cmd other = ud_cmd(1, UD_KEY, UD_MTU);
+
+    other.channel.channel = UD_CH + 1;
+    other.channel.flags = UNETMM_CHANNEL_F_TELL;
+    for (unsigned i = 0; i < G_N_ELEMENTS(later); i++) {
+        ud_open(f);
+        assert_int_equal(fake_command(&f->d, other, NULL), UNETMM_CS_OK);
+        flush(f, &f->a);
+        fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_FLUSHED, 0);
+        ep = &f->h.core.eps[1];
+        f->a.sq_prod = ep->sq_cons = ep->sq_prod += later[i];
+        f->a.fq_prod = ep->fq_cons = ep->fq_prod += later[i];
+        fake_user_word(&f->a, offsetof(struct unetmm_ep_user, sq_prod),
+                       f->a.sq_prod);
+        fake_user_word(&f->a, offsetof(struct unetmm_ep_user, fq_prod),
+                       f->a.fq_prod);
+        fake_migrate(&f->h);
+        fake_channel_clear(&f->a, UD_CH + 1, UNETMM_CHANNEL_F_TELL);
+        fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_BAD_CHANNEL, 0);
+        fake_expect_none(&f->a);
+    }
+}
+
+/* ---- Beside a reliable channel ---- */
+
+/* Messages of both go at once, and take the endpoint's buffers in turn. */
+TEST(test_beside_reliable, fix_test)
+{
+    const uint8_t data[100] = { 0 };
+    Fix *f = *state;
+    struct unetmm_sqe sqe = ud_sqe(f, 0);
+    unsigned ud = 0, rel = 0;
+
+    ud_open(f);
+    peer_open(f);
+    fake_insert(f->s1, FIX_PAGE(1), 1, NULL);
+    sqe.remote = ud_address(fake_peer_mac, 3);
+    for (unsigned i = 0; i < 4; i++) {
+        sqe.cookie = 100 + i;
+        fake_send_sqe(&f->a, peer_sqe(UNETMM_OP_WRITE, 1, 100, 0, i));
+        ud_post(&f->a, sqe, i, NULL);
+    }
+    fake_ring_bell(&f->a);
+    assert_int_equal(f->h.wire->len, 8);
+    for (unsigned i = 0; i < 8; i++) {
+        FakeFrame *frame = fake_wire_at(&f->h, i);
+
+        if (fake_header(frame)->opcode == UNETMM_WIRE_SEND_TO) {
+            fake_check_frame(frame, UD_HEAD, ud++);
+        } else {
+            assert_int_equal(fake_header(frame)->psn,
+                             cpu_to_le32(PEER_MY + rel++));
+        }
+    }
+    assert_int_equal(rel, 4);
+    for (unsigned i = 0; i < 4; i++) {
+        fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 100 + i);
+    }
+    fake_expect_none(&f->a);
+    peer_ack(f, PEER_MY + 4, 0);
+    for (unsigned i = 0; i < 4; i++) {
+        fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, i);
+    }
+    ud_buffer(f, &f->a, 3, 100, 9);
+    ud_buffer(f, &f->a, 4, 100, 10);
+    ud_deliver(f, ud_frame(&f->a, UD_PEER_EP, UD_KEY, 100, 1));
+    ud_received(f, &f->a, 9, ud_address(fake_peer_mac, UD_PEER_EP));
+    peer_give(f, (struct unetmm_frame) {
+        .opcode = UNETMM_WIRE_SEND, .psn = PEER_YOURS, .remote = 100,
+        .flags = UNETMM_WIRE_F_LAST }, data, 100);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 10);
+    fake_expect_none(&f->a);
+}
+
+/* Its flush does not wait for the page of a UD message, nor for the wire. */
+TEST(test_flush_reliable, fix_test)
+{
+    Fix *f = *state;
+    struct unetmm_sqe sqe = ud_sqe(f, 1);
+
+    for (unsigned wire = 0; wire < 2; wire++) {
+        ud_open(f);
+        peer_open(f);
+        f->d.hold_back = true;
+        if (wire) {
+            f->h.answer = UNETMM_SENT_QUEUED;
+            sqe.remote = ud_address(fake_peer_mac, 3);
+            ud_post(&f->a, sqe, 1, NULL);
+            fake_ring_bell(&f->a);
+            fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+            ud_post(&f->a, sqe, 1, NULL);
+        } else {
+            ud_send(f, sqe, 8, 300, 7);
+        }
+        fake_send_sqe(&f->a, peer_sqe(UNETMM_OP_WRITE, 1, 100, 0, 2));
+        fake_ring_bell(&f->a);
+        assert_int_equal(f->h.core.eps[1].tx.blocked_on,
+                         wire ? UNETMM_BLOCKED_WIRE : UNETMM_BLOCKED_FAULT);
+        fake_channel_clear(&f->a, PEER_CH, UNETMM_CHANNEL_F_FLUSH |
+                           UNETMM_CHANNEL_F_TELL);
+        fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_FLUSHED, 1);
+        fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_FLUSHED, 2);
+        fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_FLUSHED, 0);
+        f->d.hold_back = false;
+        fix_settle(f);
+        fake_expect_none(&f->a);
+        fake_import_clear(&f->a, PEER_IMPORT);
+    }
+}
+
+/* ---- Migration ---- */
+
+static struct unetmm_sqe ud_out(Fix *f, uint64_t cookie)
+{
+    struct unetmm_sqe sqe = ud_sqe(f, cookie);
+
+    sqe.remote = ud_address(fake_peer_mac, 3);
+    sqe.handle = UNETMM_QKEY_OWN;
+    sqe.flags |= UNETMM_SQE_F_IMM;
+    sqe.imm = 0x1234;
+    return sqe;
+}
+
+/* Frame i of the wire is message n as ud_out() has it. */
+static void ud_is_out(Fix *f, unsigned i, uint32_t len, uint32_t n)
+{
+    FakeFrame *frame = fake_wire_at(&f->h, i);
+
+    fake_check_frame(frame, len, n);
+    assert_int_equal(fake_header(frame)->opcode, UNETMM_WIRE_SEND_TO);
+    assert_int_equal(fake_header(frame)->handle, cpu_to_le32(UD_KEY));
+    assert_int_equal(fake_header(frame)->imm, cpu_to_le32(0x1234));
+}
+
+TEST(test_migrate_moving, fix_test_with, time_of_a_page)
+{
+    Fix *f = *state;
+
+    ud_open(f);
+    ud_send(f, ud_out(f, 1), 1, 4000, 7);
+    fix_settle(f);
+    assert_true(f->h.core.eps[1].tx.moving);
+    fake_migrate(&f->h);
+    fake_expect_none(&f->a);
+    fake_advance(&f->h, 1000);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    ud_is_out(f, 0, UD_HEAD + 4000, 7);
+}
+
+/* One lands, the next waits for that. */
+TEST(test_migrate_local, fix_test_with, time_of_a_page)
+{
+    Fix *f = *state;
+
+    ud_open(f);
+    ud_buffer(f, &f->b, 3, 100, 9);
+    ud_buffer(f, &f->b, 4, 100, 10);
+    ud_post(&f->a, ud_sqe(f, 1), 1, NULL);
+    ud_post(&f->a, ud_sqe(f, 2), 2, NULL);
+    fake_ring_bell(&f->a);
+    assert_true(f->h.core.rx->active);
+    assert_int_equal(f->h.core.port->fifo_used, 1);
+    fake_migrate(&f->h);
+    for (unsigned i = 1; i < 3; i++) {
+        fake_advance(&f->h, 1000);
+        ud_received(f, &f->b, 8 + i, ud_local(f, &f->a));
+        fake_check(f->s2, FIX_PAGE(2 + i), UD_HEAD, i);
+        fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, i);
+    }
+}
+
+/* The card keeps the one frame for some time, then the other one. */
+TEST(test_migrate_kept, fix_test)
+{
+    Fix *f = *state;
+
+    ud_open(f);
+    f->h.core.knobs.delay = 1000000;
+    f->h.core.knobs.delay_ns = 2000;
+    ud_post(&f->a, ud_out(f, 1), 1, NULL);
+    fix_settle(f);
+    fake_migrate(&f->h);
+    assert_int_equal(f->h.wire->len, 0);
+    f->h.core.knobs.delay = 0;
+    fake_advance(&f->h, 2000);
+    ud_is_out(f, 0, UD_HEAD, 1);
+    f->h.core.knobs.reorder = 1000000;
+    ud_post(&f->a, ud_out(f, 2), 2, NULL);
+    fix_settle(f);
+    assert_int_equal(f->h.wire->len, 1);
+    fake_migrate(&f->h);
+    f->h.core.knobs.reorder = 0;
+    ud_post(&f->a, ud_out(f, 3), 3, NULL);
+    fix_settle(f);
+    ud_is_out(f, 1, UD_HEAD, 3);
+    ud_is_out(f, 2, UD_HEAD, 2);
+    for (unsigned i = 1; i < 4; i++) {
+        fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, i);
+    }
+}
+
+/* It has gone, and its completion has no room. */
+TEST(test_migrate_done, fix_test)
+{
+    Fix *f = *state;
+
+    ud_open(f);
+    for (unsigned i = 0; i < 17; i++) {
+        ud_post(&f->a, ud_out(f, i), i, NULL);
+        fake_ring_bell(&f->a);
+    }
+    assert_int_equal(f->h.core.eps[1].tx.blocked_on, UNETMM_BLOCKED_CQ);
+    fake_migrate(&f->h);
+    for (unsigned i = 0; i < 17; i++) {
+        fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, i);
+        fake_ring_bell(&f->a);
+        ud_is_out(f, i, UD_HEAD, i);
+    }
+    assert_int_equal(f->h.wire->len, 17);
+}
+
+/* The frame before it stays behind with the net layer, and is lost. */
+TEST(test_migrate_wire, fix_test)
+{
+    Fix *f = *state;
+    g_autofree char *why = NULL;
+    GByteArray *saved;
+
+    ud_open(f);
+    f->h.answer = UNETMM_SENT_QUEUED;
+    ud_post(&f->a, ud_out(f, 1), 1, NULL);
+    ud_post(&f->a, ud_out(f, 2), 2, NULL);
+    fake_ring_bell(&f->a);
+    assert_int_equal(f->h.core.eps[1].tx.blocked_on, UNETMM_BLOCKED_WIRE);
+    f->h.answer = UNETMM_SENT_DONE;
+    saved = unetmm_core_save(&f->h.core);
+    f->h.core.port->busy = false;
+    assert_true(unetmm_core_load(&f->h.core, saved->data, saved->len, &why));
+    g_byte_array_unref(saved);
+    fake_run_later(&f->h);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
+    ud_is_out(f, 1, UD_HEAD, 2);
 }

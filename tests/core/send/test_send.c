@@ -157,26 +157,35 @@ TEST(test_mtu, fix_test)
     assert_int_equal(fake_ep_counter(&f->h, 1, UNETMM_C_err_descriptor), 3);
 }
 
-/* The channel changes while its message waits for a page. */
+/*
+ * The channel changes while its message waits for a page: the message does not go
+ * to the peer of another one.
+ */
 TEST(test_channel_changes_meanwhile, fix_test)
 {
     Fix *f = *state;
     struct unetmm_cmd clear = {
         .opcode = UNETMM_CMD_CHANNEL_CLEAR, .ep = 1, .channel.channel = 5,
     };
+    const struct unetmm_cmd_channel how = { .mtu = 9000 };
 
-    for (unsigned cleared = 0; cleared < 2; cleared++) {
+    for (unsigned change = 0; change < 4; change++) {
         fake_channel(&f->a, 5, fake_peer_mac, 1, 1, 9000);
-        fake_send_at(&f->a, 5, FIX_VA + cleared * 8 * FAKE_PAGE, 5000, 1);
+        fake_send_at(&f->a, 5, FIX_VA + change * 8 * FAKE_PAGE, 5000, 1);
         fake_ring_bell(&f->a);
-        if (cleared) {
-            assert_int_equal(fake_command(&f->d, clear, NULL), UNETMM_CS_OK);
-        } else {
+        assert_int_equal(f->h.core.eps[1].tx.blocked_on, UNETMM_BLOCKED_FAULT);
+        if (change == 0) {
             fake_channel(&f->a, 5, fake_peer_mac, 1, 1, 1500);
+        } else if (change == 1) {
+            assert_int_equal(fake_command(&f->d, clear, NULL), UNETMM_CS_OK);
+        } else if (change == 2) {
+            fake_channel(&f->a, 5, fake_peer_mac, 2, 1, 9000);
+        } else {
+            fake_channel_rel(&f->a, 5, fake_peer_mac, 2, 1, &how);
         }
         fix_settle(f);
-        fake_expect(&f->a, UNETMM_CQE_SENT, cleared ? UNETMM_ST_BAD_CHANNEL
-                                                    : UNETMM_ST_TOO_LONG, 1);
+        fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_BAD_CHANNEL, 1);
+        fake_expect_none(&f->a);
     }
     assert_int_equal(f->h.wire->len, 0);
 }

@@ -172,6 +172,21 @@ uint8_t unetmm_channel_clear(UnetmmCore *core, uint16_t id,
     return UNETMM_CS_OK;
 }
 
+/* Does the report of another channel wait for all that a flush gives back? */
+static bool channel_other_flushes(const UnetmmCore *core, const UnetmmEp *ep,
+                                  const UnetmmChannel *but)
+{
+    for (uint32_t i = 0; ep->flushing && i < core->params.channels; i++) {
+        const UnetmmChannel *other = &ep->channels[i];
+
+        if (other != but && other->ended != UNETMM_ST_OK &&
+            channel_flushes(ep, other)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,
                            const struct unetmm_cmd_channel *cmd)
 {
@@ -198,6 +213,9 @@ uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,
         !unetmm_policy_allows(core, core->eps[id].policy,
                               wanted.ops->with)) {
         return UNETMM_CS_BAD_ARG;
+    }
+    if (channel_other_flushes(core, &core->eps[id], channel)) {
+        return UNETMM_CS_BUSY;
     }
     memcpy(wanted.mac, cmd->peer_mac, sizeof(wanted.mac));
     if (wanted.ops->set) {

@@ -744,9 +744,16 @@ static void recv_datagram(UnetmmCore *core, UnetmmEp *ep,
     recv_message(core, ep, f, payload);
 }
 
+/* The number's next channel may lead to another peer. */
+static void recv_clear(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel)
+{
+    unetmm_send_end(core, ep, channel - ep->channels);
+}
+
 const UnetmmChannelOps unetmm_channel_datagram = {
     .name = "datagram",
     .with = UNETMM_WITH_DATAGRAM,
+    .clear = recv_clear,
     .receive = recv_datagram,
 };
 
@@ -780,6 +787,7 @@ const UnetmmChannelOps unetmm_channel_ud = {
     .name = "ud",
     .with = UNETMM_WITH_UD,
     .set = recv_ud_set,
+    .clear = recv_clear,
     .receive = recv_ud,
     .flush = recv_ud_flush,
 };

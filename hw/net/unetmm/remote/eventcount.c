@@ -159,7 +159,8 @@ static bool counters_tell(UnetmmCore *core, uint16_t id)
 {
     UnetmmSpace *space = &core->spaces[id];
 
-    for (uint32_t i = 0; space->counters_due; i++) {
+    for (uint32_t i = 0; space->counters_due && i < UNETMM_EVENT_COUNTERS;
+         i++) {
         UnetmmEventCounter *c = &space->counters[i];
         struct unetmm_notify n = { .type = UNETMM_NOTIFY_COUNTER, .ep = id,
                                    .data = i, .value = c->value };

@@ -700,20 +700,32 @@ static bool tx_begin(UnetmmCore *core, UnetmmEp *ep)
            (!ep->rel_turn && ep->rel_ops->next(core, ep, &ep->tx));
 }
 
-/* A message of a UD channel that has not gone yet, on an endpoint flushed. */
-static bool tx_flushed(const UnetmmEp *ep)
+/* Is it a channel's message, in one frame, that has not gone yet? */
+static bool tx_is_here(const UnetmmTransfer *tx)
 {
-    return ep->flushing && ep->tx.desc.opcode == UNETMM_OP_SEND_TO &&
-           (ep->tx.state == UNETMM_TX_GATHER ||
-            ep->tx.state == UNETMM_TX_TRANSMIT);
+    return !tx->ops && (tx->state == UNETMM_TX_GATHER ||
+                        tx->state == UNETMM_TX_TRANSMIT);
+}
+
+/* UNETMM_ST_* with which the message is not to go; OK: it is to go. */
+static uint8_t tx_ending(const UnetmmEp *ep)
+{
+    const UnetmmTransfer *tx = &ep->tx;
+
+    if (!tx_is_here(tx) || tx->status != UNETMM_ST_OK) {
+        return tx_is_here(tx) ? tx->status : UNETMM_ST_OK;
+    }
+    return ep->flushing && tx->desc.opcode == UNETMM_OP_SEND_TO ?
+           UNETMM_ST_FLUSHED : UNETMM_ST_OK;
 }
 
 static bool tx_step(UnetmmCore *core, UnetmmEp *ep)
 {
     UnetmmTransfer *tx = &ep->tx;
+    uint8_t ending = tx_ending(ep);
 
-    if (tx_flushed(ep)) {
-        unetmm_send_finish(tx, UNETMM_ST_FLUSHED);
+    if (ending != UNETMM_ST_OK) {
+        unetmm_send_finish(tx, ending);
     }
     switch (tx->state) {
     case UNETMM_TX_IDLE:
@@ -819,9 +831,18 @@ void unetmm_send_abort(UnetmmCore *core, UnetmmEp *ep)
 /* A page that is moving is waited for: then the next step looks again. */
 void unetmm_send_flush(UnetmmCore *core, UnetmmEp *ep)
 {
-    if (tx_flushed(ep) && !ep->tx.moving) {
+    if (tx_ending(ep) != UNETMM_ST_OK && !ep->tx.moving) {
         unetmm_miss_cancel(core, &ep->misses[0]);
         ep->tx.blocked_on = UNETMM_BLOCKED_NOT;
+        unetmm_engine_queue(core, ep);
+    }
+}
+
+void unetmm_send_end(UnetmmCore *core, UnetmmEp *ep, uint16_t channel)
+{
+    if (tx_is_here(&ep->tx) && ep->tx.desc.channel == channel) {
+        ep->tx.status = UNETMM_ST_BAD_CHANNEL;
+        unetmm_send_flush(core, ep);
     }
 }
 

@@ -93,6 +93,8 @@ void unetmm_send_own_misses(UnetmmEp *ep);
 void unetmm_send_abort(UnetmmCore *core, UnetmmEp *ep);
 /* The endpoint is flushed: a message of its UD channels is not to wait. */
 void unetmm_send_flush(UnetmmCore *core, UnetmmEp *ep);
+/* A channel ends: a message of it that has not gone does not go any more. */
+void unetmm_send_end(UnetmmCore *core, UnetmmEp *ep, uint16_t channel);
 /* Could a descriptor be this, whose first bytes are inline? */
 bool unetmm_send_fields_ok(const UnetmmCore *core, const UnetmmEp *ep,
                            const UnetmmDescriptor *d, uint8_t inline_len);
