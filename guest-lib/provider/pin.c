@@ -7,6 +7,9 @@
  * registration.  A region holds all spans that it touches, and registers only the pages
  * that are in none.  While it holds them no new span can come up in it: at its end it
  * releases those that it touches.
+ *
+ * The kernel may have to read the pages of a registration first, or to find memory for them.
+ * So the spans have a lock of their own, and connections do not wait.
  */
 #include "provider.h"
 
@@ -36,7 +39,7 @@ static int add_span(struct umfi_fabric *fabric, struct umfi_span **at, uintptr_t
     struct umfi_span *span = malloc(sizeof(*span));
     int ret;
 
-    umfi_assert_held(&fabric->lock);
+    umfi_assert_held(&fabric->spans_lock);
     if (!span) {
         return -FI_ENOMEM;
     }
@@ -58,7 +61,7 @@ static void release_spans(struct umfi_fabric *fabric, uintptr_t first, uintptr_t
 {
     struct umfi_span **at = &fabric->spans;
 
-    umfi_assert_held(&fabric->lock);
+    umfi_assert_held(&fabric->spans_lock);
     while (*at && (*at)->first < end) {
         struct umfi_span *span = *at;
 
@@ -82,7 +85,7 @@ int umfi_pin(struct umfi_fabric *fabric, const void *addr, size_t len)
     if (umfi_config.source != UNETMM_SOURCE_PINNED || !len) {
         return 0;
     }
-    umfi_lock_take(&fabric->lock);
+    umfi_lock_take(&fabric->spans_lock);
     while (*at && (*at)->end <= first) {
         at = &(*at)->next;
     }
@@ -100,7 +103,7 @@ int umfi_pin(struct umfi_fabric *fabric, const void *addr, size_t len)
         next = (*at)->end;
         at = &(*at)->next;
     }
-    umfi_lock_drop(&fabric->lock);
+    umfi_lock_drop(&fabric->spans_lock);
     return ret;
 }
 
@@ -109,7 +112,7 @@ void umfi_unpin(struct umfi_fabric *fabric, const void *addr, size_t len)
     if (umfi_config.source != UNETMM_SOURCE_PINNED || !len) {
         return;
     }
-    umfi_lock_take(&fabric->lock);
+    umfi_lock_take(&fabric->spans_lock);
     release_spans(fabric, page_of(addr), end_of(addr, len));
-    umfi_lock_drop(&fabric->lock);
+    umfi_lock_drop(&fabric->spans_lock);
 }

@@ -24,7 +24,7 @@
  * Locks, outermost first, and the members that each lock guards.  A function that is called
  * under a lock asserts that the lock is held, unless the function belongs to the data path.
  *
- *   fabric.lock   fabric: cm_ports, ports, active, the lists of calls, spans.  All members of
+ *   fabric.lock   fabric: cm_ports, ports, active, the lists of calls.  All members of
  *                 CM ports and conns.  port.arrivals.  pep.port, pep.address.  ep.conn, ep.call,
  *                 ep.dst.
  *                 A call: node, ep, cancelled; its thread alone has the others.  Not held
@@ -34,6 +34,7 @@
  *                 sends and the members about fences.  arrival.closed.  The only lock of the
  *                 data path.
  *   eq.lock       an EQ's events, err_data, overrun; nothing else is locked under it.
+ *   spans_lock    the fabric's spans; taken under no lock, and nothing else is locked under it.
  *
  * No lock: `users`, `channels` and next_export are atomic.  All other members are set when the
  * object is opened or bound, before another thread has it.  Both port.arrivals and port.node
@@ -126,6 +127,7 @@ struct umfi_fabric {
     struct umfi_list ports;     /* those for data */
     struct umfi_cm_port *active;    /* requests that we make; NULL: none yet */
     struct umfi_list to_call, calling, called;  /* see caller.c */
+    struct umfi_lock spans_lock;
     struct umfi_span *spans;    /* see pin.c */
     uint64_t next_export;       /* the number of the next export */
     unsigned users;

@@ -19,11 +19,13 @@ struct umfi_config umfi_config = { .source = UNETMM_SOURCE_PINNED };
 static uint8_t registered[PAGES];
 static unsigned calls, fail_at;
 static size_t constants = PAGES;        /* the page that cannot be written */
+static const struct umfi_lock *connections; /* the lock that guards them */
 
 int unetmm_register(struct unetmm_ctx *ctx, void *addr, size_t length, unsigned flags)
 {
     size_t first = ((uintptr_t)addr - BASE) / PAGE;
 
+    assert_true(!connections || connections->state == UMFI_FREE);
     if (++calls == fail_at) {
         return -ENOMEM;
     }
@@ -44,6 +46,7 @@ int unetmm_deregister(struct unetmm_ctx *ctx, void *addr, size_t length)
 {
     size_t first = ((uintptr_t)addr - BASE) / PAGE;
 
+    assert_true(!connections || connections->state == UMFI_FREE);
     for (size_t i = first; i < first + length / PAGE; i++) {
         assert_int_equal(registered[i], 1);
         registered[i] = 0;
@@ -83,6 +86,19 @@ TEST(neighbours_share_a_page, cmocka_unit_test)
     assert_int_equal(registered[1], 1);
     assert_int_equal(registered[2], 1);
     umfi_unpin(&fabric, base + 100 + PAGE, PAGE);
+    require_none(&fabric);
+}
+
+/* Pinning takes as long as the kernel needs for the pages: connections do not wait. */
+TEST(connections_go_on, cmocka_unit_test)
+{
+    struct umfi_fabric fabric = { 0 };
+    char *base = (char *)(uintptr_t)BASE;
+
+    connections = &fabric.lock;
+    assert_int_equal(umfi_pin(&fabric, base, PAGE), 0);
+    umfi_unpin(&fabric, base, PAGE);
+    connections = NULL;
     require_none(&fabric);
 }
 
