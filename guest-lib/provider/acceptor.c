@@ -45,18 +45,10 @@ static bool push_request(struct umfi_conn *conn, const struct umfi_message *m)
         .sin_port = m->port,
         .sin_addr = { m->address },
     };
-    info = umfi_info_alloc(&pep->fabric->dev, &pep->address, &conn->peer);
+    info = umfi_info_of_request(pep->info, &pep->address, &conn->peer);
     if (!info) {
         return false;
     }
-    /* libfabric sets these members in the result of fi_getinfo(); callers read them here, too. */
-    info->fabric_attr->api_version = pep->fabric->fid.api_version;
-    info->fabric_attr->prov_name = strdup(UMFI_NAME);
-    if (!info->fabric_attr->prov_name) {
-        fi_freeinfo(info);
-        return false;
-    }
-    info->ep_attr->max_msg_size = pep->max_msg_size;
     info->handle = &conn->fid;
     if (umfi_eq_push_event(pep->eq, FI_CONNREQ, &pep->fid.fid, 0, info, m->data, le16toh(m->len))) {
         return false;

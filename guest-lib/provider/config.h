@@ -73,5 +73,12 @@ int umfi_getinfo(uint32_t version, const char *node, const char *service,
 struct fi_info *umfi_info_alloc(const struct umfi_netdev *dev,
                                 const struct sockaddr_in *src,
                                 const struct sockaddr_in *dst);
+/* The description of a listener that was opened by `wanted`, without addresses.  NULL: no memory. */
+struct fi_info *umfi_info_of_listener(const struct umfi_fabric *fabric,
+                                      const struct fi_info *wanted);
+/* The description of an endpoint that accepts a request to the listener.  NULL: no memory. */
+struct fi_info *umfi_info_of_request(const struct fi_info *listener,
+                                     const struct sockaddr_in *own,
+                                     const struct sockaddr_in *peer);
 
 #endif /* UMFI_CONFIG_H */

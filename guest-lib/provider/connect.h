@@ -15,7 +15,7 @@ struct umfi_pep {
     struct umfi_eq *eq;
     struct umfi_cm_port *port;  /* NULL: does not listen yet */
     struct sockaddr_in address;
-    size_t max_msg_size;        /* of the caller's fi_getinfo() */
+    struct fi_info *info;       /* of the endpoints that accept its requests, but for addresses */
 };
 
 /* Not under any lock.  None waits for a peer. */

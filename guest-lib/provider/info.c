@@ -306,6 +306,48 @@ static void apply_hints(uint32_t version, const struct fi_info *hints, struct fi
     }
 }
 
+/* ---- Listeners ------------------------------------------------------------- */
+
+struct fi_info *umfi_info_of_listener(const struct umfi_fabric *fabric,
+                                      const struct fi_info *wanted)
+{
+    struct fi_info *info = umfi_info_alloc(&fabric->dev, NULL, NULL);
+
+    if (!info) {
+        return NULL;
+    }
+    apply_hints(fabric->fid.api_version, wanted, info);
+    if (wanted->ep_attr && wanted->ep_attr->max_msg_size) {
+        info->ep_attr->max_msg_size = wanted->ep_attr->max_msg_size;
+    }
+    /* libfabric sets these members in the result of fi_getinfo() alone; callers read them here, too. */
+    info->fabric_attr->api_version = fabric->fid.api_version;
+    info->fabric_attr->prov_name = strdup(UMFI_NAME);
+    if (!info->fabric_attr->prov_name) {
+        fi_freeinfo(info);
+        return NULL;
+    }
+    return info;
+}
+
+struct fi_info *umfi_info_of_request(const struct fi_info *listener,
+                                     const struct sockaddr_in *own,
+                                     const struct sockaddr_in *peer)
+{
+    struct fi_info *info = fi_dupinfo(listener);
+
+    if (!info) {
+        return NULL;
+    }
+    info->src_addr = copy_address(own, &info->src_addrlen);
+    info->dest_addr = copy_address(peer, &info->dest_addrlen);
+    if (!info->src_addr || !info->dest_addr) {
+        fi_freeinfo(info);
+        return NULL;
+    }
+    return info;
+}
+
 /* ---- Addresses ------------------------------------------------------------- */
 
 struct ends {

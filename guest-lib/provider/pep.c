@@ -28,6 +28,7 @@ static int pep_close(fid_t fid)
         __atomic_sub_fetch(&pep->eq->users, 1, __ATOMIC_RELEASE);
     }
     __atomic_sub_fetch(&pep->fabric->users, 1, __ATOMIC_RELEASE);
+    fi_freeinfo(pep->info);
     free(pep);
     return 0;
 }
@@ -101,6 +102,11 @@ int umfi_pep_open(struct fid_fabric *fid, struct fi_info *info, struct fid_pep *
     if (!pep) {
         return -FI_ENOMEM;
     }
+    pep->info = umfi_info_of_listener(fabric, info);
+    if (!pep->info) {
+        free(pep);
+        return -FI_ENOMEM;
+    }
     pep->fabric = fabric;
     pep->address = (struct sockaddr_in) {
         .sin_family = AF_INET, .sin_addr = fabric->dev.address,
@@ -108,7 +114,6 @@ int umfi_pep_open(struct fid_fabric *fid, struct fi_info *info, struct fid_pep *
     if (info->src_addr && info->src_addrlen >= sizeof(pep->address)) {
         pep->address.sin_port = ((const struct sockaddr_in *)info->src_addr)->sin_port;
     }
-    pep->max_msg_size = info->ep_attr ? info->ep_attr->max_msg_size : UNETMM_MAX_MESSAGE;
     pep->fid.fid.fclass = FI_CLASS_PEP;
     pep->fid.fid.context = context;
     pep->fid.fid.ops = &pep_fi_ops;

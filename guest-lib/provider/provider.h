@@ -98,6 +98,7 @@ static inline int64_t umfi_now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+struct umfi_fabric;
 struct umfi_domain;
 struct umfi_ep;
 struct umfi_port;

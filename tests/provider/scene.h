@@ -37,7 +37,8 @@
 /* ---- The library ------------------------------------------------------------- */
 
 const uint32_t unetmm_inline_1_ = 1;
-struct umfi_config umfi_config = { .source = UNETMM_SOURCE_ODP };
+static char scene_device[] = "/dev/unetmm0";
+struct umfi_config umfi_config = { .device = scene_device, .source = UNETMM_SOURCE_ODP };
 struct fi_provider umfi_provider = { .name = UMFI_NAME };
 #ifndef SCENE_WHOLE
 struct fi_ops_rma umfi_rma_ops;
@@ -379,12 +380,14 @@ void umfi_eq_remove_events(struct umfi_eq *eq, fid_t fid)
 
 #endif
 
-struct fi_info *umfi_info_alloc(const struct umfi_netdev *dev,
-                                const struct sockaddr_in *src,
-                                const struct sockaddr_in *dst)
+#ifndef SCENE_WHOLE
+struct fi_info *umfi_info_of_request(const struct fi_info *listener,
+                                     const struct sockaddr_in *own,
+                                     const struct sockaddr_in *peer)
 {
-    return fi_allocinfo();
+    return fi_dupinfo(listener);
 }
+#endif
 
 int umfi_pin(struct umfi_fabric *fabric, const void *addr, size_t len)
 {
@@ -431,6 +434,12 @@ int umfi_netdev_find(struct umfi_netdev *dev)
 {
     dev->card = (struct unetmm_info) { .channels = CHANNELS, .max_ring_log2 = 12 };
     return fails() ? -FI_ENODATA : 0;
+}
+
+bool umfi_netdev_reaches(const struct umfi_netdev *dev, struct in_addr to)
+{
+    fail();
+    return false;
 }
 
 int umfi_neighbours_open(void)

@@ -60,7 +60,7 @@ static struct umfi_cm_port *hasty;  /* its peers close at once, and another thre
 static unsigned unreached;          /* EPs whose connector has no channel */
 static const struct fid *event_fid;
 static fid_t event_handle;          /* of a request */
-static size_t event_limit, event_len;
+static size_t event_limit, event_size, event_len;
 static uint8_t event_data[CM_DATA];
 static int event_error;
 static struct umfi_lock *fabric_lock;   /* a request that comes at once has to wait */
@@ -327,6 +327,7 @@ int umfi_eq_push_event(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
     }
     if (info) {
         event_limit = info->ep_attr->max_msg_size;
+        event_size = info->rx_attr->size;
         event_handle = unread = info->handle;
         fi_freeinfo(info);
     }
@@ -338,11 +339,11 @@ void umfi_ep_push_event(struct umfi_ep *ep, uint32_t event, int err, const void 
     umfi_eq_push_event(ep->eq, event, &ep->fid.fid, err, NULL, data, len);
 }
 
-struct fi_info *umfi_info_alloc(const struct umfi_netdev *dev,
-                                const struct sockaddr_in *src,
-                                const struct sockaddr_in *dst)
+struct fi_info *umfi_info_of_request(const struct fi_info *listener,
+                                     const struct sockaddr_in *own,
+                                     const struct sockaddr_in *peer)
 {
-    return fi_allocinfo();
+    return fi_dupinfo(listener);
 }
 
 bool umfi_ep_begin_accepting(struct umfi_ep *ep, unsigned channel)
@@ -1046,12 +1047,16 @@ TEST(no_end_of_messages, cmocka_unit_test)
  */
 TEST(never_accepted, cmocka_unit_test)
 {
-    struct umfi_pep pep = { .max_msg_size = UMFI_MAX_RMA };
+    struct umfi_pep pep = { .info = fi_allocinfo() };
     struct scene s;
 
+    assert_non_null(pep.info);
+    pep.info->ep_attr->max_msg_size = UMFI_MAX_RMA;
+    pep.info->rx_attr->size = 1000;
     open_request(&s, &pep);
-    /* The limit is that of the listener. */
+    /* Limits and sizes are those of the listener. */
     assert_int_equal(event_limit, UMFI_MAX_RMA);
+    assert_int_equal(event_size, 1000);
     assert_true(umfi_cm_assign_request(&s.fabric, event_handle, &s.one));
     abandon(&s, &s.one);
     assert_null(s.one.conn);
@@ -1060,6 +1065,7 @@ TEST(never_accepted, cmocka_unit_test)
     call_in(&s, 2);
     require_open(1 << 1 | 1 << 2);
     close_listener(&s, &pep);
+    fi_freeinfo(pep.info);
 }
 
 /*

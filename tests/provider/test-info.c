@@ -497,3 +497,31 @@ TEST(no_memory, cmocka_unit_test)
         assert_int_equal(fail_in, -1);
     }
 }
+
+/* A listener's description, and that of a request to the listener */
+TEST(no_memory_for_a_request, cmocka_unit_test)
+{
+    const struct sockaddr_in address = { .sin_family = AF_INET };
+    struct umfi_fabric fabric = { .dev.card.channels = 7 };
+    struct fi_info *listener, *request;
+    struct wishes w;
+
+    no_wish(&w);
+    for (int n = 0; n < 3; n++) {
+        fail_in = n;
+        assert_null(umfi_info_of_listener(&fabric, &w.info));
+        assert_int_equal(fail_in, -1);
+    }
+    listener = umfi_info_of_listener(&fabric, &w.info);
+    assert_non_null(listener);
+    for (int n = 0; n < 2; n++) {
+        fail_in = n;
+        assert_null(umfi_info_of_request(listener, &address, &address));
+        assert_int_equal(fail_in, -1);
+    }
+    request = umfi_info_of_request(listener, &address, &address);
+    assert_non_null(request);
+    assert_int_equal(request->dest_addrlen, sizeof(address));
+    fi_freeinfo(request);
+    fi_freeinfo(listener);
+}

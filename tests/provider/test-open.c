@@ -7,6 +7,7 @@
 #include "../one_test.h"
 #include "scene.h"
 
+#include "cm.h"
 #include "fake_caller.h"
 
 #include <dirent.h>
@@ -481,6 +482,51 @@ TEST(stopped_port, cmocka_unit_test)
     assert_int_equal(fi_recv(own, memory, sizeof(memory), NULL, 0, NULL), -FI_ENOTCONN);
     assert_int_equal(fi_connect(own, &to, NULL, 0), -FI_EIO);
     close_all();
+    close(context_fd);
+}
+
+/* The endpoint of a request gets the sizes, the limit and the flags that its listener was opened with. */
+TEST(request_to_a_listener, cmocka_unit_test)
+{
+    const uint8_t request[] = { 'u', 'm', 'f', 'i', 2, 0, CM_REQUEST, 0 };
+    struct fi_ep_attr ep_attr = {
+        .max_msg_size = UMFI_MAX_RMA / 2, .rx_ctx_cnt = FI_SHARED_CONTEXT,
+    };
+    struct fi_tx_attr tx = { .size = 700, .op_flags = FI_INJECT };
+    struct fi_rx_attr rx = { .size = 600, .op_flags = FI_COMPLETION };
+    struct fi_eq_cm_entry entry;
+    struct sockaddr_in own_address;
+    size_t len = sizeof(own_address);
+    struct card *card;
+    uint32_t type;
+
+    info = (struct fi_info) {
+        .caps = FI_MSG, .ep_attr = &ep_attr, .tx_attr = &tx, .rx_attr = &rx,
+    };
+    open_before(NULL);
+    card = card_of(umfi_of(pep, struct umfi_pep, fid)->port->ep);
+    card->callers = 1;
+    memset(card->buffers[0], 0, CM_BYTES);
+    memcpy(card->buffers[0], request, sizeof(request));
+    card->pending[card->npending++] = (struct unetmm_completion) {
+        .type = UNETMM_CQE_RECEIVED, .len = CM_BYTES,
+    };
+    assert_int_equal(fi_eq_read(eq, &type, &entry, sizeof(entry), 0), sizeof(entry));
+    assert_int_equal(type, FI_CONNREQ);
+    assert_int_equal(entry.info->rx_attr->size, 600);
+    assert_int_equal(entry.info->tx_attr->size, 700);
+    assert_int_equal(entry.info->rx_attr->op_flags, FI_COMPLETION);
+    assert_int_equal(entry.info->tx_attr->op_flags, FI_INJECT);
+    assert_int_equal(entry.info->ep_attr->max_msg_size, UMFI_MAX_RMA / 2);
+    assert_int_equal(entry.info->ep_attr->rx_ctx_cnt, FI_SHARED_CONTEXT);
+    assert_int_equal(entry.info->caps & (FI_MSG | FI_RMA), FI_MSG);
+    assert_string_equal(entry.info->fabric_attr->prov_name, UMFI_NAME);
+    assert_int_equal(fi_getname(&pep->fid, &own_address, &len), 0);
+    assert_int_equal(entry.info->src_addrlen, len);
+    assert_memory_equal(entry.info->src_addr, &own_address, len);
+    fi_freeinfo(entry.info);
+    close_all();
+    info = (struct fi_info) { 0 };
     close(context_fd);
 }
 
