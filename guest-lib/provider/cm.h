@@ -56,7 +56,7 @@ struct umfi_conn {
     enum umfi_conn_state state; /* umfi_conn_set_state() alone writes it */
     uint8_t mac[6];
     uint64_t service;
-    int64_t until_ms;           /* the end of ASIDE, or of ANSWERED */
+    int64_t until_ms;           /* the end of REQUESTING, of ASIDE, or of ANSWERED */
     struct sockaddr_in peer;
     struct umfi_message request;
 };

@@ -26,7 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ANSWERED_TIMES  10      /* connect_ms: a connector may look late at its queue */
+#define PROGRAM_TIMES   10      /* connect_ms: the peer's program may look late at its queue */
 
 #define TO(state)   (1u << UMFI_CONN_##state)
 
@@ -45,6 +45,12 @@ static const unsigned followers[UMFI_CONN_STATES] = {
 static bool is_idle(const struct umfi_conn *conn)
 {
     return (TO(CALLED) | TO(ASIDE) | TO(ANSWERED)) >> conn->state & 1;
+}
+
+/* When the time is over that the peer's program has. */
+static int64_t program_deadline(void)
+{
+    return umfi_now_ms() + (int64_t)PROGRAM_TIMES * umfi_config.connect_ms;
 }
 
 void umfi_conn_set_state(struct umfi_conn *conn, enum umfi_conn_state state)
@@ -77,6 +83,7 @@ struct umfi_conn *umfi_conn_open(struct umfi_cm_port *port, unsigned channel,
     conn->port = port;
     conn->channel = channel;
     conn->ep = ep;
+    conn->until_ms = program_deadline();
     memcpy(conn->mac, mac, 6);
     port->by_channel[channel] = conn;
     umfi_list_add(&port->conns, &conn->node);
@@ -163,8 +170,7 @@ void umfi_conn_send_answer(struct umfi_conn *conn, struct umfi_message *m,
     }
     umfi_conn_make_room(conn->port);
     umfi_conn_set_state(conn, UMFI_CONN_ANSWERED);
-    conn->until_ms = umfi_now_ms() +
-        (int64_t)(conn->port->pep ? ANSWERED_TIMES : 1) * umfi_config.connect_ms;
+    conn->until_ms = conn->port->pep ? program_deadline() : umfi_now_ms() + umfi_config.connect_ms;
     if (umfi_conn_send_message(conn, m, type, data, len)) {
         umfi_conn_free(conn, FI_ECONNABORTED);
     }

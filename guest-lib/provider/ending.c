@@ -38,26 +38,22 @@ void umfi_cm_port_drop_conns(struct umfi_cm_port *port)
     }
 }
 
-/*
- * Ends the conns whose time is over: a connector that neither ends its request nor sends, of
- * which the acceptor is told, and a request whose address no card has.
- */
+/* Why a conn ends whose time is over, by its state; NULL: the state has no limit of time. */
+static const char *const late[UMFI_CONN_STATES] = {
+    [UMFI_CONN_REQUESTING] = "the peer's program has not answered",
+    [UMFI_CONN_ASIDE] = "no card has the address in it",
+    [UMFI_CONN_ANSWERED] = "its sender has not taken the answer",
+};
+
 void umfi_cm_port_end_late_conns(struct umfi_cm_port *port)
 {
-    int64_t now = port->idle ? umfi_now_ms() : 0;
+    int64_t now = umfi_now_ms();
     struct umfi_conn *conn;
 
     umfi_assert_held(&port->fabric->lock);
     umfi_for_each(conn, &port->conns, node) {
-        bool answered = conn->state == UMFI_CONN_ANSWERED;
-
-        if (!port->idle) {
-            break;
-        }
-        if ((answered || conn->state == UMFI_CONN_ASIDE) && now >= conn->until_ms) {
-            UMFI_INFO(FI_LOG_EP_CTRL, "a request ends: %s\n", answered ?
-                      "its sender has not taken the answer" :
-                      "no card has the address in it");
+        if (late[conn->state] && now >= conn->until_ms) {
+            UMFI_INFO(FI_LOG_EP_CTRL, "a request ends: %s\n", late[conn->state]);
             umfi_conn_free(conn, FI_ETIMEDOUT);
         }
     }

@@ -27,10 +27,22 @@
 #define FIRST_PORT  32768   /* of those that nobody has asked for */
 #define PORTS       28232
 
+/* ---- Time -------------------------------------------------------------------- */
+
+static int64_t now_ms;
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *t);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
+{
+    *t = (struct timespec) { .tv_sec = now_ms / 1000, .tv_nsec = now_ms % 1000 * 1000000 };
+    return 0;
+}
+
 /* ---- The library, with one endpoint of the card ----------------------------- */
 
 const uint32_t unetmm_inline_1_ = 1;
-struct umfi_config umfi_config = { .source = UNETMM_SOURCE_ODP };
+struct umfi_config umfi_config = { .source = UNETMM_SOURCE_ODP, .connect_ms = 1000 };
 struct fi_provider umfi_provider = { .name = UMFI_NAME };
 
 static int card_fds[2], context_fd;
@@ -692,6 +704,33 @@ static void require_open(unsigned channels)
     }
 }
 
+/* The peer's program never answers: the request ends in ten times the time of a driver. */
+TEST(silent_program, cmocka_unit_test)
+{
+    struct scene s;
+
+    open_scene(&s);
+    require_connecting(&s.one, 0);
+    now_ms += 10 * umfi_config.connect_ms - 1;
+    require_connecting(&s.two, 1);
+    progress(&s);
+    assert_int_equal(events, 0);
+    now_ms++;
+    progress(&s);
+    assert_int_equal(events, 1);
+    assert_ptr_equal(event_fid, &s.one.fid.fid);
+    assert_int_equal(event_error, FI_ETIMEDOUT);
+    assert_int_equal(s.one.state, UMFI_IDLE);
+    assert_null(s.one.conn);
+    require_open(1 << 1);
+    progress(&s);
+    /* Another try has its own time. */
+    require_connecting(&s.one, 0);
+    progress(&s);
+    assert_int_equal(events, 1);
+    close_scene(&s);
+}
+
 /*
  * Callers without a request have half of the channels: the oldest of them makes room.
  * One that has sent its request stays.
@@ -930,9 +969,8 @@ TEST(name_of_another, cmocka_unit_test)
 }
 
 /* A listener with a request on channel 0 whose address the kernel asks for */
-static void open_aside(struct scene *s, struct umfi_pep *pep, int connect_ms)
+static void open_aside(struct scene *s, struct umfi_pep *pep)
 {
-    umfi_config.connect_ms = connect_ms;
     open_listener(s, pep);
     call_in(s, 2);
     address_error = -FI_EAGAIN;
@@ -955,7 +993,7 @@ TEST(address_asked_for, cmocka_unit_test)
     struct umfi_pep pep = { 0 };
     struct scene s;
 
-    open_aside(&s, &pep, 3600000);
+    open_aside(&s, &pep);
     address_error = 0;
     arrive(1, CM_REQUEST);
     progress(&s);
@@ -964,7 +1002,7 @@ TEST(address_asked_for, cmocka_unit_test)
     assert_int_equal(asked, 2);
     require_open(1 << 0 | 1 << 1);
     /* The time is that of the first look. */
-    umfi_config.connect_ms = 0;
+    now_ms += umfi_config.connect_ms - 1;
     answer(&s, -FI_EAGAIN);
     require_open(1 << 0 | 1 << 1);
     assert_int_equal(asked, 3);
@@ -985,8 +1023,14 @@ TEST(address_of_nobody, cmocka_unit_test)
         struct umfi_pep pep = { 0 };
         struct scene s;
 
-        open_aside(&s, &pep, way ? 3600000 : 0);
-        if (way == 1) {
+        open_aside(&s, &pep);
+        if (!way) {
+            now_ms += umfi_config.connect_ms - 1;
+            progress(&s);
+            require_open(1 << 0 | 1 << 1);
+            now_ms++;
+            progress(&s);
+        } else if (way == 1) {
             answer(&s, -FI_EACCES);
         } else if (way == 2) {
             /* It is no request's turn to send. */
