@@ -27,7 +27,7 @@ unsigned umfi_cm_accept_callers(struct umfi_cm_port *port)
     umfi_assert_held(&port->fabric->lock);
     while (port->pep && n < UMFI_CM_BACKLOG && unetmm_accept(port->ep, &peer, 0) >= 0) {
         n++;
-        umfi_conn_make_room(port);
+        umfi_conn_make_room(port, peer.mac);
         umfi_conn_open(port, peer.channel, peer.mac, NULL);
     }
     return n;

@@ -55,6 +55,7 @@ struct umfi_conn {
     unsigned channel;
     enum umfi_conn_state state; /* umfi_conn_set_state() alone writes it */
     uint8_t mac[6];
+    unsigned idle_of_card;      /* of an idle conn: the idle conns that its card has */
     uint64_t service;
     int64_t until_ms;           /* the end of REQUESTING, of ASIDE, or of ANSWERED */
     struct sockaddr_in peer;
@@ -111,7 +112,7 @@ struct umfi_conn *umfi_conn_open(struct umfi_cm_port *port, unsigned channel,
 void umfi_conn_set_state(struct umfi_conn *conn, enum umfi_conn_state state);
 /* `error`: for an EP that waits for its connection; 0: the connection is there, or refused. */
 void umfi_conn_free(struct umfi_conn *conn, int error);
-void umfi_conn_make_room(struct umfi_cm_port *port);
+void umfi_conn_make_room(struct umfi_cm_port *port, const uint8_t mac[6]);
 /* ACCEPT or REJECT is the last message: the peer is to end the channel. */
 void umfi_conn_send_answer(struct umfi_conn *conn, struct umfi_message *m,
                            enum umfi_message_type type, const void *data, size_t len);

@@ -47,6 +47,21 @@ static bool is_idle(const struct umfi_conn *conn)
     return (TO(CALLED) | TO(ASIDE) | TO(ANSWERED)) >> conn->state & 1;
 }
 
+/* Idle conns begin to count the conn, or (-1) do so no longer. */
+static void count_idle(struct umfi_conn *conn, int change)
+{
+    struct umfi_conn *other;
+
+    conn->port->idle += (unsigned)change;
+    conn->idle_of_card = 1;
+    umfi_for_each(other, &conn->port->conns, node) {
+        if (other != conn && is_idle(other) && !memcmp(other->mac, conn->mac, sizeof(conn->mac))) {
+            other->idle_of_card += (unsigned)change;
+            conn->idle_of_card++;
+        }
+    }
+}
+
 /* When the time is over that the peer's program has. */
 static int64_t program_deadline(void)
 {
@@ -55,16 +70,16 @@ static int64_t program_deadline(void)
 
 void umfi_conn_set_state(struct umfi_conn *conn, enum umfi_conn_state state)
 {
-    struct umfi_cm_port *port = conn->port;
-    bool orphaned = conn->state == UMFI_CONN_ORPHANED;
+    bool orphaned = conn->state == UMFI_CONN_ORPHANED, was_idle = is_idle(conn);
 
-    umfi_assert_held(&port->fabric->lock);
+    umfi_assert_held(&conn->port->fabric->lock);
     assert(followers[conn->state] >> state & 1);
-    port->idle -= is_idle(conn);
     conn->state = state;
-    port->idle += is_idle(conn);
+    if (is_idle(conn) != was_idle) {
+        count_idle(conn, was_idle ? -1 : 1);
+    }
     if (state == UMFI_CONN_ORPHANED || (state == UMFI_CONN_ENDED && !orphaned)) {
-        umfi_cm_port_end_channel(port, conn->channel);
+        umfi_cm_port_end_channel(conn->port, conn->channel);
     }
 }
 
@@ -134,26 +149,33 @@ void umfi_conn_free(struct umfi_conn *conn, int error)
 }
 
 /*
- * Makes room for one more idle caller.  Idle callers have at most half of the listener's
- * channels, so that other callers find a channel.  The oldest idle caller goes, if possible
- * a caller without an EP of this process.
+ * Makes room for one more idle conn, of that card.  Idle conns have at most half of the listener's
+ * channels, so that other callers find a channel.  One conn goes of the card that would have the
+ * most, so no card takes the places of others: the oldest, if possible one without an EP of this
+ * process.
  */
-void umfi_conn_make_room(struct umfi_cm_port *port)
+void umfi_conn_make_room(struct umfi_cm_port *port, const uint8_t mac[6])
 {
-    struct umfi_conn *conn, *oldest = NULL;
+    struct umfi_conn *conn, *victim = NULL;
+    unsigned most = 0;
 
     umfi_assert_held(&port->fabric->lock);
     if (port->idle < port->idle_most) {
         return;
     }
     umfi_for_each(conn, &port->conns, node) {
-        if (is_idle(conn) && (!oldest || (oldest->ep && !conn->ep))) {
-            oldest = conn;
+        if (is_idle(conn)) {
+            unsigned share = conn->idle_of_card + !memcmp(conn->mac, mac, sizeof(conn->mac));
+
+            if (share > most || (share == most && victim->ep && !conn->ep)) {
+                most = share;
+                victim = conn;
+            }
         }
     }
-    UMFI_INFO(FI_LOG_EP_CTRL, "%u callers are idle: the oldest one's channel ends\n",
-              port->idle);
-    umfi_conn_free(oldest, FI_ECONNABORTED);
+    UMFI_INFO(FI_LOG_EP_CTRL, "%u callers are idle, %u of one card: the oldest of these ends\n",
+              port->idle, victim->idle_of_card);
+    umfi_conn_free(victim, FI_ECONNABORTED);
 }
 
 void umfi_conn_send_answer(struct umfi_conn *conn, struct umfi_message *m,
@@ -168,7 +190,7 @@ void umfi_conn_send_answer(struct umfi_conn *conn, struct umfi_message *m,
         conn->ep->conn = NULL;
         conn->ep = NULL;
     }
-    umfi_conn_make_room(conn->port);
+    umfi_conn_make_room(conn->port, conn->mac);
     umfi_conn_set_state(conn, UMFI_CONN_ANSWERED);
     conn->until_ms = conn->port->pep ? program_deadline() : umfi_now_ms() + umfi_config.connect_ms;
     if (umfi_conn_send_message(conn, m, type, data, len)) {

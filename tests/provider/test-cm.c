@@ -61,6 +61,7 @@ static fid_t unread;                /* handle of a request whose event nobody ha
 static unsigned polled;             /* completions taken by the last progress */
 static bool endless;                /* peers send as fast as the provider reads */
 static unsigned callers;            /* that wait for unetmm_accept() */
+static uint8_t caller_mac;          /* each byte of the address of their card */
 static bool stopped;                /* the endpoint, by the card */
 static bool flooded;                /* by channel 2, before the ends of 0 and 1 */
 static int listen_error;            /* of unetmm_listen_ex() */
@@ -253,7 +254,7 @@ int unetmm_accept(struct unetmm_ep *ep, struct unetmm_peer *peer, int64_t timeou
         return -EAGAIN;
     }
     callers--;
-    memset(peer->mac, 2, sizeof(peer->mac));
+    memset(peer->mac, caller_mac, sizeof(peer->mac));
     peer->channel = (uint16_t)channel;
     return channel;
 }
@@ -405,6 +406,7 @@ static void open_scene(struct scene *s)
     unreached = 0;
     fake_calls_wait = false;
     address_error = 0;
+    caller_mac = 2;
     asked = polled = 0;
     unread = NULL;
     stopped = flooded = endless = false;
@@ -762,6 +764,28 @@ TEST(silent_callers, cmocka_unit_test)
     umfi_cm_unlisten(&pep);
     require_open(0);
     close_scene(&s);
+}
+
+/* A card that calls again and again takes its own places: the callers of others stay. */
+TEST(callers_of_one_card, cmocka_unit_test)
+{
+    struct umfi_pep pep = { 0 };
+    struct scene s;
+
+    open_listener(&s, &pep);
+    call_in(&s, 1);
+    caller_mac = 3;
+    call_in(&s, 1);
+    require_open(1 << 0 | 1 << 1);
+    call_in(&s, 1);
+    require_open(1 << 0 | 1 << 2);
+    call_in(&s, 1);
+    require_open(1 << 0 | 1 << 1);
+    /* A third card: all have as many, and the oldest goes. */
+    caller_mac = 4;
+    call_in(&s, 1);
+    require_open(1 << 1 | 1 << 2);
+    close_listener(&s, &pep);
 }
 
 /* A request of which the program cannot be told ends, and takes no caller's place. */
