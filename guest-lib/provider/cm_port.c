@@ -2,10 +2,10 @@
 /*
  * CM ports: endpoints of the card for messages of connection management.
  *
- * Lifetime: the connector's port is the fabric's; it begins with the first fi_connect(), and
- * is replaced when the card has stopped it.  A listener's port begins with fi_listen().  It
- * ends when its PEP has been closed and its last conn has ended, or when fi_listen() replaces
- * it.  The end of the fabric ends all.
+ * Lifetime: the connector's port is the fabric's; it begins with the first fi_connect().  When
+ * the card has stopped it, the next fi_connect() replaces it, and it ends with the last call that
+ * uses it.  A listener's port begins with fi_listen().  It ends when its PEP has been closed and
+ * its last conn has ended, or when fi_listen() replaces it.  The end of the fabric ends all.
  *
  * The buffers are the card's, but between a completion and umfi_cm_port_copy_message().  All
  * functions are called under the fabric's lock.

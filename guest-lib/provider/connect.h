@@ -47,7 +47,8 @@ struct umfi_call {
     struct umfi_fabric *fabric;
     struct unetmm_ep *card;     /* the channel is to be one of it */
     struct umfi_ep *ep;         /* NULL: closed, and nobody wants the channel */
-    struct umfi_port *port;     /* for an answer: of `card`.  NULL: for a request */
+    struct umfi_port *port;     /* for an answer: of `card` ... */
+    struct umfi_cm_port *cm_port;   /* ... for a request */
     struct in_addr to;
     /* The call has its channel, or an error of libfabric; under the fabric's lock. */
     void (*called)(struct umfi_call *call, int channel);

@@ -57,15 +57,24 @@ bool umfi_cm_handle_reject(struct umfi_conn *conn, const struct umfi_message *m)
     return true;
 }
 
+/* A port that has been replaced ends with its last call. */
+static void end_unused_port(struct umfi_cm_port *port)
+{
+    if (port != port->fabric->active && !port->calling) {
+        umfi_cm_port_end(port);
+    }
+}
+
 /* Gets the port for the fabric's own requests.  A new port replaces a port that has failed. */
 static int get_active_port(struct umfi_fabric *fabric)
 {
+    struct umfi_cm_port *failed = fabric->active && fabric->active->failed ? fabric->active : NULL;
     int ret = 0;
 
-    if (fabric->active && fabric->active->failed && !fabric->active->calling) {
-        umfi_cm_port_drop_conns(fabric->active);
-        umfi_cm_port_end(fabric->active);
+    if (failed) {
         fabric->active = NULL;
+        umfi_cm_port_drop_conns(failed);
+        end_unused_port(failed);
     }
     if (!fabric->active) {
         ret = umfi_cm_port_open(fabric, NULL, &fabric->active);
@@ -76,33 +85,18 @@ static int get_active_port(struct umfi_fabric *fabric)
     return ret;
 }
 
-/* The channel for a request: the request goes. */
-static void request_channel_opened(struct umfi_call *call, int channel)
+static void send_request(struct umfi_cm_port *port, struct umfi_ep *ep,
+                         const struct umfi_call *call, unsigned channel)
 {
-    struct umfi_cm_port *port = call->fabric->active;
-    struct umfi_ep *ep = umfi_call_release_ep(call);
-    struct umfi_conn *conn;
-    struct umfi_message m;
-    bool ended;
-    int ret;
-
-    port->calling--;
-    if (channel < 0 || !ep) {
-        if (channel >= 0) {
-            umfi_cm_port_end_channel(port, (unsigned)channel);
-        }
-        if (ep) {
-            umfi_ep_fail_connecting(ep, -channel, NULL, 0);
-        }
-        return;
-    }
-    m = (struct umfi_message) {
+    bool ended = umfi_cm_port_knows_end(port, channel);
+    struct umfi_message m = {
         .service = htole64(ep->port->service),
         .address = ep->src.sin_addr.s_addr,
         .port = ep->src.sin_port,
     };
-    ended = umfi_cm_port_knows_end(port, (unsigned)channel);
-    conn = umfi_conn_open(port, (unsigned)channel, call->mac, ep);
+    struct umfi_conn *conn = umfi_conn_open(port, channel, call->mac, ep);
+    int ret;
+
     if (!conn) {
         umfi_ep_fail_connecting(ep, ended ? FI_ECONNRESET : FI_ENOMEM, NULL, 0);
         return;
@@ -111,6 +105,25 @@ static void request_channel_opened(struct umfi_call *call, int channel)
     if (ret) {
         umfi_conn_free(conn, -ret);
     }
+}
+
+/* The channel for a request: the request goes, unless the EP or the port has gone meanwhile. */
+static void request_channel_opened(struct umfi_call *call, int channel)
+{
+    struct umfi_cm_port *port = call->cm_port;
+    struct umfi_ep *ep = umfi_call_release_ep(call);
+
+    port->calling--;
+    if (ep && channel >= 0 && !port->failed) {
+        send_request(port, ep, call, (unsigned)channel);
+    } else if (channel >= 0) {
+        umfi_cm_port_end_channel(port, (unsigned)channel);
+        channel = -FI_EIO;
+    }
+    if (ep && channel < 0) {
+        umfi_ep_fail_connecting(ep, -channel, NULL, 0);
+    }
+    end_unused_port(port);
 }
 
 int umfi_cm_connect(struct umfi_ep *ep, const struct sockaddr_in *to, const void *data,
@@ -134,6 +147,7 @@ int umfi_cm_connect(struct umfi_ep *ep, const struct sockaddr_in *to, const void
         free(call);
         umfi_ep_fail_connecting(ep, -ret, NULL, 0);
     } else {
+        call->cm_port = fabric->active;
         call->card = fabric->active->ep;
         call->to = to->sin_addr;
         call->service = UMFI_CM_SERVICE | ntohs(to->sin_port);

@@ -611,18 +611,48 @@ TEST(closed_while_calling, cmocka_unit_test)
     assert_int_equal(umfi_cm_connect(&s.one, &anywhere, NULL, 0), 0);
     abandon(&s, &s.one);
     assert_null(s.one.call);
-    /* The port is not replaced while the call uses it. */
-    stopped = true;
-    progress(&s);
-    stopped = false;
-    assert_int_equal(umfi_cm_connect(&s.two, &anywhere, NULL, 0), 0);
-    assert_int_equal(created, 1);
-    end_calls(&s, 1, 1);
+    end_calls(&s, 1, 0);
     assert_int_equal(requests, 0);
     assert_int_equal(events, 0);
     assert_int_equal(mtu[0], 0);
-    end_calls(&s, 1, 0);
     close_scene(&s);
+}
+
+/*
+ * The card stops the endpoint of requests while a driver does not answer: the next request goes by
+ * another endpoint, and the first one stays until its call has ended.
+ */
+TEST(stopped_while_calling, cmocka_unit_test)
+{
+    for (unsigned reached = 0; reached < 2; reached++) {
+        struct scene s;
+
+        open_scene(&s);
+        fake_calls_wait = true;
+        assert_int_equal(umfi_cm_connect(&s.one, &anywhere, NULL, 0), 0);
+        stopped = true;
+        progress(&s);
+        stopped = false;
+        assert_int_equal(umfi_cm_connect(&s.two, &anywhere, NULL, 0), 0);
+        assert_int_equal(created, 2);
+        assert_int_equal(endpoints, 2);
+        connect_error = reached ? 0 : -EHOSTUNREACH;
+        end_calls(&s, 1, 1);
+        assert_int_equal(endpoints, 1);
+        assert_int_equal(requests, 0);
+        assert_int_equal(events, 1);
+        assert_ptr_equal(event_fid, &s.one.fid.fid);
+        assert_int_equal(event_error, reached ? FI_EIO : FI_ETIMEDOUT);
+        assert_int_equal(s.one.state, UMFI_IDLE);
+        assert_int_equal(mtu[0], 0);
+        /* The new endpoint has none of the completions of the other one. */
+        npending = 0;
+        connect_error = 0;
+        end_calls(&s, 1, 0);
+        assert_int_equal(requests, 1);
+        assert_int_equal(s.two.state, UMFI_CONNECTING);
+        close_scene(&s);
+    }
 }
 
 /*
