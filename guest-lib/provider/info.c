@@ -105,7 +105,7 @@ struct fi_info *umfi_info_alloc(const struct umfi_netdev *dev,
         .type = FI_EP_MSG,
         .protocol = UMFI_PROTOCOL,
         .protocol_version = UMFI_PROTOCOL_VERSION,
-        .max_msg_size = UNETMM_MAX_MESSAGE,
+        .max_msg_size = UMFI_MAX_MESSAGE,
         .tx_ctx_cnt = 1,
         .rx_ctx_cnt = 1,
     };
@@ -142,7 +142,7 @@ static bool takes_cq_data(const struct fi_info *hints)
  */
 static size_t longest(const struct fi_info *hints)
 {
-    return hints->caps & FI_RMA ? UMFI_MAX_RMA : UNETMM_MAX_MESSAGE;
+    return hints->caps & FI_RMA ? UMFI_MAX_RMA : UMFI_MAX_MESSAGE;
 }
 
 static bool suits_ep(const struct fi_info *hints)
@@ -157,7 +157,7 @@ static bool suits_ep(const struct fi_info *hints)
     }
     if (attr->max_msg_size > longest(hints)) {
         NO("a message has at most %u bytes; writes and reads, which caps lack, have more\n",
-           (unsigned)UNETMM_MAX_MESSAGE);
+           (unsigned)UMFI_MAX_MESSAGE);
     }
     if (attr->msg_prefix_size ||
         attr->max_order_raw_size || attr->max_order_war_size ||

@@ -146,9 +146,8 @@ static ssize_t msg_injectdata(struct fid_ep *fid, const void *buf, size_t len,
 /* ---- Receiving ------------------------------------------------------------- */
 
 /*
- * The bytes of a buffer that the card is given.  It refuses a buffer with more pages
- * than the longest message has, although no message would fill the pages behind.  So a
- * message of nearly this length needs a buffer that begins with a page.
+ * The bytes of a buffer that the card is given.  The card refuses a buffer with more pages
+ * than its longest message has.  Hence UMFI_MAX_MESSAGE, for which each buffer has room.
  */
 static size_t posted_length(const void *buf, size_t len)
 {
@@ -157,7 +156,7 @@ static size_t posted_length(const void *buf, size_t len)
     return len < most ? len : most;
 }
 
-/* The card takes no empty buffer; received() compares lengths. */
+/* The card takes no empty buffer; receive_completed() compares lengths. */
 UMFI_INLINE ssize_t post_buffer(struct umfi_port *port, void *buf, size_t len,
                                 struct umfi_op *op, unsigned card_flags)
 {

@@ -70,6 +70,8 @@
 #define UMFI_PROTOCOL       0x80000756u /* high bit: a provider's own */
 #define UMFI_PROTOCOL_VERSION   2u      /* of the messages of cm.h */
 #define UMFI_CM_DATA        128u    /* most bytes that go with a request or answer */
+/* A buffer of the card that begins within a page takes less than the card's longest message. */
+#define UMFI_MAX_MESSAGE    (UNETMM_MAX_MESSAGE - (UNETMM_PAGE_BYTES - 1))
 #define UMFI_MAX_RMA        (1ull << 30)
 /* Slots of the send queue for the longest one: a message of the card takes two. */
 #define UMFI_RMA_SLOTS      (2 * (UMFI_MAX_RMA / UNETMM_MAX_MESSAGE))

@@ -120,24 +120,29 @@ TEST(unknown_source, cmocka_unit_test)
     umfi_config.unknown_source = false;
 }
 
+#define PAGE        4096u
+#define LONGEST     4190209u
+
 /* The limit is that of messages, but for a caller that asks for writes and reads. */
 TEST(longest_message, cmocka_unit_test)
 {
-    struct fi_ep_attr ep = { .max_msg_size = UNETMM_MAX_MESSAGE };
+    struct fi_ep_attr ep = { .max_msg_size = LONGEST };
     struct fi_info hints = { .mode = FI_RX_CQ_DATA, .ep_attr = &ep }, *info;
 
+    /* A buffer of 1024 pages, the card's limit, has room for it from the last byte of a page on. */
+    assert_int_equal(LONGEST + PAGE - 1, 1024 * PAGE);
     assert_int_equal(ask(NULL, &info), 0);
-    assert_int_equal(info->ep_attr->max_msg_size, UNETMM_MAX_MESSAGE);
+    assert_int_equal(info->ep_attr->max_msg_size, LONGEST);
     assert_int_equal(info->ep_attr->protocol_version, UMFI_PROTOCOL_VERSION);
     fi_freeinfo(info);
     /* As ofi_rxm of a program without hints: no wish, though RMA is in the result */
     assert_int_equal(ask(&hints, &info), 0);
     assert_true(info->caps & FI_RMA);
-    assert_int_equal(info->ep_attr->max_msg_size, UNETMM_MAX_MESSAGE);
+    assert_int_equal(info->ep_attr->max_msg_size, LONGEST);
     fi_freeinfo(info);
     hints.caps = FI_MSG;
     assert_int_equal(ask(&hints, &info), 0);
-    assert_int_equal(info->ep_attr->max_msg_size, UNETMM_MAX_MESSAGE);
+    assert_int_equal(info->ep_attr->max_msg_size, LONGEST);
     fi_freeinfo(info);
     ep.max_msg_size++;
     assert_int_equal(ask(&hints, &info), -FI_ENODATA);
