@@ -8,7 +8,9 @@
  * event queue tells the program.
  *
  * Each peer chooses how long its driver is silent, so a peer has CALLS_OF_PEER of the
- * threads at most.  The calls beyond wait in a list for one of the same peer to end.
+ * threads at most.  Each peer that is called has a record, with a list of the calls that wait for a
+ * thread.  A record is in fabric.ready while one of these can have the next thread.  So the end
+ * of a call costs as much however many calls wait.
  */
 #include "provider.h"
 
@@ -17,9 +19,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CALLS               256     /* threads at a time */
+#define THREADS             256     /* at a time */
 #define CALLS_OF_PEER       4
 #define STACK_BYTES         (256u << 10)
+
+/* A peer that is called: a card, or an address whose card is not known. */
+struct umfi_callee {
+    struct umfi_list node;      /* fabric.callees */
+    struct umfi_list ready;     /* fabric.ready, or none */
+    struct umfi_list waiting;   /* calls without a thread, the oldest first */
+    unsigned threads;
+    bool has_mac;
+    uint8_t mac[6];
+    struct in_addr to;
+};
 
 /*
  * libunetmm asks on when a driver answers that nobody listens: -ETIMEDOUT after first_ms is
@@ -59,6 +72,7 @@ static int call_driver(const struct umfi_call *call)
     return ret;
 }
 
+static void leave_thread(struct umfi_call *call);
 static void start_waiting_calls(struct umfi_fabric *fabric);
 
 static void *run_call(void *arg)
@@ -77,7 +91,7 @@ static void *run_call(void *arg)
     }
     umfi_lock_take(&fabric->lock);
     if (!call->cancelled) {
-        umfi_list_del(&call->node);
+        leave_thread(call);
         umfi_list_add(&fabric->called, &call->node);
         call->called(call, ret);
         start_waiting_calls(fabric);
@@ -104,42 +118,80 @@ static int start_thread(struct umfi_call *call)
     return -ret;
 }
 
-/* A peer is a card, which may have many addresses; an address where the card is not known. */
-static bool is_same_peer(const struct umfi_call *a, const struct umfi_call *b)
+/* A card may have many addresses. */
+static bool is_callee_of(const struct umfi_callee *callee, const struct umfi_call *call)
 {
-    return a->has_mac && b->has_mac ? !memcmp(a->mac, b->mac, sizeof(a->mac)) :
-        a->to.s_addr == b->to.s_addr;
+    return callee->has_mac == call->has_mac &&
+        (call->has_mac ? !memcmp(callee->mac, call->mac, sizeof(call->mac)) :
+         callee->to.s_addr == call->to.s_addr);
 }
 
-static bool has_thread(struct umfi_fabric *fabric, const struct umfi_call *call)
+/* NULL: no memory. */
+static struct umfi_callee *get_callee(struct umfi_call *call)
 {
-    unsigned all = 0, same = 0;
-    struct umfi_call *other;
+    struct umfi_callee *callee;
 
-    umfi_for_each(other, &fabric->calling, node) {
-        all++;
-        same += is_same_peer(other, call);
+    umfi_for_each(callee, &call->fabric->callees, node) {
+        if (is_callee_of(callee, call)) {
+            return callee;
+        }
     }
-    return all < CALLS && same < CALLS_OF_PEER;
+    callee = calloc(1, sizeof(*callee));
+    if (callee) {
+        umfi_list_init(&callee->ready);
+        umfi_list_init(&callee->waiting);
+        callee->has_mac = call->has_mac;
+        memcpy(callee->mac, call->mac, sizeof(callee->mac));
+        callee->to = call->to;
+        umfi_list_add(&call->fabric->callees, &callee->node);
+    }
+    return callee;
 }
 
-/* Starts waiting calls in their order.  A call fails if no thread can be made. */
+/* Calls of the callee have come or gone: it is ready or not, and ends with the last call. */
+static void update_callee(struct umfi_fabric *fabric, struct umfi_callee *callee)
+{
+    bool waits = !umfi_list_is_empty(&callee->waiting);
+
+    if (!waits || callee->threads == CALLS_OF_PEER) {
+        umfi_list_del(&callee->ready);
+    } else if (umfi_list_is_empty(&callee->ready)) {
+        umfi_list_add(&fabric->ready, &callee->ready);
+    }
+    if (!waits && !callee->threads) {
+        umfi_list_del(&callee->node);
+        free(callee);
+    }
+}
+
+/* The call's thread is at its end, or will do nothing any more. */
+static void leave_thread(struct umfi_call *call)
+{
+    umfi_list_del(&call->node);
+    call->fabric->threads--;
+    call->callee->threads--;
+    update_callee(call->fabric, call->callee);
+}
+
+/* Ready callees take turns.  A call fails if no thread can be made. */
 static void start_waiting_calls(struct umfi_fabric *fabric)
 {
-    struct umfi_call *call;
+    while (fabric->threads < THREADS && !umfi_list_is_empty(&fabric->ready)) {
+        struct umfi_callee *callee = umfi_of(fabric->ready.next, struct umfi_callee, ready);
+        struct umfi_call *call = umfi_of(callee->waiting.next, struct umfi_call, node);
+        int ret;
 
-    umfi_for_each(call, &fabric->to_call, node) {
-        if (has_thread(fabric, call)) {
-            int ret;
-
-            umfi_list_del(&call->node);
-            umfi_list_add(&fabric->calling, &call->node);
-            ret = start_thread(call);
-            if (ret) {
-                umfi_list_del(&call->node);
-                call->called(call, ret);
-                free(call);
-            }
+        umfi_list_del(&callee->ready);
+        umfi_list_del(&call->node);
+        umfi_list_add(&fabric->calling, &call->node);
+        fabric->threads++;
+        callee->threads++;
+        update_callee(fabric, callee);
+        ret = start_thread(call);
+        if (ret) {
+            leave_thread(call);
+            call->called(call, ret);
+            free(call);
         }
     }
 }
@@ -160,7 +212,14 @@ void umfi_call_begin(struct umfi_call *call)
 {
     umfi_assert_held(&call->fabric->lock);
     join_ended_calls(call->fabric);
-    umfi_list_add(&call->fabric->to_call, &call->node);
+    call->callee = get_callee(call);
+    if (!call->callee) {
+        call->called(call, -FI_ENOMEM);
+        free(call);
+        return;
+    }
+    umfi_list_add(&call->callee->waiting, &call->node);
+    update_callee(call->fabric, call->callee);
     start_waiting_calls(call->fabric);
 }
 
@@ -169,19 +228,28 @@ static bool is_call_of(const struct umfi_call *call, const struct unetmm_ep *car
     return !card || call->card == card;
 }
 
-/* Drops those that have no thread yet; takes out one that has.  NULL: there is none. */
+static void drop_waiting_calls(struct umfi_fabric *fabric, const struct unetmm_ep *card)
+{
+    struct umfi_callee *callee;
+    struct umfi_call *call;
+
+    umfi_for_each(callee, &fabric->callees, node) {
+        umfi_for_each(call, &callee->waiting, node) {
+            if (is_call_of(call, card)) {
+                umfi_list_del(&call->node);
+                free(call);
+            }
+        }
+        update_callee(fabric, callee);
+    }
+}
+
+/* Takes out a call that has a thread.  NULL: there is none. */
 static struct umfi_call *remove_call(struct umfi_fabric *fabric, const struct unetmm_ep *card)
 {
     struct umfi_call *call, *found = NULL;
 
-    umfi_lock_take(&fabric->lock);
     join_ended_calls(fabric);
-    umfi_for_each(call, &fabric->to_call, node) {
-        if (is_call_of(call, card)) {
-            umfi_list_del(&call->node);
-            free(call);
-        }
-    }
     umfi_for_each(call, &fabric->calling, node) {
         if (is_call_of(call, card)) {
             found = call;
@@ -190,10 +258,9 @@ static struct umfi_call *remove_call(struct umfi_fabric *fabric, const struct un
     }
     if (found) {
         found->cancelled = true;
-        umfi_list_del(&found->node);
+        leave_thread(found);
         start_waiting_calls(fabric);
     }
-    umfi_lock_drop(&fabric->lock);
     return found;
 }
 
@@ -201,9 +268,14 @@ void umfi_calls_cancel(struct umfi_fabric *fabric, const struct unetmm_ep *card)
 {
     struct umfi_call *call;
 
+    umfi_lock_take(&fabric->lock);
+    drop_waiting_calls(fabric, card);
     while ((call = remove_call(fabric, card)) != NULL) {
+        umfi_lock_drop(&fabric->lock);
         pthread_cancel(call->thread);
         pthread_join(call->thread, NULL);
         free(call);
+        umfi_lock_take(&fabric->lock);
     }
+    umfi_lock_drop(&fabric->lock);
 }

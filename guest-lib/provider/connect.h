@@ -43,7 +43,8 @@ int umfi_cm_arm_ports(struct umfi_fabric *fabric);
 /* ---- Calls of peers' drivers (caller.c) ---------------------------------- */
 
 struct umfi_call {
-    struct umfi_list node;      /* of one of the fabric's three lists */
+    struct umfi_list node;      /* fabric.calling, fabric.called, or the waiting calls of: */
+    struct umfi_callee *callee;
     struct umfi_fabric *fabric;
     struct unetmm_ep *card;     /* the channel is to be one of it */
     struct umfi_ep *ep;         /* NULL: closed, and nobody wants the channel */

@@ -83,7 +83,7 @@ void umfi_cm_port_end_unneeded_conns(struct umfi_cm_port *port)
             umfi_conn_free(conn, 0);
         }
     }
-    if (port->conns.next == &port->conns) {
+    if (umfi_list_is_empty(&port->conns)) {
         umfi_cm_port_free(port);
     }
 }
@@ -91,7 +91,7 @@ void umfi_cm_port_end_unneeded_conns(struct umfi_cm_port *port)
 void umfi_cm_port_end(struct umfi_cm_port *port)
 {
     umfi_assert_held(&port->fabric->lock);
-    while (port->conns.next != &port->conns) {
+    while (!umfi_list_is_empty(&port->conns)) {
         umfi_conn_free(umfi_of(port->conns.next, struct umfi_conn, node), FI_EIO);
     }
     umfi_cm_port_free(port);
@@ -100,7 +100,7 @@ void umfi_cm_port_end(struct umfi_cm_port *port)
 void umfi_cm_close(struct umfi_fabric *fabric)
 {
     umfi_lock_take(&fabric->lock);
-    while (fabric->cm_ports.next != &fabric->cm_ports) {
+    while (!umfi_list_is_empty(&fabric->cm_ports)) {
         umfi_cm_port_end(umfi_of(fabric->cm_ports.next, struct umfi_cm_port, node));
     }
     umfi_lock_drop(&fabric->lock);

@@ -123,7 +123,8 @@ int umfi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **out,
     fabric->next_export = 1;
     umfi_list_init(&fabric->cm_ports);
     umfi_list_init(&fabric->ports);
-    umfi_list_init(&fabric->to_call);
+    umfi_list_init(&fabric->callees);
+    umfi_list_init(&fabric->ready);
     umfi_list_init(&fabric->calling);
     umfi_list_init(&fabric->called);
     fabric->fid.fid.fclass = FI_CLASS_FABRIC;

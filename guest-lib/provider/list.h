@@ -26,6 +26,11 @@ static inline void umfi_list_init(struct umfi_list *list)
     list->next = list->prev = list;
 }
 
+static inline bool umfi_list_is_empty(const struct umfi_list *list)
+{
+    return list->next == list;
+}
+
 static inline void umfi_list_add(struct umfi_list *list, struct umfi_list *node)
 {
     node->next = list;

@@ -74,7 +74,7 @@ static int open_listening_port(struct umfi_pep *pep, struct umfi_cm_port **port)
 static void abandon_port(struct umfi_cm_port *port)
 {
     port->failed = port->told = true;
-    if (port->conns.next == &port->conns) {
+    if (umfi_list_is_empty(&port->conns)) {
         port->pep->port = NULL;
         umfi_cm_port_free(port);
     }

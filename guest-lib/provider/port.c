@@ -233,7 +233,7 @@ void umfi_port_progress(struct umfi_port *port)
         fail_port(port, n);
     }
     /* An EP that ends makes progress, too: the others wait for the caller's turn. */
-    if (port->ending.next != &port->ending && !port->ends) {
+    if (!umfi_list_is_empty(&port->ending) && !port->ends) {
         port->ends = true;
         port->events->progressed(port);
         port->ends = false;

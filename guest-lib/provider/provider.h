@@ -24,7 +24,7 @@
  * Locks, outermost first, and the members that each lock guards.  A function that is called
  * under a lock asserts that the lock is held, unless the function belongs to the data path.
  *
- *   fabric.lock   fabric: cm_ports, ports, active, the lists of calls.  All members of
+ *   fabric.lock   fabric: cm_ports, ports, active, the lists of calls, threads.  All members of
  *                 CM ports and conns.  port.arrivals.  pep.port, pep.address.  ep.conn, ep.call,
  *                 ep.dst.
  *                 A call: node, ep, cancelled; its thread alone has the others.  Not held
@@ -129,7 +129,8 @@ struct umfi_fabric {
     struct umfi_list cm_ports;
     struct umfi_list ports;     /* those for data */
     struct umfi_cm_port *active;    /* requests that we make; NULL: none yet */
-    struct umfi_list to_call, calling, called;  /* see caller.c */
+    struct umfi_list callees, ready, calling, called;   /* see caller.c */
+    unsigned threads;           /* those of `calling` */
     struct umfi_lock spans_lock;
     struct umfi_span *spans;    /* see pin.c */
     uint64_t next_export;       /* the number of the next export */

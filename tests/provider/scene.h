@@ -491,7 +491,8 @@ static void open_scene(struct scene *s)
     assert_true(context_fd >= 0 && s->fabric.epoll >= 0);
     umfi_list_init(&s->fabric.cm_ports);
     umfi_list_init(&s->fabric.ports);
-    umfi_list_init(&s->fabric.to_call);
+    umfi_list_init(&s->fabric.callees);
+    umfi_list_init(&s->fabric.ready);
     umfi_list_init(&s->fabric.calling);
     umfi_list_init(&s->fabric.called);
     s->fabric.dev.card.channels = CHANNELS;

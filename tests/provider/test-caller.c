@@ -6,12 +6,15 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "provider.h"
 
 #define CALLS           260
 #define THREADS         256
 #define OF_PEER         4       /* threads */
+#define OTHER           1000u   /* a peer that the test releases alone */
+#define PAGE            4096
 #define REFUSED_MS      100
 #define MOST_MS         1000
 
@@ -22,6 +25,7 @@ struct fi_provider umfi_provider = { .name = UMFI_NAME };
 /* ---- The library, and the rest of the provider ------------------------------- */
 
 static sem_t inside, released, ended;   /* threads: in a driver, may leave it, have ended */
+static sem_t other_released;
 static bool waits;              /* drivers do */
 static int driver_answer, resolve_answer, thread_error;
 static unsigned asked, resolved;
@@ -36,8 +40,10 @@ int unetmm_connect_ex(struct unetmm_ep *ep, const uint8_t mac[6], uint64_t servi
                       struct unetmm_peer *peer)
 {
     bool wait = waits;
+    uint32_t peer_number;
     sigset_t mask;
 
+    memcpy(&peer_number, mac, sizeof(peer_number));
     umfi_lock_take(&fabric.lock);
     asked++;
     asked_ns += timeout_ns;
@@ -45,7 +51,7 @@ int unetmm_connect_ex(struct unetmm_ep *ep, const uint8_t mac[6], uint64_t servi
     masked = sigismember(&mask, SIGUSR1) == 1 && sigismember(&mask, SIGALRM) == 1;
     umfi_lock_drop(&fabric.lock);
     sem_post(&inside);
-    while (wait && sem_wait(&released)) {
+    while (wait && sem_wait(peer_number == OTHER ? &other_released : &released)) {
         assert_int_equal(errno, EINTR);
     }
     return driver_answer;
@@ -98,31 +104,38 @@ static void open_scene(void)
     asked = resolved = nresults = 0;
     asked_ns = driver_answer = resolve_answer = thread_error = 0;
     waits = masked = false;
-    umfi_list_init(&fabric.to_call);
+    umfi_list_init(&fabric.callees);
+    umfi_list_init(&fabric.ready);
     umfi_list_init(&fabric.calling);
     umfi_list_init(&fabric.called);
     assert_int_equal(sem_init(&inside, 0, 0), 0);
     assert_int_equal(sem_init(&released, 0, 0), 0);
+    assert_int_equal(sem_init(&other_released, 0, 0), 0);
     assert_int_equal(sem_init(&ended, 0, 0), 0);
 }
 
 static void close_scene(void)
 {
     umfi_calls_cancel(&fabric, NULL);
-    assert_ptr_equal(fabric.to_call.next, &fabric.to_call);
+    assert_ptr_equal(fabric.callees.next, &fabric.callees);
+    assert_ptr_equal(fabric.ready.next, &fabric.ready);
+    assert_int_equal(fabric.threads, 0);
     assert_ptr_equal(fabric.calling.next, &fabric.calling);
     assert_ptr_equal(fabric.called.next, &fabric.called);
     sem_destroy(&inside);
     sem_destroy(&released);
+    sem_destroy(&other_released);
     sem_destroy(&ended);
 }
 
-/* `mac` 0: not known yet */
-static void begin(uintptr_t card, uint32_t to, uint32_t mac)
+/* `mac` 0: not known yet.  The call has a page of its own. */
+static struct umfi_call *begin(uintptr_t card, uint32_t to, uint32_t mac)
 {
-    struct umfi_call *call = calloc(1, sizeof(*call));
+    struct umfi_call *call = aligned_alloc(PAGE, PAGE);
 
     assert_non_null(call);
+    assert_true(sizeof(*call) <= PAGE);
+    memset(call, 0, sizeof(*call));
     call->fabric = &fabric;
     call->card = (struct unetmm_ep *)card;
     call->to.s_addr = to;
@@ -134,6 +147,7 @@ static void begin(uintptr_t card, uint32_t to, uint32_t mac)
     umfi_lock_take(&fabric.lock);
     umfi_call_begin(call);
     umfi_lock_drop(&fabric.lock);
+    return call;
 }
 
 static void await(sem_t *semaphore, unsigned n)
@@ -216,6 +230,36 @@ TEST(shares, cmocka_unit_test)
     await(&ended, OF_PEER + 1);
     assert_int_equal(asked, OF_PEER + 2);
     close_scene();
+}
+
+/* The end of a call costs the same however many calls wait for another peer: none is touched. */
+TEST(calls_of_a_silent_peer, cmocka_unit_test)
+{
+    struct umfi_call *waiting[8];
+
+    open_scene();
+    waits = true;
+    for (unsigned i = 0; i < OF_PEER; i++) {
+        begin(1, 1, 1);
+    }
+    for (size_t i = 0; i < 8; i++) {
+        waiting[i] = begin(1, 1, 1);
+    }
+    begin(1, 2, OTHER);
+    require_inside(OF_PEER + 1);
+    for (size_t i = 0; i < 8; i++) {
+        assert_int_equal(mprotect(waiting[i], PAGE, PROT_NONE), 0);
+    }
+    sem_post(&other_released);
+    await(&ended, 1);
+    umfi_lock_take(&fabric.lock);
+    assert_int_equal(nresults, 1);
+    for (size_t i = 0; i < 8; i++) {
+        assert_int_equal(mprotect(waiting[i], PAGE, PROT_READ | PROT_WRITE), 0);
+    }
+    umfi_lock_drop(&fabric.lock);
+    close_scene();
+    assert_int_equal(asked, OF_PEER + 1);
 }
 
 /* A card takes no more threads by the names of others. */
