@@ -3,8 +3,8 @@
  * The accepting side: requests of peers, fi_accept() and fi_reject().
  *
  * The address in a REQUEST is checked by the kernel's neighbour table.  If the kernel has to ask
- * for that address first, the request is put aside until the table has changed, for connect_ms
- * at most, and others go on.
+ * for that address first, the request is put aside until the table has an entry of the address,
+ * for connect_ms at most, and others go on.
  *
  * Lifetime: a peer's request is a conn, whose handle the program has from FI_CONNREQ until its
  * answer.  fi_accept() begins a call (caller.c) for the data channel, and does not wait; the
@@ -59,43 +59,60 @@ static bool push_request(struct umfi_conn *conn, const struct umfi_message *m)
 
 /*
  * Programs take the address in a request for the peer's name: ofi_rxm ends the connection
- * that it has to that address.
+ * that it has to that address.  `found`, `mac`: of umfi_find_card().
  */
-static bool check_request(struct umfi_conn *conn, const struct umfi_message *m)
+static bool check_request(struct umfi_conn *conn, const struct umfi_message *m, int found,
+                          const uint8_t mac[6])
 {
-    int ret = umfi_has_address(&conn->port->fabric->dev, conn->mac,
-                               (struct in_addr) { m->address });
-
-    if (ret && ret != -FI_EAGAIN) {
-        UMFI_WARN(FI_LOG_EP_CTRL, "a request has the address of another card\n");
-        return false;
-    }
-    if (ret && conn->state == UMFI_CONN_CALLED) {
+    if (found == -FI_EAGAIN && conn->state == UMFI_CONN_CALLED) {
         umfi_conn_set_state(conn, UMFI_CONN_ASIDE);
         conn->request = *m;
         conn->until_ms = umfi_now_ms() + umfi_config.connect_ms;
     }
-    return ret || push_request(conn, m);
+    if (found == -FI_EAGAIN) {
+        return true;
+    }
+    if (found || memcmp(mac, conn->mac, sizeof(conn->mac))) {
+        UMFI_WARN(FI_LOG_EP_CTRL, "a request has the address of another card\n");
+        return false;
+    }
+    return push_request(conn, m);
 }
 
 bool umfi_cm_handle_request(struct umfi_conn *conn, const struct umfi_message *m)
 {
+    uint8_t mac[6];
+    int found;
+
     umfi_assert_held(&conn->port->fabric->lock);
     /* A closed PEP keeps only the requests that it has answered. */
     if (conn->state != UMFI_CONN_CALLED) {
         return umfi_message_not_expected(m);
     }
-    return check_request(conn, m);
+    found = umfi_find_card(&conn->port->fabric->dev, (struct in_addr) { m->address }, mac);
+    return check_request(conn, m, found, mac);
 }
 
-void umfi_cm_check_aside(struct umfi_cm_port *port)
+void umfi_cm_check_aside(struct umfi_fabric *fabric, struct in_addr address)
 {
+    struct umfi_cm_port *port;
     struct umfi_conn *conn;
+    bool asked = false;
+    uint8_t mac[6];
+    int found = 0;
 
-    umfi_assert_held(&port->fabric->lock);
-    umfi_for_each(conn, &port->conns, node) {
-        if (conn->state == UMFI_CONN_ASIDE && !check_request(conn, &conn->request)) {
-            umfi_conn_drop(conn, 0);
+    umfi_assert_held(&fabric->lock);
+    umfi_for_each(port, &fabric->cm_ports, node) {
+        umfi_for_each(conn, &port->conns, node) {
+            if (conn->state != UMFI_CONN_ASIDE || conn->request.address != address.s_addr) {
+                continue;
+            }
+            /* Changes may have been waiting for long: the table has the last word. */
+            found = asked ? found : umfi_find_card(&fabric->dev, address, mac);
+            asked = true;
+            if (!check_request(conn, &conn->request, found, mac)) {
+                umfi_conn_drop(conn, 0);
+            }
         }
     }
 }

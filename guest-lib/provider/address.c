@@ -4,8 +4,8 @@
  * MAC address and service number.  The card is also a network interface, so its
  * IPv4 address stands for the card, and ARP by the kernel resolves a peer's address:
  * a datagram to the peer's discard port has the kernel ask, and netlink tells of
- * the answer.  The thread of a call waits for that answer (caller.c); the check of a
- * request's address does not wait (acceptor.c).  No daemon and no table of our own is needed,
+ * the answer.  The thread of a call waits for that answer (caller.c); a request waits in the
+ * list of its port until the fabric's netlink socket names its address (acceptor.c).  No daemon and no table of our own is needed,
  * and a duplicate or a changed address is the kernel's to handle.
  */
 #include "provider.h"
@@ -23,7 +23,7 @@
 
 #define DISCARD_PORT    9
 #define ASK_AGAIN_MS    200
-#define CHANGES         64      /* of the table, read at a time */
+#define CHANGES         64      /* messages of the kernel about the table, read at a time */
 /* Of the card */
 #define NEEDED  (UNETMM_CAP_RELIABLE | UNETMM_CAP_KEYED | UNETMM_CAP_IMMEDIATE)
 
@@ -134,8 +134,8 @@ static int open_netlink(unsigned groups)
 }
 
 /*
- * For the entry of one address as it is now; later changes come by themselves.  The kernel
- * answers before send() returns.
+ * For the entry of one address as it is now, or (INADDR_ANY) for all entries; later changes come by
+ * themselves.  The kernel answers before send() returns.
  */
 static bool ask_table(int fd, const struct umfi_netdev *dev, struct in_addr to)
 {
@@ -148,7 +148,7 @@ static bool ask_table(int fd, const struct umfi_netdev *dev, struct in_addr to)
         .header = {
             .nlmsg_len = sizeof(request),
             .nlmsg_type = RTM_GETNEIGH,
-            .nlmsg_flags = NLM_F_REQUEST,
+            .nlmsg_flags = (uint16_t)(NLM_F_REQUEST | (to.s_addr == INADDR_ANY ? NLM_F_DUMP : 0)),
         },
         .entry = { .ndm_family = AF_INET, .ndm_ifindex = (int)dev->index },
         .attr = { .rta_len = RTA_LENGTH(sizeof(to)), .rta_type = NDA_DST },
@@ -178,14 +178,15 @@ static void ask_peer(const struct umfi_netdev *dev, struct in_addr to)
     close(fd);
 }
 
-static bool is_answer(const struct nlmsghdr *header, const struct umfi_netdev *dev,
-                      struct in_addr to, uint8_t mac[6])
+/* False: no entry of an address whose card the kernel knows. */
+static bool parse_entry(const struct nlmsghdr *header, const struct umfi_netdev *dev,
+                        struct in_addr *address, uint8_t mac[6])
 {
     const int good = NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE |
                      NUD_PERMANENT | NUD_NOARP;
     const struct ndmsg *entry = NLMSG_DATA(header);
     const struct rtattr *attr;
-    const void *address = NULL, *link = NULL;
+    bool has_address = false, has_mac = false;
     int left;
 
     if (header->nlmsg_type != RTM_NEWNEIGH ||
@@ -196,21 +197,19 @@ static bool is_answer(const struct nlmsghdr *header, const struct umfi_netdev *d
     left = (int)(header->nlmsg_len - NLMSG_LENGTH(sizeof(*entry)));
     for (attr = (const void *)((const char *)entry + NLMSG_ALIGN(sizeof(*entry)));
          RTA_OK(attr, left); attr = RTA_NEXT(attr, left)) {
-        if (attr->rta_type == NDA_DST && RTA_PAYLOAD(attr) == sizeof(to)) {
-            address = RTA_DATA(attr);
+        if (attr->rta_type == NDA_DST && RTA_PAYLOAD(attr) == sizeof(*address)) {
+            memcpy(address, RTA_DATA(attr), sizeof(*address));
+            has_address = true;
         } else if (attr->rta_type == NDA_LLADDR && RTA_PAYLOAD(attr) == 6) {
-            link = RTA_DATA(attr);
+            memcpy(mac, RTA_DATA(attr), 6);
+            has_mac = true;
         }
     }
-    if (!address || !link || memcmp(address, &to, sizeof(to))) {
-        return false;
-    }
-    memcpy(mac, link, 6);
-    return true;
+    return has_address && has_mac;
 }
 
-static bool read_answers(int fd, const struct umfi_netdev *dev, struct in_addr to,
-                         uint8_t mac[6])
+/* Reads a message of the kernel, which may have many entries.  False: there is none; see errno. */
+static bool read_entries(int fd, const struct umfi_netdev *dev, umfi_neighbour_fn *found, void *arg)
 {
     union {
         struct nlmsghdr header;
@@ -218,14 +217,40 @@ static bool read_answers(int fd, const struct umfi_netdev *dev, struct in_addr t
     } buffer;
     ssize_t got = recv(fd, &buffer, sizeof(buffer), MSG_DONTWAIT);
     unsigned left = got > 0 ? (unsigned)got : 0;
+    struct in_addr address;
+    uint8_t mac[6];
 
     for (struct nlmsghdr *header = &buffer.header; NLMSG_OK(header, left);
          header = NLMSG_NEXT(header, left)) {
-        if (is_answer(header, dev, to, mac)) {
-            return true;
+        if (parse_entry(header, dev, &address, mac)) {
+            found(arg, address, mac);
         }
     }
-    return false;
+    return got >= 0;
+}
+
+struct sought {
+    struct in_addr address;
+    uint8_t *mac;
+    bool found;
+};
+
+static void compare_entry(void *arg, struct in_addr address, const uint8_t mac[6])
+{
+    struct sought *sought = arg;
+
+    if (address.s_addr == sought->address.s_addr) {
+        memcpy(sought->mac, mac, 6);
+        sought->found = true;
+    }
+}
+
+static bool read_answer(int fd, const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6])
+{
+    struct sought sought = { .address = to, .mac = mac };
+
+    read_entries(fd, dev, compare_entry, &sought);
+    return sought.found;
 }
 
 static void close_at(void *fd)
@@ -251,7 +276,7 @@ static int await_answer(int fd, const struct umfi_netdev *dev, struct in_addr to
             asked = umfi_now_ms();
         }
         if (poll(&readable, 1, (int)(left < ASK_AGAIN_MS ? left : ASK_AGAIN_MS)) > 0 &&
-            read_answers(fd, dev, to, mac)) {
+            read_answer(fd, dev, to, mac)) {
             return 0;
         }
     }
@@ -290,18 +315,19 @@ int umfi_neighbours_open(void)
     return open_netlink(RTMGRP_NEIGH);
 }
 
-bool umfi_neighbours_changed(int fd)
+void umfi_neighbours_read(int fd, const struct umfi_netdev *dev, umfi_neighbour_fn *found,
+                          void *arg)
 {
-    char bytes[16384];
-    bool changed = false;
-
     for (unsigned i = 0; i < CHANGES; i++) {
-        if (recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) < 0 && errno != ENOBUFS) {
+        if (read_entries(fd, dev, found, arg)) {
+            continue;
+        }
+        if (errno != ENOBUFS) {
             break;
         }
-        changed = true;
+        /* There were more changes than the socket has room for: each entry may be a new one. */
+        ask_table(fd, dev, (struct in_addr) { INADDR_ANY });
     }
-    return changed;
 }
 
 /* -FI_EAGAIN: the table has no entry. */
@@ -312,7 +338,7 @@ static int look_up_neighbour(const struct umfi_netdev *dev, struct in_addr to, u
     if (fd < 0 || !ask_table(fd, dev, to)) {
         UMFI_WARN(FI_LOG_EP_CTRL, "netlink: %s\n", strerror(errno));
         ret = -FI_EIO;
-    } else if (read_answers(fd, dev, to, mac)) {
+    } else if (read_answer(fd, dev, to, mac)) {
         ret = 0;
     }
     if (fd >= 0) {
@@ -321,24 +347,20 @@ static int look_up_neighbour(const struct umfi_netdev *dev, struct in_addr to, u
     return ret;
 }
 
-int umfi_has_address(const struct umfi_netdev *dev, const uint8_t mac[6],
-                     struct in_addr address)
+int umfi_find_card(const struct umfi_netdev *dev, struct in_addr address, uint8_t mac[6])
 {
-    uint8_t found[6];
-    int ret = 0;
+    int ret;
 
     if (!umfi_netdev_reaches(dev, address)) {
         return -FI_EACCES;
     }
     if (is_own(dev, address)) {
-        memcpy(found, dev->mac, 6);
-    } else {
-        ret = look_up_neighbour(dev, address, found);
+        memcpy(mac, dev->mac, 6);
+        return 0;
     }
+    ret = look_up_neighbour(dev, address, mac);
     if (ret == -FI_EAGAIN) {
         ask_peer(dev, address);
-    } else if (!ret && memcmp(found, mac, sizeof(found))) {
-        ret = -FI_EACCES;
     }
     return ret;
 }

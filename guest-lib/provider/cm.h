@@ -144,8 +144,8 @@ bool umfi_cm_handle_reject(struct umfi_conn *conn, const struct umfi_message *m)
 bool umfi_cm_handle_request(struct umfi_conn *conn, const struct umfi_message *m);
 /* How many; no more than can wait at a time. */
 unsigned umfi_cm_accept_callers(struct umfi_cm_port *port);
-/* The kernel may know the addresses of requests that were put aside. */
-void umfi_cm_check_aside(struct umfi_cm_port *port);
+/* The kernel may know the card that has the address: of the requests that were put aside for it. */
+void umfi_cm_check_aside(struct umfi_fabric *fabric, struct in_addr address);
 
 /* ---- Progress (progress.c) -------------------------------------------------- */
 

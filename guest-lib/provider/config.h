@@ -54,15 +54,16 @@ bool umfi_netdev_reaches(const struct umfi_netdev *dev, struct in_addr to);
 /* The address of the card of `to`, by ARP.  -FI_EHOSTUNREACH. */
 int umfi_resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6]);
 /*
- * 0: the card `mac` has that address.  -FI_EACCES: another card has the address.
- * -FI_EAGAIN: the kernel asks for the card; ask again when the neighbour table has changed.
+ * The card that has the address.  -FI_EACCES: none in the subnet.  -FI_EAGAIN: the kernel asks for
+ * the card, and its answer is a change of the neighbour table.
  */
-int umfi_has_address(const struct umfi_netdev *dev, const uint8_t mac[6],
-                     struct in_addr address);
+int umfi_find_card(const struct umfi_netdev *dev, struct in_addr address, uint8_t mac[6]);
 /* A descriptor that is readable when the neighbour table has changed; -1: see errno. */
 int umfi_neighbours_open(void);
-/* Empties the descriptor. */
-bool umfi_neighbours_changed(int fd);
+typedef void umfi_neighbour_fn(void *arg, struct in_addr address, const uint8_t mac[6]);
+/* Calls that for each entry that the table has got, as far as a limited number of changes tells. */
+void umfi_neighbours_read(int fd, const struct umfi_netdev *dev, umfi_neighbour_fn *found,
+                          void *arg);
 
 /* ---- Descriptions for fi_getinfo() (info.c) ------------------------------ */
 

@@ -118,6 +118,11 @@ static unsigned count_requests(const struct umfi_port *port, const uint8_t mac[6
     return n;
 }
 
+static void neighbour_found(void *fabric, struct in_addr address, const uint8_t mac[6])
+{
+    umfi_cm_check_aside(fabric, address);
+}
+
 void umfi_cm_progress(struct umfi_fabric *fabric)
 {
     struct pollfd waiting[] = {
@@ -125,18 +130,16 @@ void umfi_cm_progress(struct umfi_fabric *fabric)
         { .fd = fabric->neighbours, .events = POLLIN },
     };
     bool ready = poll(waiting, 2, 0) > 0, arrived = ready && waiting[0].revents;
-    bool changed = ready && waiting[1].revents &&
-        umfi_neighbours_changed(fabric->neighbours);
     struct umfi_cm_port *cm_port;
     struct umfi_port *port;
 
     umfi_assert_held(&fabric->lock);
+    if (ready && waiting[1].revents) {
+        umfi_neighbours_read(fabric->neighbours, &fabric->dev, neighbour_found, fabric);
+    }
     umfi_for_each(cm_port, &fabric->cm_ports, node) {
         if (arrived) {
             umfi_cm_accept_callers(cm_port);
-        }
-        if (changed) {
-            umfi_cm_check_aside(cm_port);
         }
         umfi_cm_port_progress(cm_port);
         umfi_cm_port_end_late_conns(cm_port);

@@ -431,12 +431,13 @@ int umfi_resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6
     return fuzz_u8(input) ? 0 : -EHOSTUNREACH;
 }
 
-int umfi_has_address(const struct umfi_netdev *dev, const uint8_t mac[6],
-                     struct in_addr address)
+int umfi_find_card(const struct umfi_netdev *dev, struct in_addr address, uint8_t mac[6])
 {
     static const int answers[8] = { -FI_EACCES, [6] = -FI_EIO, [7] = -FI_EAGAIN };
+    uint8_t how = fuzz_u8(input);
 
-    return answers[fuzz_u8(input) & 7];
+    memset(mac, 2 + (how >> 3 & 1), 6);
+    return answers[how & 7];
 }
 
 int umfi_neighbours_open(void)
@@ -444,12 +445,15 @@ int umfi_neighbours_open(void)
     return eventfd(0, EFD_NONBLOCK);
 }
 
-bool umfi_neighbours_changed(int fd)
+void umfi_neighbours_read(int fd, const struct umfi_netdev *dev, umfi_neighbour_fn *found,
+                          void *arg)
 {
-    bool changed = neighbours_changed;
+    const uint8_t mac[6] = { 2 };
 
-    neighbours_changed = false;
-    return changed;
+    if (neighbours_changed) {
+        neighbours_changed = false;
+        found(arg, (struct in_addr) { htonl(0x0a000002) }, mac);
+    }
 }
 
 /* ---- The peer ---- */

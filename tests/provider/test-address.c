@@ -25,10 +25,11 @@ struct fi_provider umfi_provider = { .name = UMFI_NAME };
 /* ---- The kernel --------------------------------------------------------------- */
 
 static const uint8_t peer_mac[6] = { 2, 0, 0, 0, 0, 2 };
-static const uint8_t other_mac[6] = { 2, 0, 0, 0, 0, 3 };
 static uint16_t entry_state;        /* NUD_*, of the only entry */
 static bool has_entry, asked;       /* asked: RTM_GETNEIGH waits for its answer */
 static bool refuses_netlink;
+static bool overflowed;             /* the table's socket has lost changes ... */
+static bool dumped;                 /* ... and was asked for all entries */
 static int answers_after;           /* polls, of the peer; -1: never */
 static unsigned polls, datagrams, open_fds;
 
@@ -71,6 +72,7 @@ ssize_t __wrap_send(int fd, const void *buf, size_t len, int flags)
     assert_int_equal(header->nlmsg_len, len);
     assert_int_equal(header->nlmsg_type, RTM_GETNEIGH);
     asked = true;
+    dumped = (header->nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP;
     return (ssize_t)len;
 }
 
@@ -124,6 +126,11 @@ ssize_t __wrap_recv(int fd, void *buf, size_t len, int flags)
 {
     assert_int_equal(fd, TABLE_FD);
     assert_int_equal(flags, MSG_DONTWAIT);
+    if (overflowed) {
+        overflowed = false;
+        errno = ENOBUFS;
+        return -1;
+    }
     if (!asked) {
         errno = EAGAIN;
         return -1;
@@ -177,7 +184,7 @@ static const struct in_addr peer = { 0x0200070a };
 
 static int start(void **state)
 {
-    has_entry = asked = refuses_netlink = false;
+    has_entry = asked = refuses_netlink = overflowed = dumped = false;
     answers_after = -1;
     polls = datagrams = open_fds = 0;
     return 0;
@@ -195,39 +202,64 @@ TEST(check_does_not_wait, scene_test)
     const uint16_t states[] = {
         NUD_INCOMPLETE, NUD_FAILED, NUD_REACHABLE, NUD_STALE, NUD_PERMANENT,
     };
+    uint8_t mac[6];
 
-    assert_int_equal(umfi_has_address(&dev, peer_mac, peer), -FI_EAGAIN);
+    assert_int_equal(umfi_find_card(&dev, peer, mac), -FI_EAGAIN);
     assert_int_equal(datagrams, 1);
     has_entry = true;
     for (unsigned i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
         bool known = states[i] != NUD_INCOMPLETE && states[i] != NUD_FAILED;
 
         entry_state = states[i];
-        assert_int_equal(umfi_has_address(&dev, peer_mac, peer),
-                         known ? 0 : -FI_EAGAIN);
-        assert_int_equal(umfi_has_address(&dev, other_mac, peer),
-                         known ? -FI_EACCES : -FI_EAGAIN);
+        memset(mac, 0, 6);
+        assert_int_equal(umfi_find_card(&dev, peer, mac), known ? 0 : -FI_EAGAIN);
+        assert_int_equal(!memcmp(mac, peer_mac, 6), known);
     }
+    /* The entry of another address is no answer. */
+    assert_int_equal(umfi_find_card(&dev, (struct in_addr) { 0x0300070a }, mac), -FI_EAGAIN);
     /* Its own address, and one beyond the subnet, are in no table. */
     has_entry = false;
-    assert_int_equal(umfi_has_address(&dev, dev.mac, dev.address), 0);
-    assert_int_equal(umfi_has_address(&dev, peer_mac, dev.address), -FI_EACCES);
-    assert_int_equal(umfi_has_address(&dev, peer_mac, (struct in_addr) { 0x0200080a }),
-                     -FI_EACCES);
+    assert_int_equal(umfi_find_card(&dev, dev.address, mac), 0);
+    assert_memory_equal(mac, dev.mac, 6);
+    assert_int_equal(umfi_find_card(&dev, (struct in_addr) { 0x0200080a }, mac), -FI_EACCES);
     refuses_netlink = true;
-    assert_int_equal(umfi_has_address(&dev, peer_mac, peer), -FI_EIO);
+    assert_int_equal(umfi_find_card(&dev, peer, mac), -FI_EIO);
     assert_int_equal(polls, 0);
+}
+
+static unsigned changes;
+
+static void found(void *arg, struct in_addr address, const uint8_t mac[6])
+{
+    assert_ptr_equal(arg, &changes);
+    assert_int_equal(address.s_addr, peer.s_addr);
+    assert_memory_equal(mac, peer_mac, 6);
+    changes++;
 }
 
 TEST(changes_are_read, scene_test)
 {
     int fd = umfi_neighbours_open();
 
+    changes = 0;
     assert_int_equal(fd, TABLE_FD);
-    assert_false(umfi_neighbours_changed(fd));
+    umfi_neighbours_read(fd, &dev, found, &changes);
+    has_entry = asked = true;
+    entry_state = NUD_REACHABLE;
+    umfi_neighbours_read(fd, &dev, found, &changes);
+    umfi_neighbours_read(fd, &dev, found, &changes);
+    assert_int_equal(changes, 1);
+    /* The card is not known, or no longer. */
     asked = true;
-    assert_true(umfi_neighbours_changed(fd));
-    assert_false(umfi_neighbours_changed(fd));
+    entry_state = NUD_FAILED;
+    umfi_neighbours_read(fd, &dev, found, &changes);
+    assert_int_equal(changes, 1);
+    /* Some changes are lost: all entries are read. */
+    overflowed = true;
+    entry_state = NUD_REACHABLE;
+    umfi_neighbours_read(fd, &dev, found, &changes);
+    assert_true(dumped);
+    assert_int_equal(changes, 2);
     close(fd);
 }
 

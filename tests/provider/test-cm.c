@@ -54,7 +54,8 @@ static struct unetmm_completion pending[PENDING];
 static uint8_t sent[CM_BYTES];      /* the last message */
 static unsigned npending, requests, events;
 static unsigned endpoints, created; /* of them: now, ever */
-static int address_error;           /* of umfi_has_address() */
+static int address_error;           /* of umfi_find_card(); -FI_EACCES: another card has it */
+static struct in_addr changed_address;  /* in the neighbour table */
 static unsigned asked;              /* its calls */
 static int table_fd;                /* readable: the neighbour table has changed */
 static fid_t unread;                /* handle of a request whose event nobody has read */
@@ -298,18 +299,22 @@ int umfi_resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6
     return resolve_error;
 }
 
-int umfi_has_address(const struct umfi_netdev *dev, const uint8_t mac[6],
-                     struct in_addr address)
+int umfi_find_card(const struct umfi_netdev *dev, struct in_addr address, uint8_t mac[6])
 {
     asked++;
-    return address_error;
+    memset(mac, address_error == -FI_EACCES ? 3 : 2, 6);
+    return address_error == -FI_EACCES ? 0 : address_error;
 }
 
-bool umfi_neighbours_changed(int fd)
+void umfi_neighbours_read(int fd, const struct umfi_netdev *dev, umfi_neighbour_fn *found,
+                          void *arg)
 {
+    const uint8_t mac[6] = { 0 };
     eventfd_t count;
 
-    return !eventfd_read(fd, &count);
+    if (!eventfd_read(fd, &count)) {
+        found(arg, changed_address, mac);
+    }
 }
 
 void umfi_eq_set_timer(struct umfi_eq *eq)
@@ -407,7 +412,7 @@ static void open_scene(struct scene *s)
     fake_calls_wait = false;
     address_error = 0;
     caller_mac = 2;
-    asked = polled = 0;
+    asked = polled = changed_address.s_addr = 0;
     unread = NULL;
     stopped = flooded = endless = false;
     memset(mtu, 0, sizeof(mtu));
@@ -1061,11 +1066,32 @@ TEST(address_asked_for, cmocka_unit_test)
     require_open(1 << 0 | 1 << 1);
     assert_int_equal(asked, 3);
     assert_int_equal(events, 1);
+    /* Nobody waits for that one. */
+    changed_address.s_addr = 1;
+    answer(&s, 0);
+    assert_int_equal(asked, 3);
+    changed_address.s_addr = 0;
     answer(&s, 0);
     assert_int_equal(events, 2);
     assert_true(umfi_cm_assign_request(&s.fabric, event_handle, &s.one));
     answer(&s, 0);
     assert_int_equal(asked, 4);
+    assert_int_equal(events, 2);
+    close_listener(&s, &pep);
+}
+
+/* However many requests wait for an address, one look at the table is for all of them. */
+TEST(address_of_many, cmocka_unit_test)
+{
+    struct umfi_pep pep = { 0 };
+    struct scene s;
+
+    open_aside(&s, &pep);
+    arrive(1, CM_REQUEST);
+    progress(&s);
+    assert_int_equal(asked, 2);
+    answer(&s, 0);
+    assert_int_equal(asked, 3);
     assert_int_equal(events, 2);
     close_listener(&s, &pep);
 }
