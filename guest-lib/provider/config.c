@@ -17,7 +17,7 @@ struct fi_provider umfi_provider = {
     .name = UMFI_NAME,
 };
 
-/* An acceptor waits ten times as long for its connector's program. */
+/* The peer's program has ten times as long. */
 #define CONNECT_LEAST_MS 100
 #define MS_LIMIT    3600000
 
@@ -58,8 +58,8 @@ static void define_variables(void)
     fi_param_define(&umfi_provider, "connect_ms", FI_PARAM_INT,
                     "Milliseconds that the peer's driver and address have to answer, "
                     "and connectors of a closed listener to take their connection; "
-                    "ten times that, and an acceptor's connection "
-                    "ends whose connector does not take it (default: %d)",
+                    "ten times that is the time of the peer's program to "
+                    "answer a request, or to take the answer (default: %d)",
                     umfi_config.connect_ms);
     fi_param_define(&umfi_provider, "close_ms", FI_PARAM_INT,
                     "Milliseconds that fi_close() of an endpoint waits until the "
