@@ -13,7 +13,7 @@
 #define UMFI_CM_BACKLOG     64
 #define UMFI_CM_COMPLETIONS 1024u   /* that a CM port has room for */
 
-/* ---- Messages (wire.c) ---------------------------------------------------- */
+/* ---- Messages (cm_wire.c) ---------------------------------------------------- */
 
 enum umfi_message_type { UMFI_REQUEST = 1, UMFI_ACCEPT, UMFI_REJECT };
 
@@ -104,7 +104,7 @@ void umfi_cm_port_copy_message(struct umfi_cm_port *port, const struct unetmm_co
 void umfi_cm_port_post_refused(struct umfi_cm_port *port);
 void umfi_cm_port_end_channel(struct umfi_cm_port *port, unsigned channel);
 
-/* ---- Conns, and the EP of one (conn.c) -------------------------------------- */
+/* ---- Conns, and the EP of one (cm_conn.c) -------------------------------------- */
 
 /* `ep` NULL: a caller.  NULL: no memory, or the peer has ended the channel, which ends. */
 struct umfi_conn *umfi_conn_open(struct umfi_cm_port *port, unsigned channel,
@@ -127,7 +127,7 @@ struct umfi_call *umfi_call_create(struct umfi_ep *ep, const void *data, size_t 
 /* The call has ended.  Its EP, or NULL. */
 struct umfi_ep *umfi_call_release_ep(struct umfi_call *call);
 
-/* ---- Ends (ending.c) ------------------------------------------------------- */
+/* ---- Ends (cm_ending.c) ------------------------------------------------------- */
 
 /* The channel has ended, or says nonsense.  `error`: as that of umfi_conn_free() */
 void umfi_conn_drop(struct umfi_conn *conn, int error);
@@ -137,7 +137,7 @@ void umfi_cm_port_end_unneeded_conns(struct umfi_cm_port *port);
 /* Ends all conns of the port, and the port. */
 void umfi_cm_port_end(struct umfi_cm_port *port);
 
-/* ---- Messages of peers (connector.c, acceptor.c).  False: the channel is to end. --- */
+/* ---- Messages of peers (cm_connector.c, cm_acceptor.c).  False: the channel is to end. --- */
 
 bool umfi_cm_handle_accept(struct umfi_conn *conn, const struct umfi_message *m);
 bool umfi_cm_handle_reject(struct umfi_conn *conn, const struct umfi_message *m);
@@ -147,7 +147,7 @@ unsigned umfi_cm_accept_callers(struct umfi_cm_port *port);
 /* The kernel may know the card that has the address: of the requests that were put aside for it. */
 void umfi_cm_check_aside(struct umfi_fabric *fabric, struct in_addr address);
 
-/* ---- Progress (progress.c) -------------------------------------------------- */
+/* ---- Progress (cm_progress.c) -------------------------------------------------- */
 
 void umfi_cm_port_progress(struct umfi_cm_port *port);
 

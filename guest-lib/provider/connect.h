@@ -40,7 +40,7 @@ void umfi_cm_progress(struct umfi_fabric *fabric);
 /* 1: there is something to do; 0: one may wait for the fabric's epoll. */
 int umfi_cm_arm_ports(struct umfi_fabric *fabric);
 
-/* ---- Calls of peers' drivers (caller.c) ---------------------------------- */
+/* ---- Calls of peers' drivers (cm_caller.c) ---------------------------------- */
 
 struct umfi_call {
     struct umfi_list node;      /* fabric.calling, fabric.called, or the waiting calls of: */
@@ -71,7 +71,7 @@ void umfi_call_begin(struct umfi_call *call);
  */
 void umfi_calls_cancel(struct umfi_fabric *fabric, const struct unetmm_ep *card);
 
-/* ---- Arrivals (arrival.c), under the fabric's lock ----------------------- */
+/* ---- Arrivals (cm_arrival.c), under the fabric's lock ----------------------- */
 
 struct umfi_arrival {
     struct umfi_list node;      /* port.arrivals */

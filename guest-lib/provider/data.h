@@ -7,7 +7,7 @@
 
 #include "provider.h"
 
-/* ---- Completion queue (cq.c, entry.c) ------------------------------------ */
+/* ---- Completion queue (cq.c, cq_entry.c) ------------------------------------ */
 
 struct umfi_entry {
     struct fi_cq_tagged_entry e;    /* the other formats are its first members */
@@ -95,7 +95,7 @@ struct umfi_pool {
 
 struct umfi_port {
     struct umfi_list node;      /* fabric.ports */
-    struct umfi_list arrivals;  /* see arrival.c; changed under fabric.lock, too */
+    struct umfi_list arrivals;  /* see cm_arrival.c; changed under fabric.lock, too */
     struct umfi_list accepting; /* EPs whose connector has not taken the channel yet */
     struct umfi_list ending;    /* EPs that fi_shutdown() was called for */
     struct umfi_domain *domain;

@@ -29,7 +29,7 @@ static inline uint8_t umfi_end_when_left(uint8_t end)
     return end == UMFI_END_TAKEN ? UMFI_END_NONE : UMFI_END_AWAITED;
 }
 
-/* ---- Endpoints (ep_state.c, channel.c, ep.c, srx.c, pep.c) --------------- */
+/* ---- Endpoints (ep_state.c, ep_channel.c, ep.c, srx.c, pep.c) --------------- */
 
 /*
  * CONNECTING: without a channel.  ACCEPTING: with a channel, which the connector has not

@@ -6,7 +6,7 @@
  *
  * A channel's number belongs to another peer after its CQE_CLOSED has been taken, which
  * comes once, whichever side ends the channel.  Neither side of a connection sends before
- * the other one expects it (wire.c): messages of a channel that no EP has are a stranger's,
+ * the other one expects it (cm_wire.c): messages of a channel that no EP has are a stranger's,
  * or of one that has been left, and their buffers go back to the card.
  */
 #include "provider.h"

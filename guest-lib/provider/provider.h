@@ -24,7 +24,7 @@
  * Locks, outermost first, and the members that each lock guards.  A function that is called
  * under a lock asserts that the lock is held, unless the function belongs to the data path.
  *
- *   fabric.lock   fabric: cm_ports, ports, active, the lists of calls, threads.  All members of
+ *   fabric.lock   fabric: cm_ports, ports, request_port, the lists of calls, threads.  All members of
  *                 CM ports and conns.  port.arrivals.  pep.port, pep.address.  ep.conn, ep.call,
  *                 ep.dst.
  *                 A call: node, ep, cancelled; its thread alone has the others.  Not held
@@ -128,8 +128,8 @@ struct umfi_fabric {
     int neighbours;             /* changes of the kernel's neighbour table */
     struct umfi_list cm_ports;
     struct umfi_list ports;     /* those for data */
-    struct umfi_cm_port *active;    /* requests that we make; NULL: none yet */
-    struct umfi_list callees, ready, calling, called;   /* see caller.c */
+    struct umfi_cm_port *request_port;    /* of our own requests; NULL: none yet */
+    struct umfi_list callees, ready, calling, called;   /* see cm_caller.c */
     unsigned threads;           /* those of `calling` */
     struct umfi_lock spans_lock;
     struct umfi_span *spans;    /* see pin.c */
@@ -153,7 +153,7 @@ int umfi_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
 int umfi_pin(struct umfi_fabric *fabric, const void *addr, size_t len);
 void umfi_unpin(struct umfi_fabric *fabric, const void *addr, size_t len);
 
-/* ---- Event queue (eq.c, event.c) ----------------------------------------- */
+/* ---- Event queue (eq.c, eq_event.c) ----------------------------------------- */
 
 struct umfi_event {
     struct umfi_event *next;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* In place of caller.c: calls of peers' drivers without threads. */
+/* In place of cm_caller.c: calls of peers' drivers without threads. */
 #ifndef UNETMM_TESTS_PROVIDER_FAKE_CALLER_H
 #define UNETMM_TESTS_PROVIDER_FAKE_CALLER_H
 

@@ -675,7 +675,7 @@ TEST(ended_while_calling, cmocka_unit_test)
         if (closed) {
             abandon(&s, &s.one);
         }
-        hasty = s.fabric.active;
+        hasty = s.fabric.request_port;
         end_calls(&s, 1, 0);
         hasty = NULL;
         fake_calls_wait = false;

@@ -105,14 +105,14 @@ void umfi_cm_port_progress(struct umfi_cm_port *port)
 
 static unsigned count_requests(const struct umfi_port *port, const uint8_t mac[6])
 {
-    struct umfi_cm_port *active = port->domain->fabric->active;
+    struct umfi_cm_port *ours = port->domain->fabric->request_port;
     struct umfi_conn *conn;
     unsigned n = 0;
 
-    if (!active) {
+    if (!ours) {
         return 0;
     }
-    umfi_for_each(conn, &active->conns, node) {
+    umfi_for_each(conn, &ours->conns, node) {
         n += conn->ep->port == port && !memcmp(conn->mac, mac, 6);
     }
     return n;

@@ -7,7 +7,7 @@
  * for connect_ms at most, and others go on.
  *
  * Lifetime: a peer's request is a conn, whose handle the program has from FI_CONNREQ until its
- * answer.  fi_accept() begins a call (caller.c) for the data channel, and does not wait; the
+ * answer.  fi_accept() begins a call (cm_caller.c) for the data channel, and does not wait; the
  * answer goes when the call has ended.  If the EP is closed meanwhile the data channel ends
  * when it comes.
  */

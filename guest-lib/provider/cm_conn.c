@@ -12,7 +12,7 @@
  * answer.  An acceptor's conn begins with the channel that a peer opens.  From FI_CONNREQ on the
  * program has the conn's handle, so the conn stays, also without its channel, until the program
  * has answered; then until the peer has taken the answer, in time.  The end of the channel and
- * that of the CM port end a conn earlier, from each state (ending.c).  umfi_conn_set_state() has
+ * that of the CM port end a conn earlier, from each state (cm_ending.c).  umfi_conn_set_state() has
  * the table of transitions; it counts the port's idle conns, and ends the channel.
  *
  * An EP has a conn from its request, or from the opening for a peer's request, until the conn

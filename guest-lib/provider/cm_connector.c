@@ -2,7 +2,7 @@
 /*
  * The connecting side: fi_connect(), and the answers to its requests.
  *
- * Lifetime: an EP is UMFI_CONNECTING from fi_connect() on.  First it has a call (caller.c),
+ * Lifetime: an EP is UMFI_CONNECTING from fi_connect() on.  First it has a call (cm_caller.c),
  * which opens the channel, since the peer's driver has to answer: fi_connect() does not wait.
  * Then it has a conn, until the answer.  An EP that is closed leaves its call without an EP,
  * and the channel that the call brings is ended.
@@ -60,26 +60,26 @@ bool umfi_cm_handle_reject(struct umfi_conn *conn, const struct umfi_message *m)
 /* A port that has been replaced ends with its last call. */
 static void end_unused_port(struct umfi_cm_port *port)
 {
-    if (port != port->fabric->active && !port->calling) {
+    if (port != port->fabric->request_port && !port->calling) {
         umfi_cm_port_end(port);
     }
 }
 
 /* Gets the port for the fabric's own requests.  A new port replaces a port that has failed. */
-static int get_active_port(struct umfi_fabric *fabric)
+static int get_request_port(struct umfi_fabric *fabric)
 {
-    struct umfi_cm_port *failed = fabric->active && fabric->active->failed ? fabric->active : NULL;
+    struct umfi_cm_port *failed = fabric->request_port && fabric->request_port->failed ? fabric->request_port : NULL;
     int ret = 0;
 
     if (failed) {
-        fabric->active = NULL;
+        fabric->request_port = NULL;
         umfi_cm_port_drop_conns(failed);
         end_unused_port(failed);
     }
-    if (!fabric->active) {
-        ret = umfi_cm_port_open(fabric, NULL, &fabric->active);
+    if (!fabric->request_port) {
+        ret = umfi_cm_port_open(fabric, NULL, &fabric->request_port);
         if (!ret) {
-            umfi_list_add(&fabric->cm_ports, &fabric->active->node);
+            umfi_list_add(&fabric->cm_ports, &fabric->request_port->node);
         }
     }
     return ret;
@@ -141,17 +141,17 @@ int umfi_cm_connect(struct umfi_ep *ep, const struct sockaddr_in *to, const void
     }
     ep->dst = *to;
     call = umfi_call_create(ep, data, len, request_channel_opened);
-    ret = call ? get_active_port(fabric) : -FI_ENOMEM;
+    ret = call ? get_request_port(fabric) : -FI_ENOMEM;
     if (ret) {
         /* The queue has all errors of requests; fi_connect() has begun one. */
         free(call);
         umfi_ep_fail_connecting(ep, -ret, NULL, 0);
     } else {
-        call->cm_port = fabric->active;
-        call->card = fabric->active->ep;
+        call->cm_port = fabric->request_port;
+        call->card = fabric->request_port->ep;
         call->to = to->sin_addr;
         call->service = UMFI_CM_SERVICE | ntohs(to->sin_port);
-        fabric->active->calling++;
+        fabric->request_port->calling++;
         ep->call = call;
         umfi_call_begin(call);
     }
