@@ -5,8 +5,8 @@
  * IPv4 address stands for the card, and ARP by the kernel resolves a peer's address:
  * a datagram to the peer's discard port has the kernel ask, and netlink tells of
  * the answer.  The thread of a call waits for that answer (cm_caller.c); a request waits in the
- * list of its port until the fabric's netlink socket names its address (cm_acceptor.c).  No daemon and no table of our own is needed,
- * and a duplicate or a changed address is the kernel's to handle.
+ * list of its port until the fabric's netlink socket names its address (cm_acceptor.c).  No daemon
+ * and no table of our own is needed, and a duplicate or a changed address is the kernel's to handle.
  */
 #include "provider.h"
 

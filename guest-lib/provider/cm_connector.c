@@ -68,13 +68,13 @@ static void end_unused_port(struct umfi_cm_port *port)
 /* Gets the port for the fabric's own requests.  A new port replaces a port that has failed. */
 static int get_request_port(struct umfi_fabric *fabric)
 {
-    struct umfi_cm_port *failed = fabric->request_port && fabric->request_port->failed ? fabric->request_port : NULL;
+    struct umfi_cm_port *port = fabric->request_port;
     int ret = 0;
 
-    if (failed) {
+    if (port && port->failed) {
         fabric->request_port = NULL;
-        umfi_cm_port_drop_conns(failed);
-        end_unused_port(failed);
+        umfi_cm_port_drop_conns(port);
+        end_unused_port(port);
     }
     if (!fabric->request_port) {
         ret = umfi_cm_port_open(fabric, NULL, &fabric->request_port);

@@ -61,7 +61,10 @@ int umfi_find_card(const struct umfi_netdev *dev, struct in_addr address, uint8_
 /* A descriptor that is readable when the neighbour table has changed; -1: see errno. */
 int umfi_neighbours_open(void);
 typedef void umfi_neighbour_fn(void *arg, struct in_addr address, const uint8_t mac[6]);
-/* Calls that for each entry that the table has got, as far as a limited number of changes tells. */
+/*
+ * Empties the descriptor, but for a limited number of messages at a time, and calls `found` for each
+ * entry of the table that is new or has changed and has a card.
+ */
 void umfi_neighbours_read(int fd, const struct umfi_netdev *dev, umfi_neighbour_fn *found,
                           void *arg);
 
@@ -74,10 +77,10 @@ int umfi_getinfo(uint32_t version, const char *node, const char *service,
 struct fi_info *umfi_info_alloc(const struct umfi_netdev *dev,
                                 const struct sockaddr_in *src,
                                 const struct sockaddr_in *dst);
-/* The description of a listener that was opened by `wanted`, without addresses.  NULL: no memory. */
+/* The description of a listener that was opened by `wanted`, without addresses; NULL: no memory */
 struct fi_info *umfi_info_of_listener(const struct umfi_fabric *fabric,
                                       const struct fi_info *wanted);
-/* The description of an endpoint that accepts a request to the listener.  NULL: no memory. */
+/* The description of an endpoint that accepts a request to the listener; NULL: no memory */
 struct fi_info *umfi_info_of_request(const struct fi_info *listener,
                                      const struct sockaddr_in *own,
                                      const struct sockaddr_in *peer);

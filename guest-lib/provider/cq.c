@@ -21,7 +21,7 @@
 
 #define RING_LEAST  256u
 
-/* A source of the library wants to see each completion. */
+/* The reader may take completions from the card itself: one port, an empty ring, nothing lost. */
 static void set_only(struct umfi_cq *cq)
 {
     cq->only = cq->nports == 1 && cq->prod == cq->cons && !cq->overrun ?
@@ -113,12 +113,12 @@ UMFI_INLINE bool read_usual_entry(const struct umfi_cq *cq, struct umfi_port *po
     if (c.status || !op) {
         return false;
     }
-    if (c.type == UNETMM_CQE_SENT && op->usual == cq) {
+    if (c.type == UNETMM_CQE_SENT && op->direct == cq) {
         umfi_fill_done(&entry, op, op->len);
         store_entry(buf, &entry, bytes);
         op->ep->sends--;
         umfi_op_free(&port->tx, op);
-    } else if (c.type == UNETMM_CQE_RECEIVED && op->usual == port && c.len <= op->len) {
+    } else if (c.type == UNETMM_CQE_RECEIVED && op->direct == port && c.len <= op->len) {
         const struct umfi_ep *ep = umfi_port_find_ep(port, c.channel);
 
         if (!ep || ep->rx_cq != cq) {

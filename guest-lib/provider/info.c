@@ -320,7 +320,7 @@ struct fi_info *umfi_info_of_listener(const struct umfi_fabric *fabric,
     if (wanted->ep_attr && wanted->ep_attr->max_msg_size) {
         info->ep_attr->max_msg_size = wanted->ep_attr->max_msg_size;
     }
-    /* libfabric sets these members in the result of fi_getinfo() alone; callers read them here, too. */
+    /* libfabric sets these members in the result of fi_getinfo(); callers read them here, too. */
     info->fabric_attr->api_version = fabric->fid.api_version;
     info->fabric_attr->prov_name = strdup(UMFI_NAME);
     if (!info->fabric_attr->prov_name) {

@@ -24,11 +24,12 @@
  * Locks, outermost first, and the members that each lock guards.  A function that is called
  * under a lock asserts that the lock is held, unless the function belongs to the data path.
  *
- *   fabric.lock   fabric: cm_ports, ports, request_port, the lists of calls, threads.  All members of
- *                 CM ports and conns.  port.arrivals.  pep.port, pep.address.  ep.conn, ep.call,
- *                 ep.dst.
- *                 A call: node, ep, cancelled; its thread alone has the others.  Not held
- *                 in calls that wait for a peer.
+ *   fabric.lock   fabric: cm_ports, ports, request_port, callees, ready, calling, called, threads.
+ *                 All members of CM ports, conns and callees.  port.arrivals.  pep.port,
+ *                 pep.address.  ep.conn, ep.call, ep.dst.
+ *                 A call: node, callee, ep, cancelled; its thread alone has the others.  Not held
+ *                 in calls that wait for a peer, nor while pages are pinned; the work under it is
+ *                 limited (docs/provider.rst, "Locks").
  *   domain.lock   domain: whole, whole_key, eps, closed, nclosed.  All members of ports,
  *                 operations and CQs.  An EP: port, channel, open, state, node, in_domain,
  *                 sends and the members about fences.  arrival.closed.  The only lock of the
@@ -128,7 +129,7 @@ struct umfi_fabric {
     int neighbours;             /* changes of the kernel's neighbour table */
     struct umfi_list cm_ports;
     struct umfi_list ports;     /* those for data */
-    struct umfi_cm_port *request_port;    /* of our own requests; NULL: none yet */
+    struct umfi_cm_port *request_port;  /* for our own requests; NULL: none yet */
     struct umfi_list callees, ready, calling, called;   /* see cm_caller.c */
     unsigned threads;           /* those of `calling` */
     struct umfi_lock spans_lock;

@@ -140,7 +140,7 @@ static ssize_t empty_read(struct umfi_ep *ep, void *context, uint64_t flags)
 }
 
 /* SIZE_MAX: too many pieces, or a piece that is too long; so the sum does not wrap. */
-UMFI_RARE size_t length_of(const struct iovec *iov, size_t n)
+UMFI_RARE size_t sum_of_pieces(const struct iovec *iov, size_t n)
 {
     size_t len = n > UMFI_IOV ? SIZE_MAX : 0;
 
@@ -155,7 +155,7 @@ UMFI_INLINE ssize_t any_op(struct transfer *t, const struct iovec *iov, size_t n
 {
     struct umfi_ep *ep = t->ep;
     struct umfi_op *op;
-    size_t len = n == 1 ? iov->iov_len : length_of(iov, n);
+    size_t len = n == 1 ? iov->iov_len : sum_of_pieces(iov, n);
     uint64_t slots;
     ssize_t ret = -FI_EAGAIN;
 
@@ -183,7 +183,7 @@ UMFI_INLINE ssize_t any_op(struct transfer *t, const struct iovec *iov, size_t n
         }
         ret = post_op(t, iov, n, len, op, flags & FI_READ);
         if (!ret && op->parts == 1 && !op->status && op->flags & FI_COMPLETION) {
-            op->usual = ep->tx_cq;
+            op->direct = ep->tx_cq;
         }
     }
     umfi_unlock(ep->domain);
@@ -239,7 +239,7 @@ static ssize_t message_op(struct fid_ep *fid, const struct fi_msg_rma *msg,
 }
 
 /* A copy, of whose completion the program hears only by the end of the channel. */
-static ssize_t inject_op(struct fid_ep *fid, const void *buf, size_t len,
+static ssize_t inject_write_op(struct fid_ep *fid, const void *buf, size_t len,
                          uint64_t address, uint64_t key, uint64_t data, uint64_t flags)
 {
     const struct iovec iov = { (void *)(uintptr_t)buf, len };
@@ -296,7 +296,7 @@ static ssize_t rma_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg,
 static ssize_t rma_inject(struct fid_ep *fid, const void *buf, size_t len,
                           fi_addr_t to, uint64_t address, uint64_t key)
 {
-    return inject_op(fid, buf, len, address, key, 0, 0);
+    return inject_write_op(fid, buf, len, address, key, 0, 0);
 }
 
 static ssize_t rma_writedata(struct fid_ep *fid, const void *buf, size_t len,
@@ -313,7 +313,7 @@ static ssize_t rma_injectdata(struct fid_ep *fid, const void *buf, size_t len,
                               uint64_t data, fi_addr_t to, uint64_t address,
                               uint64_t key)
 {
-    return inject_op(fid, buf, len, address, key, data, FI_REMOTE_CQ_DATA);
+    return inject_write_op(fid, buf, len, address, key, data, FI_REMOTE_CQ_DATA);
 }
 
 struct fi_ops_rma umfi_rma_ops = {
