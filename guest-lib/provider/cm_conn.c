@@ -47,7 +47,7 @@ static bool is_idle(const struct umfi_conn *conn)
     return (TO(CALLED) | TO(ASIDE) | TO(ANSWERED)) >> conn->state & 1;
 }
 
-/* Idle conns begin to count the conn, or (-1) do so no longer. */
+/* Adds an idle conn to the numbers of its port and of its card, or (`change` -1) takes it out. */
 static void count_idle(struct umfi_conn *conn, int change)
 {
     struct umfi_conn *other;
