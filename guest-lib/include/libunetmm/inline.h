@@ -695,7 +695,7 @@ UNETMM_FAST_ void unetmm_take(struct unetmm_ep *ep)
 
 UNETMM_FAST_ int unetmm_card_waits(const struct unetmm_ep *ep)
 {
-    return (unetmm_read_word(&ep->index->card.state) & UNETMM_NOTED_) != 0;
+    return ep->alive && (unetmm_read_word(&ep->index->card.state) & UNETMM_NOTED_) != 0;
 }
 
 #ifdef __cplusplus
