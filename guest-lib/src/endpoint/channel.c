@@ -197,18 +197,24 @@ int unetmm_channel_info(struct unetmm_ep *pub, int channel,
 
 int unetmm_disconnect(struct unetmm_ep *ep, int channel)
 {
+    int ret;
+
     if (!ep->alive) {
         return -EOWNERDEAD;
     }
     if (!unetmm_mtu_(ep, channel)) {
         return -ENOENT;
     }
+    /* Until the end of the call no handler destroys the endpoint. */
+    unetmm_handlers_block(ep);
     /* The number may soon be another's. */
     unetmm_set_handler(ep, channel, NULL, NULL);
     __atomic_store_n(&unetmm_ep_private(ep)->mtu[channel], 0,
                      __ATOMIC_RELAXED);
-    return unetmm_object_end(unetmm_ep_private(ep)->ctx, UNETMM_OBJECT_CHANNEL,
-                             unetmm_ep_private(ep)->id, (uint32_t)channel, 0);
+    ret = unetmm_object_end(unetmm_ep_private(ep)->ctx, UNETMM_OBJECT_CHANNEL,
+                            unetmm_ep_private(ep)->id, (uint32_t)channel, 0);
+    unetmm_handlers_unblock(ep);
+    return ret;
 }
 
 /* The fence is behind all that is on the channel, so its completion is the last. */

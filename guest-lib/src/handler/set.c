@@ -142,10 +142,11 @@ int unetmm_event_set_handler(struct unetmm_ep *pub,
     }
     unetmm_handlers_block(pub);
     ret = attach(ep, c, seen, handler, arg);
-    unetmm_handlers_unblock(pub);
     /* A sleeping thread waits only for the counters that it knew. */
     if (ep->handlers.threaded) {
         sys_eventfd_add(ep->event_fd);
     }
+    /* From here on a handler may destroy the endpoint. */
+    unetmm_handlers_unblock(pub);
     return ret;
 }

@@ -981,15 +981,21 @@ int __wrap_pthread_sigmask(int how, const sigset_t *set, sigset_t *before);
 
 static struct unetmm_ep *awaited;       /* the endpoint whose end it awaits */
 
-int __wrap_pthread_sigmask(int how, const sigset_t *set, sigset_t *before)
+static void await_end(struct unetmm_ep *mine)
 {
     int saved = errno, i;
 
-    for (i = 0; awaited && how == SIG_SETMASK && !before && i < 100000 &&
-         !msync(awaited, 1, MS_ASYNC); i++) {
+    for (i = 0; i < 100000 && !msync(mine, 1, MS_ASYNC); i++) {
         nanosleep(&(struct timespec) { .tv_nsec = 100000 }, NULL);
     }
     errno = saved;
+}
+
+int __wrap_pthread_sigmask(int how, const sigset_t *set, sigset_t *before)
+{
+    if (awaited && how == SIG_SETMASK && !before) {
+        await_end(awaited);
+    }
     return __real_pthread_sigmask(how, set, before);
 }
 
@@ -1011,6 +1017,76 @@ TEST(thread_is_faster_than_its_maker, scene_test)
     awaited = ep = NULL;
     assert_int_equal(atomic_load(&handled.calls), 1);
     assert_int_equal(atomic_load(&handled.result), 0);
+}
+
+/*
+ * Called at the end of a call that blocks handlers meanwhile: a message comes before, and
+ * the thread has destroyed the endpoint before the call goes on.
+ */
+int __real_unetmm_handlers_unblock(struct unetmm_ep *mine);
+int __wrap_unetmm_handlers_unblock(struct unetmm_ep *mine);
+
+static unsigned waker;                  /* the message's channel */
+
+int __wrap_unetmm_handlers_unblock(struct unetmm_ep *mine)
+{
+    uint32_t blocked = atomic_load(&unetmm_ep_private(mine)->handlers.blocked);
+    int ret;
+
+    if (awaited && blocked == 1) {
+        send_one(waker, 0);
+    }
+    ret = __real_unetmm_handlers_unblock(mine);
+    if (awaited && ret == 1) {
+        await_end(awaited);
+    }
+    return ret;
+}
+
+static void prepare_end(unsigned *to)
+{
+    atomic_store(&handled.calls, 0);
+    loop_back(&waker, to);
+    assert_int_equal(unetmm_set_handler(ep, UNETMM_EVERY_CHANNEL, destroy, NULL), 0);
+    assert_int_equal(unetmm_handlers_start(ep, NULL, NULL), 0);
+    awaited = ep;
+}
+
+static void expect_end(void)
+{
+    awaited = ep = NULL;
+    await_calls(1);
+    assert_int_equal(atomic_load(&handled.result), 0);
+}
+
+/* No call touches the endpoint behind its unetmm_handlers_unblock(). */
+TEST(thread_is_faster_than_counters_setter, scene_test)
+{
+    struct unetmm_event_private c = { .ctx = ctx };
+    unsigned to;
+
+    prepare_end(&to);
+    assert_int_equal(unetmm_event_set_handler(ep, &c.pub, 0, NULL, NULL), 0);
+    expect_end();
+}
+
+TEST(thread_is_faster_than_setter, scene_test)
+{
+    unsigned to;
+
+    prepare_end(&to);
+    assert_int_equal(unetmm_set_handler(ep, to, NULL, NULL), 0);
+    expect_end();
+}
+
+TEST(thread_is_faster_than_disconnect, scene_test)
+{
+    unsigned from, to;
+
+    prepare_end(&to);
+    loop_back(&from, &to);
+    assert_int_equal(unetmm_disconnect(ep, (int)to), 0);
+    expect_end();
 }
 
 TEST(destroying_ends_the_thread, scene_test)
