@@ -64,10 +64,8 @@ int unetmm_event_create(struct unetmm_ctx *ctx, unsigned n,
     if (ret < 0) {
         return ret;
     }
-    if (n > UNETMM_EVENT_COUNTERS || request.id > UNETMM_EVENT_COUNTERS - n) {
-        return -EPROTO;
-    }
-    ret = map_page(ctx, request.map);
+    ret = n > UNETMM_EVENT_COUNTERS || request.id > UNETMM_EVENT_COUNTERS - n ? -EPROTO :
+        map_page(ctx, request.map);
     if (!ret) {
         ret = make_handles(ctx, request.id, n, counters);
     }

@@ -86,6 +86,7 @@ static int open_channel(struct unetmm_ep_private *ep, unsigned long request,
         return ret;
     }
     if (connect->channel >= ep->pub.channels || !connect->max_message) {
+        unetmm_object_end(ep->ctx, UNETMM_OBJECT_CHANNEL, ep->id, connect->channel, 0);
         return -EPROTO;
     }
     record = &ep->records[connect->channel];

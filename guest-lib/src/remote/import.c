@@ -35,6 +35,7 @@ int unetmm_import(struct unetmm_ep *pub, int channel, uint64_t id,
     }
     if (import.import >= pub->nimports || !import.length ||
         (unsigned)channel >= pub->channels) {
+        unetmm_object_end(ep->ctx, UNETMM_OBJECT_IMPORT, ep->id, import.import, 0);
         return -EPROTO;
     }
     record = &ep->imports[import.import];

@@ -27,6 +27,7 @@ static int window_open(struct unetmm_ep_private *ep, int protection,
                        struct unetmm_window *request, void **memory)
 {
     struct unetmm_mapped *mapped = sys_calloc(1, sizeof(*mapped));
+    uint64_t least = request->length;
     int ret;
 
     if (!mapped) {
@@ -39,8 +40,9 @@ static int window_open(struct unetmm_ep_private *ep, int protection,
         free(mapped);
         return ret;
     }
-    ret = sys_mmap(&mapped->memory, request->map_bytes, protection, MAP_SHARED,
-                   ep->ctx->fd, request->map);
+    ret = request->map_bytes < least ? -EPROTO :
+        sys_mmap(&mapped->memory, request->map_bytes, protection, MAP_SHARED,
+                 ep->ctx->fd, request->map);
     if (ret) {
         window_close(ep, request->id);
         free(mapped);

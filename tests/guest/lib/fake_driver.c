@@ -91,6 +91,7 @@ static void __attribute__((constructor)) init_lock(void)
 }
 
 struct fake_failures fake_failures;
+struct unetmm_destroy fake_destroyed;
 
 static struct unetmm_export exports[FAKE_EXPORTS];     /* length 0: none */
 /* A part of one that has moved; `to` 0: none. */
@@ -1020,6 +1021,7 @@ static int do_import(struct unetmm_import *request)
 
 static int do_destroy(const struct unetmm_destroy *request)
 {
+    fake_destroyed = *request;
     switch (request->type) {
     case UNETMM_OBJECT_ENDPOINT: return do_endpoint_close(request);
     case UNETMM_OBJECT_CHANNEL: return do_channel_close(request);

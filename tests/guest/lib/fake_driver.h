@@ -12,6 +12,7 @@
 #ifndef FAKE_DRIVER_H
 #define FAKE_DRIVER_H
 
+#include <linux/unetmm.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -37,6 +38,9 @@ struct fake_failures {
 };
 
 extern struct fake_failures fake_failures;
+
+/* The last object that was ended */
+extern struct unetmm_destroy fake_destroyed;
 
 /* Does a part of an export wait for what is copied? */
 bool fake_held(void);

@@ -608,6 +608,41 @@ TEST(exports_and_imports, scene_test)
     assert_int_equal(unetmm_unexport(ctx, 7), -ENOENT);
 }
 
+static void no_message(void *answer)
+{
+    ((struct unetmm_connect *)answer)->max_message = 0;
+}
+
+static void no_length(void *answer)
+{
+    ((struct unetmm_import *)answer)->length = 0;
+}
+
+/* An answer of the driver that makes no sense: its object is ended. */
+TEST(wrong_answers_leave_nothing, scene_test)
+{
+    static uint8_t memory[4096];
+    int channel;
+
+    assert_int_equal(unetmm_export(ctx, 7, memory, sizeof(memory), UNETMM_RIGHT_READ, 0, 0), 0);
+    assert_int_equal(unetmm_listen_ex(ep, 5, 1, NULL), 0);
+    channel = unetmm_connect_ex(ep, own_mac, 5, SECOND, NULL, NULL);
+    assert_in_range(channel, 0, 15);
+    fake_failures.request = UNETMM_IOC_IMPORT;
+    fake_failures.change = no_length;
+    assert_int_equal(unetmm_import(ep, channel, 7, 0, 0, NULL), -EPROTO);
+    assert_int_equal(fake_destroyed.type, UNETMM_OBJECT_IMPORT);
+    assert_int_equal(fake_destroyed.endpoint, unetmm_ep_id(ep));
+    assert_int_equal(unetmm_import(ep, channel, 7, 0, 0, NULL), fake_destroyed.id);
+    fake_failures.request = UNETMM_IOC_CONNECT;
+    fake_failures.change = no_message;
+    assert_int_equal(unetmm_connect_ex(ep, own_mac, 5, SECOND, NULL, NULL), -EPROTO);
+    assert_int_equal(fake_destroyed.type, UNETMM_OBJECT_CHANNEL);
+    assert_int_equal(fake_destroyed.endpoint, unetmm_ep_id(ep));
+    assert_int_equal(unetmm_connect_ex(ep, own_mac, 5, SECOND, NULL, NULL), fake_destroyed.id);
+    assert_int_equal(unetmm_unexport(ctx, 7), 0);
+}
+
 /* The key of an export by key alone; nothing is stored for another one. */
 TEST(keys, scene_test)
 {

@@ -29,7 +29,7 @@ static struct {
     struct unetmm_event_arm arm;
     struct unetmm_export export;
     int fail;                   /* the next call */
-    bool fail_map;
+    bool fail_map, far;         /* far: more counters than there are */
     bool block;                 /* handlers, while arming: another thread does */
     unsigned arrive;            /* counts while arming, or asleep */
 } driver;
@@ -93,7 +93,7 @@ int __wrap_ioctl(int fd, unsigned long request, void *argument)
     switch (request) {
     case UNETMM_IOC_EVENT:
         driver.creates++;
-        event->id = FIRST;
+        event->id = driver.far ? UNETMM_EVENT_COUNTERS - 1 : FIRST;
         event->map = MAP;
         return 0;
     case UNETMM_IOC_DESTROY:
@@ -198,6 +198,11 @@ TEST(test_cannot_be_made, scene_test)
     driver.fail = ENOSPC;
     assert_int_equal(unetmm_event_create(&ctx, 2, more), -ENOSPC);
     assert_int_equal(driver.closed, closed);
+    driver.far = true;
+    assert_int_equal(unetmm_event_create(&ctx, 2, more), -EPROTO);
+    assert_int_equal(driver.closed, closed + 2);
+    driver.far = false;
+    driver.closed = closed;
     unetmm_events_unmap(&ctx, false);
     pthread_mutex_init(&ctx.counter_lock, NULL);
     ctx.counter_page = NULL;

@@ -32,7 +32,8 @@ static struct {
     unsigned closed_while_mapped;
     int protection;
     int fail;                   /* of the next call */
-    bool fail_map;
+    bool fail_map, short_map;
+    uint64_t map_bytes;         /* of the last window */
     uint32_t flow_number;
 } driver;
 
@@ -48,7 +49,9 @@ static int call(unsigned long request, void *argument)
         driver.open[driver.opened] = true;
         window->id = driver.opened;
         window->map = MAP + driver.opened++ * 0x100000;
-        window->map_bytes = PAGES * UNETMM_PAGE_BYTES;
+        driver.map_bytes = window->length > PAGES * UNETMM_PAGE_BYTES ? window->length :
+            PAGES * UNETMM_PAGE_BYTES;
+        window->map_bytes = driver.short_map ? UNETMM_PAGE_BYTES : driver.map_bytes;
         return 0;
     case UNETMM_IOC_DESTROY:
         assert_int_equal(destroy->endpoint, fake.private->id);
@@ -98,7 +101,7 @@ void *__wrap_mmap(void *address, size_t bytes, int protection, int flags,
         return MAP_FAILED;
     }
     assert_in_range(number, 0, MOST - 1);
-    assert_int_equal(bytes, PAGES * UNETMM_PAGE_BYTES);
+    assert_int_equal(bytes, driver.map_bytes);
     driver.protection = protection;
     driver.mapped[number] = true;
     return memory[number];
@@ -110,7 +113,7 @@ int __wrap_munmap(void *address, size_t bytes)
 
     for (i = 0; i < MOST; i++) {
         if (address == memory[i]) {
-            assert_int_equal(bytes, PAGES * UNETMM_PAGE_BYTES);
+            assert_int_equal(bytes, driver.map_bytes);
             assert_true(driver.mapped[i]);
             driver.mapped[i] = false;
             return 0;
@@ -253,6 +256,11 @@ TEST(failures_leave_nothing, scene_test)
     assert_null(fake.private->windows);
     driver.fail_map = true;
     assert_int_equal(unetmm_udma_to(fake.ep, 3, 0, 1, &window), -ENOMEM);
+    assert_null(fake.private->windows);
+    assert_false(driver.open[0]);
+    driver.opened = 0;
+    driver.short_map = true;
+    assert_int_equal(unetmm_udma_to(fake.ep, 3, 0, UNETMM_PAGE_BYTES + 1, &window), -EPROTO);
     assert_null(fake.private->windows);
     assert_false(driver.open[0]);
     fake.ep->alive = 0;
