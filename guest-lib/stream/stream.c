@@ -8,6 +8,7 @@
  * again.
  */
 #include "stream.h"
+#include "../src/sys/refusals.h"
 #include "../src/sys/sized.h"
 #include "../src/sys/sys.h"
 
@@ -16,8 +17,6 @@
 /* Between two tries to connect */
 #define PAUSE_LEAST_NS  1000000ll
 #define PAUSE_MOST_NS   100000000ll
-/* Of refusals in a row that a peer without room answers with: seconds. */
-#define REFUSALS        250
 
 struct unetmm_stream_listener {
     struct unetmm_ctx *ctx;
@@ -29,7 +28,7 @@ struct unetmm_stream_listener {
 static const struct unetmm_stream_attr default_attr = UNETMM_STREAM_ATTR_INIT;
 
 static const struct unetmm_channel_attr channel_attr = {
-    sizeof(channel_attr), UNETMM_RELIABLE, 0, 0, REFUSALS, 0,
+    sizeof(channel_attr), UNETMM_RELIABLE, 0, 0, UNETMM_REFUSALS, 0,
 };
 
 /* The program's attributes, or the default ones; and checks them. */

@@ -12,6 +12,7 @@
  */
 #include "sync.h"
 #include "../handler/handler.h"
+#include "../sys/refusals.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -31,6 +32,7 @@ struct member {
     uint64_t acked;             /* the last wait given up that was dealt with */
     uint64_t told;              /* the last wait that was told of its turn */
     bool owes_ack;
+    bool asked;                 /* a question whether it is there has no answer yet */
 };
 
 struct unetmm_sync_home {
@@ -43,6 +45,7 @@ struct unetmm_sync_home {
     unsigned kind;              /* SYNC_* */
     atomic_bool stop;
     pthread_t thread;
+    int error;                  /* that ended the thread, or 0 */
     uint64_t limit;
     uint64_t gone_ops;          /* tickets of members that have gone */
     unsigned lost;              /* members that may have had one more */
@@ -196,7 +199,7 @@ static void look_at_units(struct unetmm_sync_home *h, struct member *m)
 /* Of those who waited when it was asked for. */
 static void look_at_wakes(struct unetmm_sync_home *h, struct member *m)
 {
-    uint64_t word = load(&record_of(h, m)->given);
+    uint64_t word = load(&record_of(h, m)->wakes);
     uint64_t more = (word - m->given) & SYNC_WAKES, end = word >> 24;
     uint64_t tail = load(&h->words->tail);
 
@@ -414,18 +417,22 @@ static void part(struct unetmm_sync_home *h, int channel)
 
 static void take(struct unetmm_sync_home *h, const struct unetmm_completion *c)
 {
+    struct member *m;
+
     if (c->type == UNETMM_CQE_RECEIVED) {
         greet(h, c);
     } else if (c->type == UNETMM_CQE_CLOSED) {
         part(h, c->channel);
+    } else if (c->type == UNETMM_CQE_SENT && (m = member_of(h, c->channel))) {
+        m->asked = false;
     }
     /* A failed write belongs to a channel that ends, which is notified. */
 }
 
 /* ---- The thread -------------------------------------------------------- */
 
-/* False: there is no endpoint any more. */
-static bool work(struct unetmm_sync_home *h)
+/* 0, or -errno: the card has stopped the endpoint. */
+static int work(struct unetmm_sync_home *h)
 {
     struct unetmm_completion c;
     unsigned i;
@@ -445,33 +452,26 @@ static bool work(struct unetmm_sync_home *h)
             tell(h, &h->members[i]);
         }
     }
-    return ret >= 0;
+    return ret;
 }
 
-/* Members that hold units, or that we tell nothing, may have gone in silence. */
+/*
+ * Members that hold units, or that we tell nothing, may have gone in silence.  A member that
+ * takes no answer fills no queue: it has one question at a time.
+ */
 static void ask_all(struct unetmm_sync_home *h)
 {
     const uint64_t word = 0;
     unsigned i;
 
     for (i = 0; i < UNETMM_SYNC_MEMBERS; i++) {
-        const struct member *m = &h->members[i];
+        struct member *m = &h->members[i];
 
-        if (m->live) {
-            unetmm_write(h->ep, m->import, offsetof(struct sync_answer, alive),
-                         &word, sizeof(word), 0, 0,
-                         UNETMM_UNSIGNALED | UNETMM_INLINE);
+        if (m->live && !m->asked) {
+            m->asked = !unetmm_write(h->ep, m->import, offsetof(struct sync_answer, alive),
+                                     &word, sizeof(word), 0, 0, UNETMM_INLINE);
         }
     }
-}
-
-static void on_bell(struct unetmm_ep *ep, struct unetmm_event_counter *counter,
-                    uint64_t now, void *arg)
-{
-    (void)ep;
-    (void)counter;
-    (void)now;
-    (void)arg;
 }
 
 static void *home_thread(void *argument)
@@ -479,24 +479,27 @@ static void *home_thread(void *argument)
     struct unetmm_sync_home *h = argument;
     uint64_t ask = sys_now_ns() + SYNC_ALIVE_NS;
     struct unetmm_completion c;
-    int ret = 0;
+    int ret;
 
-    while (!atomic_load(&h->stop) && ret >= 0) {
+    for (;;) {
         unetmm_upcall_events(unetmm_ep_private(h->ep), UINT32_MAX);
-        if (!work(h)) {
+        ret = work(h);
+        if (ret < 0 || atomic_load(&h->stop)) {
             break;
         }
         ret = unetmm_wait_any(h->ep, &c, 1, h->lost ? LOST_NS :
                               unetmm_time_until(ask), true);
         if (ret > 0) {
             take(h, &c);
+        } else if (ret < 0 && ret != -EINTR) {
+            break;
         }
-        ret = ret == -EINTR ? 0 : ret;
         if (sys_now_ns() >= ask) {
             ask_all(h);
             ask = sys_now_ns() + SYNC_ALIVE_NS;
         }
     }
+    h->error = ret;
     return NULL;
 }
 
@@ -560,6 +563,7 @@ static int make_steps(struct unetmm_sync_home *h, uint64_t service,
 {
     const struct unetmm_channel_attr attr = {
         .size = sizeof(attr), .flags = UNETMM_RELIABLE | UNETMM_NOTIFY_CLOSE,
+        .rnr_retries = UNETMM_REFUSALS,
     };
     int ret = make_words(h, units);
 
@@ -577,7 +581,7 @@ static int make_steps(struct unetmm_sync_home *h, uint64_t service,
         return ret;
     }
     *steps = 3;
-    ret = unetmm_event_set_handler(h->ep, h->bell, 0, on_bell, NULL);
+    ret = unetmm_event_set_handler(h->ep, h->bell, 0, sync_on_count, NULL);
     if (!ret) {
         ret = unetmm_export_events(h->ctx, h->export, h->words, h->bytes,
                                    UNETMM_RIGHT_ALL, 0, 0, h->bell, 1);
@@ -643,6 +647,7 @@ int unetmm_sync_home_close(struct unetmm_sync_home *h)
     /* The thread looks at `stop` at least each time that it asks for its members. */
     atomic_store(&h->stop, true);
     sys_join(h->thread);
+    ret = h->error;
     undo(h, 4);
-    return 0;
+    return ret;
 }

@@ -17,6 +17,7 @@
  */
 #include "sync.h"
 #include "../handler/handler.h"
+#include "../sys/refusals.h"
 
 #include <sched.h>
 #include <stddef.h>
@@ -119,18 +120,18 @@ static int again(struct unetmm_sync *s, int ret, uint64_t *end)
     return -ENOTCONN;
 }
 
+/* Posts by `call`, again and again as again() says; the result is in `ret`. */
+#define POST(s, ret, call) \
+    for (uint64_t end_ = 0; ((ret) = again(s, call, &end_)) > 0;) { \
+    }
+
 static int put(struct unetmm_sync *s, size_t member, uint64_t value, bool count)
 {
     const uint64_t word = unetmm_swap64(value);
-    uint64_t end = 0;
     int ret;
 
-    do {
-        ret = again(s, unetmm_write(s->ep, s->import, s->record + member,
-                                    &word, sizeof(word), 0, 0, UNETMM_UNSIGNALED |
-                                    UNETMM_INLINE |
-                                    (count ? UNETMM_COUNT : 0)), &end);
-    } while (ret > 0);
+    POST(s, ret, unetmm_write(s->ep, s->import, s->record + member, &word, sizeof(word), 0, 0,
+                              UNETMM_UNSIGNALED | UNETMM_INLINE | (count ? UNETMM_COUNT : 0)));
     return ret;
 }
 
@@ -140,27 +141,20 @@ static int put(struct unetmm_sync *s, size_t member, uint64_t value, bool count)
 /* Posts the READs of the home's words: `tail` and `limit`. */
 static int read_words(struct unetmm_sync *s)
 {
-    uint64_t end = 0;
     int ret;
 
-    do {
-        ret = again(s, unetmm_read(s->ep, s->import, 0, &s->answer->tail,
-                                   2 * sizeof(uint64_t), OF_READ, 0), &end);
-    } while (ret > 0);
+    POST(s, ret, unetmm_read(s->ep, s->import, 0, &s->answer->tail, 2 * sizeof(uint64_t),
+                             OF_READ, 0));
     s->open_ops += !ret;
     return ret;
 }
 
 static int add_ticket(struct unetmm_sync *s)
 {
-    uint64_t end = 0;
     int ret;
 
-    do {
-        ret = again(s, unetmm_fetch_add(s->ep, s->import,
-                                        offsetof(struct sync_words, tail), 1,
-                                        OF_WAIT, 0), &end);
-    } while (ret > 0);
+    POST(s, ret, unetmm_fetch_add(s->ep, s->import, offsetof(struct sync_words, tail), 1,
+                                  OF_WAIT, 0));
     s->open_ops += !ret;
     return ret;
 }
@@ -340,15 +334,10 @@ int add_units(struct unetmm_sync *s, uint64_t n, uint64_t user_data)
 /* Posts the step out of the queue that is valid if `units` is s->left. */
 static int leave_units(struct unetmm_sync *s)
 {
-    uint64_t end = 0;
     int ret;
 
-    do {
-        ret = again(s, unetmm_cmp_swap(s->ep, s->import,
-                                       offsetof(struct sync_words, units),
-                                       s->left, s->left + 1, OF_WAIT, 0),
-                    &end);
-    } while (ret > 0);
+    POST(s, ret, unetmm_cmp_swap(s->ep, s->import, offsetof(struct sync_words, units),
+                                 s->left, s->left + 1, OF_WAIT, 0));
     s->open_ops += !ret;
     return ret;
 }
@@ -570,20 +559,10 @@ int unetmm_waitq_wake(struct unetmm_sync *s, uint32_t n)
     tail = word_of(&s->answer->tail);
     waiting = tail - word_of(&s->answer->read);
     s->given += n && n < waiting ? n : waiting;
-    return waiting ? PUT(s, given, sync_wakes(s->given, tail), true) : 0;
+    return waiting ? PUT(s, wakes, sync_wakes(s->given, tail), true) : 0;
 }
 
 /* ---- Coming and going -------------------------------------------------- */
-
-/* The waiting call reads the answers itself: this handler only wakes it. */
-static void on_told(struct unetmm_ep *ep, struct unetmm_event_counter *counter,
-                    uint64_t now, void *arg)
-{
-    (void)ep;
-    (void)counter;
-    (void)now;
-    (void)arg;
-}
 
 static int read_hello(const struct unetmm_completion *c,
                       struct sync_hello *hello)
@@ -625,6 +604,7 @@ static int join(struct unetmm_sync *s, const uint8_t mac[6], uint64_t service,
 {
     const struct unetmm_channel_attr attr = {
         .size = sizeof(attr), .flags = UNETMM_RELIABLE | UNETMM_NOTIFY_CLOSE,
+        .rnr_retries = UNETMM_REFUSALS,
     };
     struct sync_hello hello = { .magic = unetmm_swap64(SYNC_MAGIC),
                                 .export = unetmm_swap64(s->export) };
@@ -700,7 +680,7 @@ static int open_steps(struct unetmm_sync *s, unsigned *steps)
     ret = unetmm_event_create(s->ctx, 1, &s->told);
     if (!ret) {
         *steps = 3;
-        ret = unetmm_event_set_handler(s->ep, s->told, 0, on_told, NULL);
+        ret = unetmm_event_set_handler(s->ep, s->told, 0, sync_on_count, NULL);
     }
     if (ret) {
         return ret;

@@ -9,7 +9,7 @@
 #ifndef UNETMM_SYNC_INTERNAL_H
 #define UNETMM_SYNC_INTERNAL_H
 
-#include <stdint.h>
+#include <libunetmm.h>
 
 #define SYNC_MAGIC      0x636e79736d6d6e75ull
 #define SYNC_ALIVE_NS   200000000       /* is the other side there? */
@@ -18,7 +18,10 @@
 struct sync_record {
     uint64_t taking;            /* waits begun, before its ticket is taken */
     uint64_t status;            /* of the last one that has a ticket */
-    uint64_t given;             /* units given back; or sync_wakes() */
+    union {
+        uint64_t given;         /* semaphores: units given back */
+        uint64_t wakes;         /* wait-queues: sync_wakes() */
+    };
     uint64_t alive;             /* nothing: written to see whether it is */
     uint64_t rsvd[4];
 };
@@ -83,5 +86,15 @@ struct sync_hello {
     int32_t error;              /* -errno: it is none */
     uint64_t kind;              /* SYNC_QUEUE, ... */
 };
+
+/* Of a counter of either side: the waiting thread reads the words itself, and is only woken. */
+static inline void sync_on_count(struct unetmm_ep *ep, struct unetmm_event_counter *counter,
+                                 uint64_t now, void *arg)
+{
+    (void)ep;
+    (void)counter;
+    (void)now;
+    (void)arg;
+}
 
 #endif /* UNETMM_SYNC_INTERNAL_H */

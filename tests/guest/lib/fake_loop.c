@@ -48,7 +48,7 @@ static struct {
     pthread_cond_t counted;     /* one of the counters was incremented */
     pthread_cond_t listening;   /* an endpoint has another service */
     pthread_t thread;
-    bool open, running, hide;
+    bool open, running, hide, hide_export;
     unsigned newest;
     struct endpoint endpoints[LOOP_ENDPOINTS];
     struct unetmm_export exports[LOOP_EXPORTS];         /* length 0: none */
@@ -541,6 +541,10 @@ static int do_export(const struct unetmm_export *request)
         return -1;
     }
     request = find_export(export.id);
+    if (loop.hide_export) {
+        real_card_hide((void *)(uintptr_t)export.addr);
+        loop.hide_export = false;
+    }
     return real_card_command((struct unetmm_cmd) {
         .opcode = UNETMM_CMD_REGION_SET, .space = REAL_SPACE,
         .region = {
@@ -921,6 +925,16 @@ void loop_kill(unsigned endpoint)
     pthread_mutex_lock(&loop.lock);
     loop.endpoints[endpoint].allowed = 0;
     end_endpoint(&loop.endpoints[endpoint]);
+    pthread_mutex_unlock(&loop.lock);
+}
+
+void loop_hide_export(bool on)
+{
+    pthread_mutex_lock(&loop.lock);
+    loop.hide_export = on;
+    if (!on) {
+        real_card_hide(NULL);
+    }
     pthread_mutex_unlock(&loop.lock);
 }
 

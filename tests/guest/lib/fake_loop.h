@@ -48,6 +48,12 @@ void loop_kill(unsigned endpoint);
 /* The next `number` questions for an export are not answered. */
 void loop_silence_imports(unsigned number);
 
+/*
+ * The page of the next export does not come, from its export on; false: all pages do.
+ * One export at a time.
+ */
+void loop_hide_export(bool on);
+
 /* All connections to accept are put off, until `on` is false. */
 void loop_hide_connections(bool on);
 

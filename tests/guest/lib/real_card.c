@@ -34,6 +34,9 @@ static struct {
     bool later;
     int64_t timer;
     uint32_t commands, dones, faults, notifies;     /* entries given, or taken */
+    uint64_t hidden;            /* a page that is not there; 0: none */
+    bool hidden_missed;
+    struct unetmm_fault hidden_miss;
 } card;
 
 /* The driver's rings, which the card reads and writes. */
@@ -221,6 +224,28 @@ static void answer_miss(const struct unetmm_fault *fault)
          done.status == UNETMM_CS_STALE);
 }
 
+void real_card_hide(const void *page)
+{
+    bool missed = card.hidden_missed;
+
+    card.hidden = (uintptr_t)page;
+    card.hidden_missed = false;
+    if (missed) {
+        answer_miss(&card.hidden_miss);
+    }
+}
+
+/* A miss of the hidden page has no answer until the page is shown. */
+static bool is_hidden(const struct unetmm_fault *fault)
+{
+    if (!card.hidden || fault->vaddr != card.hidden) {
+        return false;
+    }
+    card.hidden_missed = true;
+    card.hidden_miss = *fault;
+    return true;
+}
+
 static bool serve_fault(void)
 {
     struct unetmm_fault fault = fault_ring[card.faults % RING_ENTRIES];
@@ -230,7 +255,9 @@ static bool serve_fault(void)
     }
     has_taken(UNETMM_RING_FAULT, ++card.faults);
     if (fault.type == UNETMM_FAULT_MISS) {
-        answer_miss(&fault);
+        if (!is_hidden(&fault)) {
+            answer_miss(&fault);
+        }
     } else {
         MUST(fault.type == UNETMM_FAULT_EVICT);
     }

@@ -54,6 +54,12 @@ uint8_t real_card_command(struct unetmm_cmd cmd, uint32_t *result);
 /* Reads a counter of the card. */
 uint64_t real_card_counter(unsigned n);
 
+/*
+ * From now on this page does not come, as one of a userfaultfd whose program stands still;
+ * NULL: all pages do.  One page at a time.
+ */
+void real_card_hide(const void *page);
+
 /* Works off all that the card can do now.  True: it did something. */
 bool real_card_turn(void);
 

@@ -16,6 +16,7 @@
 
 #include "eventually.h"
 #include "fake_loop.h"
+#include "real_card.h"
 #include "base/base.h"
 #include "sync/sync.h"
 #include "sys/sys.h"
@@ -477,6 +478,46 @@ TEST(home_that_ends_is_told, sem_test)
     EVENTUALLY(give(0) == -ENOTCONN || give(0) == -EPERM);
 }
 
+/* The card stops the home's endpoint, for an index that cannot be. */
+TEST(home_that_failed_says_so, sem_test)
+{
+    const struct real_endpoint *at = &real_endpoints[home_endpoint];
+    int ret;
+
+    unetmm_write_word(&at->index->user.fq_prod, 1u << 30);
+    __atomic_store_n(at->doorbell, 1, __ATOMIC_SEQ_CST);
+    EVENTUALLY(unetmm_read_word(&at->index->card.state) & UNETMM_EP_ERROR);
+    ret = unetmm_sync_home_close(home);
+    home = NULL;
+    assert_int_equal(ret, -EIO);
+}
+
+/*
+ * The page for the home's answers to a member never comes.  Others get their units all the
+ * same, and the member's channel ends.
+ */
+TEST(member_without_memory_stops_nobody, sem_test)
+{
+    unsigned i;
+
+    assert_int_equal(unetmm_sync_close(members[1].sync), 0);
+    loop_hide_export(true);
+    join(1);
+    assert_int_equal(take(0, 20 * SECOND), 1);
+    assert_int_equal(take(0, 20 * SECOND), 1);
+    for (i = 0; i < 100; i++) {
+        /* Time for the home to ask whether its members are there */
+        atomic_fetch_add(&seconds_ahead, 1);
+        start_waiting(2, -1);
+        assert_int_equal(give(0), 0);
+        assert_int_equal(end_wait(2), 1);
+        assert_int_equal(give(2), 0);
+        assert_int_equal(take(0, 20 * SECOND), 1);
+    }
+    EVENTUALLY(take(1, 0) == -ENOTCONN);
+    loop_hide_export(false);
+}
+
 /* ---- Light semaphores ------------------------------------------------------- */
 
 TEST(free_units_are_one_operation_each, light_test)
@@ -705,7 +746,8 @@ TEST(writes_that_count, sem_test)
         if (op.opcode != UNETMM_OP_WRITE) {
             continue;
         }
-        assert_true(op.quiet && op.is_inline);
+        assert_true(op.is_inline);
+        assert_int_equal(op.quiet, op.count);
         tells += op.count;
         asks += !op.count;
         assert_int_equal(op.offset, op.count ?
