@@ -73,9 +73,6 @@ struct unetmm_stream {
 
 /* ---- transfer.c -------------------------------------------------------- */
 
-/* Waits until `op` is done, whatever comes; then its memory is ours again. */
-void stream_flush(struct unetmm_stream *s, uint64_t op);
-
 /* unetmm_stream_shutdown() with a time. */
 int stream_finish(struct unetmm_stream *s, int64_t deadline_ns);
 

@@ -100,11 +100,26 @@ static int64_t send_next(struct unetmm_stream *s, const uint8_t *bytes, size_t l
 }
 
 /*
- * As much as there is room for.  Announced bytes are then sent in any case: the peer
+ * Waits for the operation `op`.  The memory of the bytes under way is the card's until then,
+ * so neither a signal nor an error ends the wait.  The deadline ends the channel, and with it
+ * the card's use of the memory.
+ */
+static void wait_under_way(struct unetmm_stream *s, uint64_t op, int64_t deadline)
+{
+    if (stream_wait(s, deadline) == -ETIMEDOUT && s->done < op) {
+        stream_fail(s, -ETIMEDOUT);
+        unetmm_disconnect(s->ep, s->channel);
+        s->done = s->posted;
+    }
+}
+
+/*
+ * As much as there is room for.  Announced bytes are then sent, or the stream fails: the peer
  * waits for them.
  */
 static int64_t send_run(struct unetmm_stream *s, const uint8_t *bytes, size_t len)
 {
+    int64_t deadline = stream_deadline(s->attr.timeout_ns);
     uint64_t run = run_of(s, len, s->stage_needed ? STAGE_BYTES : PIECE_BYTES);
     uint64_t done = 0;
 
@@ -128,7 +143,7 @@ static int64_t send_run(struct unetmm_stream *s, const uint8_t *bytes, size_t le
         } else if (n != -EAGAIN) {
             stream_fail(s, (int)n);
         } else {
-            stream_wait(s, INT64_MAX);
+            wait_under_way(s, s->posted, deadline);
         }
     }
     return done ? (int64_t)done : s->error;
@@ -150,14 +165,6 @@ static int64_t send_some(struct unetmm_stream *s, const uint8_t *bytes, size_t l
     }
     ret = send_piece(s, offset, bytes, piece, false);
     return ret ? ret : (int64_t)piece;
-}
-
-/* Its memory is the card's until then, so neither a signal nor an error ends it. */
-void stream_flush(struct unetmm_stream *s, uint64_t op)
-{
-    while (s->done < op && s->error != -EIO && !stream_check(s)) {
-        stream_wait(s, INT64_MAX);
-    }
 }
 
 /* Some bytes have not arrived, or that is unknown; later ones do not count. */
@@ -185,7 +192,8 @@ ssize_t unetmm_stream_send(struct unetmm_stream *s, const void *bytes, size_t le
         if (ret) {
             break;
         }
-        n = send_some(s, (const uint8_t *)bytes + sent, len - sent, nowait);
+        n = send_some(s, (const uint8_t *)bytes + sent, len - sent,
+                      nowait || !s->attr.timeout_ns);
         if (n >= 0) {
             sent += (size_t)n;
         } else if (n != -EAGAIN || nowait) {
@@ -195,7 +203,10 @@ ssize_t unetmm_stream_send(struct unetmm_stream *s, const void *bytes, size_t le
             ret = stream_wait(s, deadline);
         }
     }
-    stream_flush(s, s->last_direct);
+    deadline = stream_deadline(s->attr.timeout_ns);
+    while (s->done < s->last_direct && s->error != -EIO && !stream_check(s)) {
+        wait_under_way(s, s->last_direct, deadline);
+    }
     /* The failed bytes may have left a gap: that is worse than a short count. */
     return data_failed(s) || !sent ? (s->error ? s->error : ret) :
            (ssize_t)sent;

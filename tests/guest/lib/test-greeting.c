@@ -20,6 +20,8 @@
 
 #define scene_test(fn) cmocka_unit_test_setup_teardown(fn, start, end)
 
+#define timed_test(fn) cmocka_unit_test_setup_teardown(fn, start_timed, end)
+
 #define MS              1000000ll
 #define SECOND          (1000 * MS)
 #define SERVICE         77
@@ -43,15 +45,16 @@ static int64_t now(void)
     return (int64_t)time.tv_sec * SECOND + time.tv_nsec;
 }
 
-static int start(void **state)
+static int start_with(int64_t timeout_ns)
 {
     struct unetmm_ep_attr attr = UNETMM_EP_ATTR_INIT;
+    struct unetmm_stream_attr stream_attr = UNETMM_STREAM_ATTR_INIT;
     struct unetmm_channel_attr how = { .size = sizeof(how), .flags = UNETMM_RELIABLE };
 
-    (void)state;
+    stream_attr.timeout_ns = timeout_ns;
     memset(ring, 0, sizeof(ring));
     assert_int_equal(unetmm_open("/loop", UNETMM_SOURCE_TLB, &ctx), 0);
-    assert_int_equal(unetmm_stream_listen(ctx, SERVICE, NULL, &listener), 0);
+    assert_int_equal(unetmm_stream_listen(ctx, SERVICE, &stream_attr, &listener), 0);
     assert_int_equal(unetmm_ep_create(ctx, &attr, &peer), 0);
     assert_int_equal(unetmm_export(ctx, RING_ID, ring, sizeof(ring),
                                    UNETMM_RIGHT_WRITE, UNETMM_EXPORT_NOTIFY, 0), 0);
@@ -59,6 +62,18 @@ static int start(void **state)
     assert_true(channel >= 0);
     assert_int_equal(unetmm_stream_accept(listener, SECOND, &stream), 0);
     return 0;
+}
+
+static int start(void **state)
+{
+    (void)state;
+    return start_with(-1);
+}
+
+static int start_timed(void **state)
+{
+    (void)state;
+    return start_with(20 * MS);
 }
 
 static int end(void **state)
@@ -161,4 +176,26 @@ TEST(second_greeting_before_the_answer, scene_test)
     greet(RING_ID);
     assert_true(serve(POLLOUT, &longest) & POLLERR);
     assert_int_equal(unetmm_stream_send(stream, "hello", 5, 0), -EPROTO);
+}
+
+/*
+ * The peer's ring never comes.  A send has its own time, which is less than the time after
+ * which the card gives up; its memory is the caller's again.
+ */
+TEST(time_of_a_send_ends_the_stream, timed_test)
+{
+    static uint8_t bytes[RING_BYTES / 2];
+    int64_t longest = 0, begun;
+
+    assert_int_equal(unetmm_unexport(ctx, RING_ID), 0);
+    loop_hide_export(true);
+    assert_int_equal(unetmm_export(ctx, RING_ID, ring, sizeof(ring),
+                                   UNETMM_RIGHT_WRITE, UNETMM_EXPORT_NOTIFY, 0), 0);
+    greet(RING_ID);
+    assert_int_equal(serve(POLLOUT, &longest), POLLOUT);
+    begun = now();
+    assert_int_equal(unetmm_stream_send(stream, bytes, sizeof(bytes), 0), -ETIMEDOUT);
+    assert_true(now() - begun < 3 * SECOND);
+    assert_int_equal(unetmm_stream_send(stream, bytes, 1, 0), -ETIMEDOUT);
+    loop_hide_export(false);
 }
