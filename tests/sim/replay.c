@@ -1,44 +1,171 @@
 /*
- * unetmm: the card's TLB on references that somebody else makes
+ * unetmm: the card's TLB on references of another program
  *
- * Reads lines "SPACE PAGE" and answers each with S (found in its set), V (among the
- * victims) or M (missed, and then inserted), as the simulation uses the TLB.
+ * Reads lines "SPACE PAGE", decimal or 0x, without empty ones and those that begin with #.
+ * Prints how many references there were, first misses of a page and others, and pages found
+ * among the victims; with the word `answers` it prints a letter for each reference: S (found
+ * in its set), V (among the victims) or M (missed, and then inserted).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include <stdio.h>
 #include "sim.h"
 
+#define SPACE_BITS  16
+#define PAGE_BITS   (64 - SPACE_BITS)
+
 int unetmm_trace;
 
+static const char *path;
+static uint64_t line_number;
+
+static void G_GNUC_NORETURN stop(const char *why)
+{
+    fprintf(stderr, "error: %s:%" PRIu64 ": %s\n", path, line_number, why);
+    exit(2);
+}
+
+/* Takes a number of so many bits from the text, and the spaces behind it. */
+static uint64_t take_number(char **at, unsigned bits)
+{
+    char *end;
+    uint64_t v = g_ascii_strtoull(*at, &end, 0);
+
+    if (!g_ascii_isdigit(**at) || v >> bits ||
+        (*end && !g_ascii_isspace(*end))) {
+        stop("use SPACE PAGE, as 1 0x7f3a2, with a space below 65536 and a page below 2^48");
+    }
+    *at = g_strchug(end);
+    return v;
+}
+
+/* False: the file has ended. */
+static bool read_reference(FILE *file, uint16_t *space, uint64_t *page)
+{
+    char text[128];
+
+    while (fgets(text, sizeof(text), file)) {
+        char *at;
+
+        line_number++;
+        if (!strchr(text, '\n') && !feof(file)) {
+            stop("a line is longer than 126 bytes");
+        }
+        at = g_strchug(text);
+        if (!*at || *at == '#') {
+            continue;
+        }
+        *space = take_number(&at, SPACE_BITS);
+        *page = take_number(&at, PAGE_BITS);
+        if (*at) {
+            stop("there is more than SPACE PAGE");
+        }
+        return true;
+    }
+    if (ferror(file)) {
+        stop(g_strerror(errno));
+    }
+    return false;
+}
+
+static UnetmmTlbHit refer(UnetmmTlb *tlb, uint16_t space, uint64_t page)
+{
+    uint32_t id;
+    UnetmmTlbHit hit = unetmm_tlb_lookup(tlb, space, page, true, &id);
+
+    if (hit == UNETMM_TLB_MISS) {
+        unetmm_tlb_new_batch(tlb);
+        SIM_CHECK(unetmm_tlb_insert(tlb, space, page,
+                                    page << UNETMM_PAGE_SHIFT |
+                                    UNETMM_PTE_VALID | UNETMM_PTE_READ |
+                                    UNETMM_PTE_WRITE, 0) ==
+                  UNETMM_TLB_INSERTED);
+    }
+    return hit;
+}
+
+static void count(UnetmmTlb *tlb, FILE *file)
+{
+    GHashTable *seen = g_hash_table_new_full(g_int64_hash, g_int64_equal,
+                                             g_free, NULL);
+    uint64_t page, refs = 0, first = 0, other = 0, victims = 0;
+    uint16_t space;
+
+    for (; read_reference(file, &space, &page); refs++) {
+        uint64_t key = page | (uint64_t)space << PAGE_BITS;
+        UnetmmTlbHit hit = refer(tlb, space, page);
+
+        victims += hit == UNETMM_TLB_HIT_VICTIM;
+        if (hit != UNETMM_TLB_MISS) {
+            continue;
+        }
+        if (g_hash_table_add(seen, g_memdup2(&key, sizeof(key)))) {
+            first++;
+        } else {
+            other++;
+        }
+    }
+    printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", refs, first,
+           other, victims);
+    g_hash_table_unref(seen);
+}
+
+static void answer(UnetmmTlb *tlb, FILE *file)
+{
+    uint64_t page;
+    uint16_t space;
+
+    while (read_reference(file, &space, &page)) {
+        putchar("MSV"[refer(tlb, space, page)]);
+    }
+    putchar('\n');
+}
+
+#define NAME(number, upper, name, help) [number] = #name,
+static const char *const replacements[] = { UNETMM_TLB_REPLACEMENTS(NAME) };
+static const char *const indexes[] = {
+    [UNETMM_TLB_INDEX_ADD] = "add", [UNETMM_TLB_INDEX_XOR] = "xor",
+};
+
+static unsigned choice(const char *name, const char *const *names, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        if (!strcmp(name, names[i])) {
+            return i;
+        }
+    }
+    fprintf(stderr, "error: there is no %s\n", name);
+    exit(2);
+}
+
+/* scripts/tlb-sim has checked the numbers. */
 int main(int argc, char **argv)
 {
-    uint64_t space, vpn;
+    uint32_t ways;
+    FILE *file;
     UnetmmTlb tlb;
-    int got;
 
-    if (argc != 3) {
-        fprintf(stderr, "usage: %s SETS VICTIMS\n", argv[0]);
+    if (argc < 7) {
+        fprintf(stderr, "usage: %s FILE ENTRIES WAYS VICTIMS INDEX REPLACE "
+                "[answers]\n", argv[0]);
         return 2;
     }
-    unetmm_tlb_init(&tlb, strtoul(argv[1], NULL, 0), 1,
-                    strtoul(argv[2], NULL, 0));
-    while ((got = scanf("%" SCNu64 " %" SCNu64, &space, &vpn)) == 2) {
-        uint32_t id;
-        UnetmmTlbHit hit = unetmm_tlb_lookup(&tlb, space, vpn, true, &id);
-
-        if (hit == UNETMM_TLB_MISS) {
-            unetmm_tlb_new_batch(&tlb);
-            SIM_CHECK(unetmm_tlb_insert(&tlb, space, vpn,
-                                        vpn << UNETMM_PAGE_SHIFT |
-                                        UNETMM_PTE_VALID | UNETMM_PTE_READ |
-                                        UNETMM_PTE_WRITE, 0) ==
-                      UNETMM_TLB_INSERTED);
-        }
-        putchar("MSV"[hit]);
+    path = argv[1];
+    file = strcmp(path, "-") ? fopen(path, "r") : stdin;
+    if (!file) {
+        stop(g_strerror(errno));
     }
-    SIM_CHECK(got == EOF);
-    putchar('\n');
+    ways = strtoul(argv[3], NULL, 0);
+    SIM_CHECK(ways);
+    unetmm_tlb_init(&tlb, strtoul(argv[2], NULL, 0) / ways, ways,
+                    strtoul(argv[4], NULL, 0));
+    tlb.index = choice(argv[5], indexes, G_N_ELEMENTS(indexes));
+    tlb.replace = choice(argv[6], replacements, G_N_ELEMENTS(replacements));
+    if (argc > 7) {
+        answer(&tlb, file);
+    } else {
+        count(&tlb, file);
+    }
     unetmm_tlb_free(&tlb);
     return 0;
 }

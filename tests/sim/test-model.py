@@ -11,6 +11,7 @@ of misses can be told without any TLB they must be those.
 usage: test-model.py SIMULATION REPLAY GOLDEN UTLB    (UNETMM_SEED: of all random choices)
 """
 import collections
+import operator
 import os
 import random
 import subprocess
@@ -66,8 +67,8 @@ class Tlb:
 def replayed(sets, victims, references):
     """The results of the card's own TLB."""
     text = "".join(f"{space} {page}\n" for space, page in references)
-    done = subprocess.run([REPLAY, str(sets), str(victims)], input=text,
-                          stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run([REPLAY, "-", str(sets), "1", str(victims), "add", "fifo", "answers"],
+                          input=text, stdout=subprocess.PIPE, text=True, check=True)
     answers = done.stdout.strip()
     assert len(answers) == len(references), (len(answers), len(references))
     return answers
@@ -132,6 +133,29 @@ def without_victims_rivals_always_miss():
     assert replayed(64, 1, references).count("M") == 2
 
 
+def counts_of_a_trace_are_the_models():
+    """By ways, index and replacement; the counts and the refusals of lines."""
+    chance = random.Random(SEED)
+    references = [(chance.randrange(4), chance.randrange(96)) for _ in range(4000)]
+    text = "# a comment\n\n" + "".join(f"{space} {page:#x}\n" for space, page in references)
+    first = len(set(references))
+    for ways in (1, 2, 8, 64):
+        for index in ("add", "xor"):
+            for replace in ("fifo", "lru", "random"):
+                done = subprocess.run([REPLAY, "-", "64", str(ways), "0", index, replace],
+                                      input=text, stdout=subprocess.PIPE, text=True, check=True)
+                found = [int(word) for word in done.stdout.split()]
+                cache = Cache(64, ways, index, replace)
+                missed = sum(not cache.refer(*reference) for reference in references)
+                assert found[:2] == [len(references), first] and found[3] == 0, found
+                assert missed == first + found[2] or replace == "random" and ways > 1, \
+                    (ways, index, replace, found, missed)
+    for line in ("1", "1 2 3", "x 1", "-1 2", "65536 1", f"1 {1 << 48}", "1 2" + " " * 200):
+        done = subprocess.run([REPLAY, "-", "64", "1", "0", "add", "lru"], text=True, check=False,
+                              input=f"1 2\n{line}\n", capture_output=True)
+        assert done.returncode == 2 and "error: -:2: " in done.stderr, (line, done)
+
+
 # ---- The programs of the figure ------------------------------------------------------
 
 
@@ -186,18 +210,22 @@ def golden_counts_are_the_models():
 
 
 class Cache:
-    """Sets of so many ways, the least recently used page replaced."""
+    """Sets of so many ways, the least recently used page replaced, or the first that came."""
 
-    def __init__(self, entries, ways):
+    def __init__(self, entries, ways, index="add", replace="lru"):
         self._sets = collections.defaultdict(collections.OrderedDict)
         self._number = entries // ways
         self._ways = ways
+        self._mix = {"add": operator.add, "xor": operator.xor}[index]
+        self._stays = replace == "fifo"
 
     def refer(self, space, page):
         """False: missed, then entered."""
-        pages = self._sets[(page + space * SPREAD) % self._number]
-        found = pages.pop((space, page), False)
-        pages[space, page] = True
+        pages = self._sets[self._mix(page, space * SPREAD) % self._number]
+        found = (space, page) in pages
+        if not (found and self._stays):
+            pages.pop((space, page), None)
+            pages[space, page] = True
         if len(pages) > self._ways:
             pages.popitem(last=False)
         return found
@@ -228,7 +256,7 @@ def utlb_misses_are_the_models():
 
 
 TESTS = [chance_agrees_one_by_one, loops_are_as_computed,
-         without_victims_rivals_always_miss, golden_counts_are_the_models,
+         without_victims_rivals_always_miss, counts_of_a_trace_are_the_models, golden_counts_are_the_models,
          utlb_misses_are_the_models]
 
 FAILED = 0

@@ -75,7 +75,7 @@ setup_core() {
     ninja_guest "the card's core for its tests" tests/core/libunetmm_core_tests.a
 }
 
-setup_tlb_sim() { ninja_guest "the TLB simulation" tests/sim/unetmm-tlb-sim; }
+setup_tlb_sim() { ninja_guest "the TLB simulation" tests/sim/unetmm-tlb-{sim,replay}; }
 
 setup_paper() { ninja_guest "the papers' program" tests/paper/unetmm-paper; }
 
