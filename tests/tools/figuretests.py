@@ -4,9 +4,11 @@
 import json
 import os
 import subprocess
+from unittest import mock
 
 from unetmm_tools import SCRIPTS
 from unetmm_tools.check.taptests import require
+from unetmm_tools.guest import profiles
 
 LIMIT = 800
 
@@ -65,4 +67,56 @@ def trace_mistakes(directory):
         require(words in said, said)
 
 
-TESTS = (trace_rows, trace_mistakes)
+def paper_set(directory):
+    """bench --paper --set: the points that an input moves, beside the baseline; status 0"""
+    path = os.path.join(directory, "points")
+    done = started("bench", "--paper", "--set", "dc21140.hub=10", "--json", path)
+    lines = [line.split() for line in done.stdout.splitlines()]
+    require(done.returncode == 0 and ["dc21140.hub", "us", "2.4", "10"] in lines, f"{done}")
+    with open(path, encoding="utf-8") as file:
+        points = {(point["id"], point["x"]): point["got"] for point in map(json.loads, file)}
+    moved = [words for words in lines if words[-1:] == ["%"]]
+    # A round trip has the hub's delay once; its slope, and streams, do not have it.
+    require([words[:2] for words in moved] == [["R1", "40"]], f"{moved}")
+    require(abs(points["R1", "40"] - float(moved[0][3]) - 7.6) < 0.01 and
+            ("R6", "1498") in points and ("R4", "40") not in points, f"{points}")
+    same = started("bench", "--paper", "--set", "dc21140.hub=2.4")
+    require(same.returncode == 0 and "\n0 of the " in same.stdout, f"{same}")
+
+
+def paper_mistakes(_directory):
+    """bench --paper --set: mistakes, with the names that there are"""
+    for arguments, words in (
+            (["--set", "trigger=20"], "PROFILE.NAME=VALUE"),
+            (["--set", "connectx.trigger=20"], "connectib, dc21140"),
+            (["--set", "connectib.start=20"], "trigger, driver"),
+            (["--set", "connectib.trigger=-1"], "in us"),
+            (["--set", "connectib.trigger=fast"], "in us"),
+            (["--set", "dc21140.line=0"], "above 0"),
+            (["--set", "connectib.trigger=20", "--update"], "leave out --update")):
+        refused("bench", ["--paper", *arguments], words)
+
+
+def profile_errors(directory):
+    """bench --paper: an error of a profile names the file, the line and the key"""
+    good = '[fetch]\nvalue = 1\nunit = "us"\nclass = "assumed"\nsource = "x"\n\n'
+    for text, line, words in (
+            ('[late]\nvalue = "x"\nunit = "us"\nclass = "assumed"\nsource = "x"\n', 7, "late: "),
+            ('[late]\nvalue = 1\nunit = "us"\nclass = "guess"\n', 7, "late: needs a unit, a class"),
+            ('[late]\nunit = "us"\nclass = "assumed"\nsource = "x"\n', 7, "late: has no value"),
+            ('[late]\nunit = "us"\nclass = "derived"\nformula = "fetch * other"\n', 7, "late: "),
+            ('[late]\nunit = "us"\nclass = "derived"\nformula = "fetch *"\n', 7, "late: "),
+            ("[late\n", 7, "")):
+        with open(os.path.join(directory, "mine.toml"), "w", encoding="utf-8") as file:
+            file.write(good + text)
+        with mock.patch.object(profiles, "PROFILES", directory):
+            try:
+                profiles.Profile("mine")
+            except profiles.PaperError as error:
+                require("mine.toml" in str(error) and words in str(error) and
+                        (f":{line}: " in str(error) or "line 7" in str(error)), f"{text}: {error}")
+            else:
+                raise AssertionError(f"{text} is taken")
+
+
+TESTS = (trace_rows, trace_mistakes, paper_set, paper_mistakes, profile_errors)

@@ -5,11 +5,13 @@ card's property timing=, and for scripts/bench --paper."""
 import ast
 import operator
 import os
+import re
 import tomllib
 
 from unetmm_tools import REPO
 
 PAPER = os.path.join(REPO, "tests", "paper")
+PROFILES = os.path.join(PAPER, "profiles")
 
 # UNETMM_COSTS of hw/net/unetmm/timing/timing.h
 CARD_COSTS = ("fetch", "gather_byte", "place_byte", "packet", "ack", "complete",
@@ -40,31 +42,54 @@ def formula(node, values):
     raise PaperError(f"a formula has {ast.dump(node)}, which is not allowed")
 
 
+def profile_names():
+    """The names of all profiles."""
+    return sorted(name.removesuffix(".toml") for name in os.listdir(PROFILES))
+
+
 NEEDS = {"published": "source", "derived": "formula", "fitted": "point",
          "assumed": "source"}
 
 
 class Profile:
-    """A file of costs; values by name, in the unit that the file says."""
+    """A file of costs; values by name, in the unit that the file says.
 
-    def __init__(self, name, changed=None):
-        path = os.path.join(PAPER, "profiles", name + ".toml")
-        with open(path, "rb") as file:
-            self.entries = tomllib.load(file)
+    changed, given  {name: factor}, {name: value} of inputs that are not the file's
+    """
+
+    def __init__(self, name, changed=None, given=None):
+        self.path = os.path.join(PROFILES, name + ".toml")
+        with open(self.path, "rb") as file:
+            self._text = file.read().decode(errors="replace")
+        try:
+            self.entries = tomllib.loads(self._text)
+        except tomllib.TOMLDecodeError as error:
+            raise PaperError(f"{os.path.relpath(self.path, REPO)}: {error}") from None
         self.name = name
         self.values = {}
         self.used = set()
         for key, entry in self.entries.items():
-            kind = entry.get("class")
-            if kind not in NEEDS or NEEDS[kind] not in entry:
-                raise PaperError(f"{path}: {key} needs a class and its reason")
+            self.values[key] = given[key] if given and key in given else \
+                self._value(key, entry) * (changed or {}).get(key, 1)
+
+    def _value(self, key, entry):
+        kind = entry.get("class") if isinstance(entry, dict) else None
+        if kind not in NEEDS or NEEDS[kind] not in entry or "unit" not in entry:
+            raise self.error(key, "needs a unit, a class (" + ", ".join(NEEDS) + ") and its reason")
+        try:
             if kind != "derived":
-                self.values[key] = float(entry["value"])
-            else:
-                self.values[key] = formula(
-                    ast.parse(entry["formula"], mode="eval"), self.values)
-            if changed and key in changed:
-                self.values[key] *= changed[key]
+                return float(entry["value"])
+            return formula(ast.parse(entry["formula"], mode="eval"), self.values)
+        except KeyError:
+            raise self.error(key, "has no value") from None
+        except (TypeError, ValueError, SyntaxError, ZeroDivisionError, PaperError) as error:
+            raise self.error(key, str(error)) from None
+
+    def error(self, key, text):
+        """A PaperError that names the file, the line and the key."""
+        begin = re.search(rf"^[ \t]*\[?[ \t]*{re.escape(key)}[ \t]*[\]=.]", self._text, re.M)
+        line = self._text.count("\n", 0, begin.start() if begin else 0) + 1
+        return PaperError(f"{os.path.relpath(self.path, REPO)}:{line}: {key}: {text}")
 
     def __getitem__(self, key):
         self.used.add(key)
@@ -92,15 +117,13 @@ class Profile:
 
 
 class Inputs:
-    """All profiles; `changed` is {(profile, name): factor}."""
+    """All profiles; `changed` is {(profile, name): factor}, `given` {(profile, name): value}."""
 
-    def __init__(self, changed=None):
-        changed = changed or {}
-        for name in sorted(os.listdir(os.path.join(PAPER, "profiles"))):
-            name = name.removesuffix(".toml")
-            setattr(self, name, Profile(name, {
-                key: factor for (of, key), factor in changed.items()
-                if of == name}))
+    def __init__(self, changed=None, given=None):
+        for name in profile_names():
+            setattr(self, name, Profile(name, *({
+                key: number for (of, key), number in (numbers or {}).items()
+                if of == name} for numbers in (changed, given))))
 
     def profiles(self):
         """All profiles."""
