@@ -23,6 +23,12 @@ PARTS = ("host", "core", "count", "local", "memory", "sockets", "unetmm",
          "netdev")
 SMOKE_PARTS = ("core", "local")
 
+# Where parts run
+THIS_HOST = "programs of this host"
+PLACES = {THIS_HOST: ("host", "core", "count"),
+          "one guest": ("count", "local", "memory", "matrix", "storage", "coldring", "overcommit"),
+          "two guests, two QEMUs, two clocks": ("sockets", "unetmm", "frames", "rxe", "netdev")}
+
 # No parts of a quick run unless they are named
 LONG_PARTS = ("matrix", "storage", "coldring", "overcommit")
 
@@ -57,11 +63,19 @@ def part_of(name):
                 if hasattr(place, f"part_{name}"))
 
 
+def footer(parts, kernel):
+    """Where the figures of these parts come from."""
+    words = [text for text, names in PLACES.items() if set(parts) & set(names)]
+    if words and words != [THIS_HOST]:
+        words.append(f"Linux {kernel} in the guests, TCG")
+    return "; ".join(words) or "nothing was measured"
+
+
 def main():
     """Part by part; a part that fails is named and fails the run, the results
     of the others are shown."""
     options = parse()
-    rows, failed, start = [], [], time.monotonic()
+    rows, failed, ran, start = [], [], [], time.monotonic()
     if options.json:
         with open(options.json, "w", encoding="utf-8"):
             pass
@@ -75,6 +89,7 @@ def main():
         try:
             found = part_of(part)(options)
             rows += found
+            ran.append(part)
             write_rows(options, found)
         except (BenchError, SocketsError, guests.GuestError, vm.VmError,
                 OSError, ValueError, KeyError, IndexError) as error:
@@ -86,8 +101,7 @@ def main():
     show_rows([r for r in rows if r["metric"] != "cell"])
     show_matrix(rows)
     show_goals(rows)
-    print(f"\n(Linux {options.kernel} in the guests, TCG; two QEMUs, two "
-          f"clocks, wall time; {time.monotonic() - start:.0f} s in all)")
+    print(f"\n({footer(ran, options.kernel)}; wall time; {time.monotonic() - start:.0f} s in all)")
     if options.plots:
         plots(rows, options.plots)
     sys.exit(1 if failed or not rows else 0)

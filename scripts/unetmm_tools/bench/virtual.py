@@ -248,8 +248,8 @@ def with_link(row, link):
     return row
 
 
-def measure(options):
-    """All rows."""
+def chosen(options):
+    """[(name, function)] of the parts that the options name."""
     jobs = [("unetmm", lambda: card_rows(options))]
     if not options.short:
         jobs.append(("unetmm with losses", lambda: lossy_rows(options)))
@@ -257,10 +257,19 @@ def measure(options):
                   lambda name=name: nic_rows(options, name))
                  for name in ("unetmm", *NICS)]
         jobs.append(("rxe over e1000e", lambda: rxe_rows(options)))
+    found = [(name, job) for name, job in jobs if not options.only or
+             any(word in name for word in options.only)]
+    if not found:
+        raise common.BenchError(
+            f"--only {' '.join(options.only)}: no part has that word in its name; the parts are " +
+            ", ".join(name for name, _ in jobs))
+    return found
+
+
+def measure(options):
+    """All rows."""
     rows = []
-    for name, job in jobs:
-        if options.only and not any(word in name for word in options.only):
-            continue
+    for name, job in chosen(options):
         began = time.monotonic()
         print(f"  {name} ...", file=sys.stderr, flush=True)
         rows += [with_link(row, options.link) for row in job()]
@@ -379,8 +388,9 @@ def parse():
 def main():
     """Measures, shows, compares."""
     options = parse()
-    vm.setup_paths("packages", "qemu", f"initramfs-{options.kernel}")
     try:
+        chosen(options)
+        vm.setup_paths("packages", "qemu", f"initramfs-{options.kernel}")
         if options.cost:
             show_cost(options)
             return
