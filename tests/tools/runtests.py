@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import subprocess
 import types
 from unittest import mock
@@ -146,6 +147,18 @@ def run_key(directory):
     require(before == again != after, done.stdout)
 
 
+def run_programs(_directory):
+    """run: docs/howto.rst names each program of the guests"""
+    done = subprocess.run(["bash", "-c", f""". {SCRIPTS}/unetmm_tools/build/all.sh
+        UNETMM_GUEST=tools setup_guest >&2
+        guest_programs | sed -n 's#.* usr/bin/##p'; printf '%s\\n' "${{GUEST_TOOLS[@]}}" """],
+                          stdout=subprocess.PIPE, text=True, check=True)
+    with open(os.path.join(SCRIPTS, "../docs/howto.rst"), encoding="utf-8") as file:
+        row = file.read().split("\nPrograms in the guests\n")[1].split("   * - ")[2]
+    require(sorted(done.stdout.split()) == sorted(set(re.findall("``([\\w-]+)``", row))),
+            f"{done.stdout}\n{row}")
+
+
 def run_pair(directory):
     """run: a C source in one guest, a line for the shell in another, a folder for both"""
     write(directory, "mine.c", C_SOURCE)
@@ -192,4 +205,4 @@ def run_late(directory):
             require(file.read() == text, name)
 
 
-TESTS = (run_mistakes, run_names, run_sentences, run_key, run_pair, run_files, run_late)
+TESTS = (run_mistakes, run_names, run_sentences, run_key, run_programs, run_pair, run_files, run_late)
