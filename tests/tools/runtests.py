@@ -159,6 +159,22 @@ def run_programs(_directory):
             f"{done.stdout}\n{row}")
 
 
+def run_completion(_directory):
+    """run: bash completes options of the scripts, stages and targets"""
+    for words, wanted in (
+            ("scripts/run --gu scripts/run", "--guests"),
+            ("scripts/tlb-sim --vic scripts/tlb-sim", "--victims"),
+            ("scripts/bench --plo scripts/bench", "--plots"),
+            ("scripts/test too --only", "tools"),
+            ("scripts/setup tlb scripts/setup", "tlb-sim"),
+            ("scripts/run ./mi --", "")):
+        done = subprocess.run(["bash", "-c", f""". tools/completion/unetmm.bash
+            complete -p {words.split()[0]} >/dev/null && _unetmm_complete {words}
+            echo "${{COMPREPLY[*]}}" """], cwd=os.path.dirname(SCRIPTS), stdout=subprocess.PIPE,
+                              text=True, check=True)
+        require(done.stdout == f"{wanted}\n", f"{words}: {done.stdout}")
+
+
 def run_pair(directory):
     """run: a C source in one guest, a line for the shell in another, a folder for both"""
     write(directory, "mine.c", C_SOURCE)
@@ -205,4 +221,4 @@ def run_late(directory):
             require(file.read() == text, name)
 
 
-TESTS = (run_mistakes, run_names, run_sentences, run_key, run_programs, run_pair, run_files, run_late)
+TESTS = (run_mistakes, run_names, run_sentences, run_key, run_programs, run_completion, run_pair, run_files, run_late)
