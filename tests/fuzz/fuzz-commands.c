@@ -44,6 +44,7 @@ static void shape_ep(FuzzCard *c, FuzzIn *in, struct unetmm_cmd *cmd)
         cmd->ep_create.pretranslate = 0;
     } else if ((odd & 0x0f) == 0x0a) {
         cmd->ep_create.flags = UNETMM_EP_F_KEYS;
+        cmd->ep_create.pretranslate = 0;
     }
     if (odd & 0x10) {
         cmd->ep_create.index = dma_addr(c, in);

@@ -177,6 +177,10 @@ def ring_one_sided():
         ring_ops(0, ops_post(ADD, VICTIM, 96), ops_post(SWAP, VICTIM, 104),
                  ops_post(FENCE, VICTIM, 0)) + serve * 3 +
         ring_ops(2, ops_post(ADD, NEIGHBOUR, 8)) + serve * 2)
+    # 0x84: an atomic with a segment for the result
+    yield "results", "roomy", (
+        ring_ops(0, *[bytes([0, 0x84, what]) + u16(96) + vaddr(100) for what in (1, 0)]) +
+        ring_op(0, 0, True, b"\x29\x03\x07\x08") + serve * 4)
     yield "lies", "slow-cramped", (
         ring_ops(0, ops_post(WRITE, WRONG_KEY, 0, 0, 10),
                  ops_post(WRITE, TOO_LONG, 4990, 0, 20),
@@ -424,11 +428,16 @@ def frames():
 (NOP, SPACE, SPACE_END, EP, EP_END, CHANNEL, CHANNEL_END, REPLY, REGION,
  REGION_END, IMPORT, IMPORT_END, WINDOW, WINDOW_END, PROXY,
  PROXY_END) = range(16)
+REDIRECT_PART, COUNTERS, COUNTER_ARM, SYSBUF = range(16, 20)
 MODIFY = 26
 
 
 def command(opcode, space, endpoint, body=b""):
     return bytes([0, opcode, space, endpoint]) + body
+
+
+def raw_command(opcode, space, endpoint, body=b""):
+    return bytes([3, opcode, 0, 0, 0]) + u16(space) + u16(endpoint) + body.ljust(56, b"\0")
 
 
 def traffic(endpoint, what, body=b""):
@@ -439,8 +448,51 @@ def command_world(body):
     return b"\x07" + body
 
 
+def command_refusals():
+    """Programs for fuzz-commands.c: no such object, no such value."""
+    for opcode in range(MODIFY + 2):
+        yield f"refused-{opcode}", "roomy", b"".join(
+            raw_command(opcode, number, number, fill * 56)
+            for number in (0xffff, 1, 0) for fill in (b"\0", b"\xff", b"\x01")) + b"\x06"
+    yield "refused-parts", "roomy", b"".join(
+        command(REDIRECT_PART, 1, 0, bytes([region, what]) + length(100) + length(200) +
+                vaddr(0) + b"\x00")
+        for region in (0, 9) for what in range(6)) + b"\x06"
+    yield "refused-counters", "roomy", b"".join(
+        command(COUNTERS, space, 0, b"\x01") + command(
+            COUNTER_ARM, space, 0, u16(number) + b"\x01\x01")
+        for space in (0, 1, 8) for number in (0, 511, 512)) + b"\x06"
+    # Busy; after the victim's end: not to be read, of odd addresses, good.
+    yield "system-buffer", "roomy", (
+        command(SYSBUF, 0, 0, b"\x00\x02") + command(SYSBUF, 0, 0, b"\x00\xff") +
+        command(EP_END, 0, 5, b"\0") + command(SYSBUF, 0, 0, b"\xff" + b"\xf0" * 8 + b"\x02") +
+        command(REPLY, 1, 0, bytes([2]) + vaddr(0) + bytes([0, 0, 3, 4]) + b"\x01\x00") +
+        command(SYSBUF, 0, 0, b"\x80\x02") + command(SYSBUF, 0, 0, b"\x20\x02") + b"\x06")
+
+
+def command_verbs():
+    """Programs for fuzz-commands.c: commands that a driver for verbs needs."""
+    change = command(MODIFY, 0, 1, b"\x01" + u16(0xff) + bytes([1, 3, 7, 1, 5, 6, 7]))
+    for state in (0x10, 0x20):
+        yield f"modify-{state >> 4}", "roomy", (
+            command(CHANNEL, 0, 1, b"\x01\x01" + length(900) + bytes([state | 1])) + change +
+            command(MODIFY, 0, 1, b"\x01" + u16(0x3f) + bytes([0, 3, 2, 1, 5, 6, 7])) +
+            change + command(MODIFY, 0, 1, b"\x01" + u16(0x10) + bytes(7)) +
+            traffic(0, 0, b"\x00" + vaddr(0) + u16(700)) + b"\x06")
+    lkey = command(REGION_END, 1, 0, b"\x00" + vaddr(0) + length(5000) + b"\x07\x00") + (
+        command(REGION, 1, 0, b"\x00" + vaddr(0) + length(5000) + b"\x07\x30"))
+    yield "keys", "roomy", (
+        command(EP_END, 0, 1, b"\0") + command(EP, 1, 1, b"\x00\x0a") + lkey +
+        command(CHANNEL, 0, 1, b"\x02\x01" + length(9000) + b"\x01") + b"".join(
+            traffic(0, 1, vaddr(at) + length(n) + b"\x02") + traffic(0, 5, u16(90)) +
+            traffic(0, 0, b"\x01" + vaddr(at) + u16(n))
+            for at, n in ((0, 4000), (9000, 700), (4990, 11), (0, 0))) + b"\x06")
+
+
 def commands():
     """Programs for fuzz-commands.c."""
+    yield from command_refusals()
+    yield from command_verbs()
     sends = traffic(0, 0, b"\x00" + vaddr(0) + u16(700))
     pages = (traffic(0, 3, ops_store(0, 1, 8)) +
              traffic(0, 3, ops_start(64, 8, 200)) +
@@ -1404,6 +1456,14 @@ def whole():
             yield f"refused-between-{ep}-{after}", "slow" if after & 1 else "roomy", (
                 b"".join(whole_refuse(after + 2 * (after & 1)) + step
                          for step in whole_between(ep, go_on)))
+    for ep in range(1, 9):
+        # A cleared channel whose sends have no completion yet is moved.
+        closed = whole_post(ep, W_SEND, TO_PEER, 0, 9, W_INLINE) * 20 + (
+            whole_object(1, ep, 1) + b"\x0d")
+        yield f"cleared-{ep}", "roomy", closed + bytes([0, ep, 8]) + go_on
+        yield f"cleared-changed-{ep}", "slow", whole_post(ep, W_READ, TO_PEER) + closed + (
+            b"".join(whole_changed(b"\x13" + bytes([at, 2 * ep - 1]) + b"\x80" + u32(1))
+                     for at in range(0, 80, 9)))
     for ep in (PINNED, SHADOW_RNR, TLB_RNR, REDIRECT):
         yield f"queue-full-{ep}", "roomy", (
             b"".join(whole_buffers(ep, page) for page in range(6)) + go_on +
