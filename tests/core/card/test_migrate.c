@@ -55,13 +55,14 @@ static void run_send(Run *r)
 
     if (r->sent - r->done < 8 && !rnd(r, 4)) {
         const struct unetmm_seg seg = { PAGE(rnd(r, 16)), len, { 0 } };
+        const uint8_t *mac = rnd(r, 3) ? r->f.h.core.params.mac :
+                             fake_peer_mac;
 
         ud_post(ep, (struct unetmm_sqe) {
             .opcode = UNETMM_OP_SEND_TO, .flags = UNETMM_SQE_F_INLINE,
             .nsegs = 1, .inline_len = UD_HEAD, .channel = UD_CH, .handle = 7,
             .cookie = r->sent++,
-            .remote = ud_address(rnd(r, 3) ? r->f.h.core.params.mac :
-                                 fake_peer_mac, 1 + rnd(r, 2)) }, 1, &seg);
+            .remote = ud_address(mac, 1 + rnd(r, 2)) }, 1, &seg);
         fake_ring_bell(ep);
     } else if (r->sent - r->done < 8) {
         fake_send_at(ep, rnd(r, 3) ? FIX_LOCAL : FIX_WIRE,

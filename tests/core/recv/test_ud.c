@@ -515,6 +515,25 @@ TEST(test_flush_moving, fix_test_with, time_of_a_page)
     fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_FLUSHED, 0);
 }
 
+/* Nobody waits for its report, and another channel is set at once. */
+TEST(test_flush_untold, fix_test_with, time_of_a_page)
+{
+    Fix *f = *state;
+    struct unetmm_cmd other = ud_cmd(1, UD_KEY, UD_MTU);
+
+    other.channel.channel = UD_CH + 1;
+    ud_open(f);
+    ud_send(f, ud_sqe(f, 1), 1, 300, 7);
+    fix_settle(f);
+    assert_true(f->h.core.eps[1].tx.moving);
+    fake_channel_clear(&f->a, UD_CH, UNETMM_CHANNEL_F_FLUSH);
+    assert_int_equal(fake_command(&f->d, other, NULL), UNETMM_CS_OK);
+    fake_migrate(&f->h);
+    fake_advance(&f->h, 1000);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_FLUSHED, 1);
+    fake_expect_none(&f->a);
+}
+
 TEST(test_flush_wire, fix_test)
 {
     Fix *f = *state;

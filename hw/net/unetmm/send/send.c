@@ -828,10 +828,18 @@ void unetmm_send_abort(UnetmmCore *core, UnetmmEp *ep)
     memset(tx, 0, sizeof(*tx));
 }
 
-/* A page that is moving is waited for: then the next step looks again. */
+/*
+ * A page that is moving is waited for: then the next step looks again, when a
+ * CHANNEL_SET may have ended the flush.
+ */
 void unetmm_send_flush(UnetmmCore *core, UnetmmEp *ep)
 {
-    if (tx_ending(ep) != UNETMM_ST_OK && !ep->tx.moving) {
+    uint8_t ending = tx_ending(ep);
+
+    if (ending != UNETMM_ST_OK) {
+        ep->tx.status = ending;
+    }
+    if (ending != UNETMM_ST_OK && !ep->tx.moving) {
         unetmm_miss_cancel(core, &ep->misses[0]);
         ep->tx.blocked_on = UNETMM_BLOCKED_NOT;
         unetmm_engine_queue(core, ep);
