@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * unetmm_ib: address handles, and queue pairs of type UD.
+ */
+#ifndef UNETMM_VERBS_UD_H
+#define UNETMM_VERBS_UD_H
+
+#include "verbs/verbs.h"
+
+/* Bytes of the network header in front of a UD message. */
+#define UNETMM_IB_GRH		UNETMM_UD_HEAD
+
+struct unetmm_ib_ah {
+	struct ib_ah ib;
+	struct rdma_ah_attr attr;
+	u32 number;			/* in ahs; 0: not there */
+	u8 grh[UNETMM_IB_GRH];		/* a process's: in front of a message of no bytes */
+};
+
+static inline struct unetmm_ib_ah *unetmm_ib_ah(struct ib_ah *ib)
+{
+	return container_of(ib, struct unetmm_ib_ah, ib);
+}
+
+/* verbs/ah.c */
+extern const struct ib_device_ops unetmm_ib_ah_ops;
+void unetmm_ib_grh(u8 *grh, const union ib_gid *from, const struct ib_global_route *to);
+void unetmm_ib_grh_length(u8 *grh, u32 bytes);
+int unetmm_ud_address(struct unetmm_ib_qp *qp, struct unetmm_sqe *sqe, u8 *grh,
+		      const struct rxe_send_wr *wr);
+void unetmm_ud_received(const struct unetmm_cqe *cqe, struct ib_uverbs_wc *wc);
+
+/* verbs/ud.c */
+int unetmm_ib_mtu(const struct unetmm_ib *dev);
+int unetmm_ud_check(const struct unetmm_ib *dev, const struct ib_qp_cap *cap);
+void unetmm_ud_join(struct unetmm_ib_qp *qp);
+void unetmm_ud_leave(struct unetmm_ib_qp *qp);
+int unetmm_ud_look(struct unetmm_ib_qp *from);
+int unetmm_ud_open_channel(struct unetmm_ib_qp *qp);
+
+#endif /* UNETMM_VERBS_UD_H */
