@@ -24,6 +24,7 @@
 #define DISCARD_PORT    9
 #define ASK_AGAIN_MS    200
 #define CHANGES         64      /* messages of the kernel about the table, read at a time */
+#define FULL            4096    /* more of them than a socket of ours has room for */
 /* Of the card */
 #define NEEDED  (UNETMM_CAP_RELIABLE | UNETMM_CAP_KEYED | UNETMM_CAP_IMMEDIATE)
 
@@ -134,8 +135,8 @@ static int open_netlink(unsigned groups)
 }
 
 /*
- * For the entry of one address as it is now, or (INADDR_ANY) for all entries; later changes come by
- * themselves.  The kernel answers before send() returns.
+ * For the entry of one address as it is now; later changes come by themselves.  The kernel answers
+ * before send() returns.
  */
 static bool ask_table(int fd, const struct umfi_netdev *dev, struct in_addr to)
 {
@@ -148,7 +149,7 @@ static bool ask_table(int fd, const struct umfi_netdev *dev, struct in_addr to)
         .header = {
             .nlmsg_len = sizeof(request),
             .nlmsg_type = RTM_GETNEIGH,
-            .nlmsg_flags = (uint16_t)(NLM_F_REQUEST | (to.s_addr == INADDR_ANY ? NLM_F_DUMP : 0)),
+            .nlmsg_flags = NLM_F_REQUEST,
         },
         .entry = { .ndm_family = AF_INET, .ndm_ifindex = (int)dev->index },
         .attr = { .rta_len = RTA_LENGTH(sizeof(to)), .rta_type = NDA_DST },
@@ -178,20 +179,22 @@ static void ask_peer(const struct umfi_netdev *dev, struct in_addr to)
     close(fd);
 }
 
-/* False: no entry of an address whose card the kernel knows. */
+/* False: no entry with an address.  *mac is NULL if the kernel does not know its card. */
 static bool parse_entry(const struct nlmsghdr *header, const struct umfi_netdev *dev,
-                        struct in_addr *address, uint8_t mac[6])
+                        struct in_addr *address, const uint8_t **mac)
 {
     const int good = NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE |
                      NUD_PERMANENT | NUD_NOARP;
     const struct ndmsg *entry = NLMSG_DATA(header);
     const struct rtattr *attr;
-    bool has_address = false, has_mac = false;
+    bool has_address = false;
     int left;
+
+    *mac = NULL;
 
     if (header->nlmsg_type != RTM_NEWNEIGH ||
         header->nlmsg_len < NLMSG_LENGTH(sizeof(*entry)) ||
-        entry->ndm_ifindex != (int)dev->index || !(entry->ndm_state & good)) {
+        entry->ndm_ifindex != (int)dev->index || !(entry->ndm_state & (good | NUD_FAILED))) {
         return false;
     }
     left = (int)(header->nlmsg_len - NLMSG_LENGTH(sizeof(*entry)));
@@ -200,12 +203,12 @@ static bool parse_entry(const struct nlmsghdr *header, const struct umfi_netdev 
         if (attr->rta_type == NDA_DST && RTA_PAYLOAD(attr) == sizeof(*address)) {
             memcpy(address, RTA_DATA(attr), sizeof(*address));
             has_address = true;
-        } else if (attr->rta_type == NDA_LLADDR && RTA_PAYLOAD(attr) == 6) {
-            memcpy(mac, RTA_DATA(attr), 6);
-            has_mac = true;
+        } else if (attr->rta_type == NDA_LLADDR && RTA_PAYLOAD(attr) == 6 &&
+                   entry->ndm_state & good) {
+            *mac = RTA_DATA(attr);
         }
     }
-    return has_address && has_mac;
+    return has_address;
 }
 
 /* Reads a message of the kernel, which may have many entries.  False: there is none; see errno. */
@@ -218,11 +221,11 @@ static bool read_entries(int fd, const struct umfi_netdev *dev, umfi_neighbour_f
     ssize_t got = recv(fd, &buffer, sizeof(buffer), MSG_DONTWAIT);
     unsigned left = got > 0 ? (unsigned)got : 0;
     struct in_addr address;
-    uint8_t mac[6];
+    const uint8_t *mac;
 
     for (struct nlmsghdr *header = &buffer.header; NLMSG_OK(header, left);
          header = NLMSG_NEXT(header, left)) {
-        if (parse_entry(header, dev, &address, mac)) {
+        if (parse_entry(header, dev, &address, &mac)) {
             found(arg, address, mac);
         }
     }
@@ -235,11 +238,11 @@ struct sought {
     bool found;
 };
 
-static void compare_entry(void *arg, struct in_addr address, const uint8_t mac[6])
+static void compare_entry(void *arg, struct in_addr address, const uint8_t *mac)
 {
     struct sought *sought = arg;
 
-    if (address.s_addr == sought->address.s_addr) {
+    if (mac && address.s_addr == sought->address.s_addr) {
         memcpy(sought->mac, mac, 6);
         sought->found = true;
     }
@@ -318,15 +321,20 @@ int umfi_neighbours_open(void)
 void umfi_neighbours_read(int fd, const struct umfi_netdev *dev, umfi_neighbour_fn *found,
                           void *arg)
 {
-    for (unsigned i = 0; i < CHANGES; i++) {
+    bool lost = false;
+
+    /* A socket that was full gets no message until it is empty: it is read to its end. */
+    for (unsigned i = 0; i < (lost ? FULL : CHANGES); i++) {
         if (read_entries(fd, dev, found, arg)) {
             continue;
         }
         if (errno != ENOBUFS) {
             break;
         }
-        /* There were more changes than the socket has room for: each entry may be a new one. */
-        ask_table(fd, dev, (struct in_addr) { INADDR_ANY });
+        lost = true;
+    }
+    if (lost) {
+        found(arg, (struct in_addr) { INADDR_ANY }, NULL);
     }
 }
 

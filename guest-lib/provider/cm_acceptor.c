@@ -95,20 +95,26 @@ bool umfi_cm_handle_request(struct umfi_conn *conn, const struct umfi_message *m
 
 void umfi_cm_check_aside(struct umfi_fabric *fabric, struct in_addr address)
 {
+    bool all = address.s_addr == INADDR_ANY, asked = false;
     struct umfi_cm_port *port;
     struct umfi_conn *conn;
-    bool asked = false;
     uint8_t mac[6];
     int found = 0;
 
     umfi_assert_held(&fabric->lock);
     umfi_for_each(port, &fabric->cm_ports, node) {
         umfi_for_each(conn, &port->conns, node) {
-            if (conn->state != UMFI_CONN_ASIDE || conn->request.address != address.s_addr) {
+            if (conn->state != UMFI_CONN_ASIDE ||
+                (!all && conn->request.address != address.s_addr)) {
                 continue;
             }
             /* Changes may have been waiting for long: the table has the last word. */
-            found = asked ? found : umfi_find_card(&fabric->dev, address, mac);
+            if (all || !asked) {
+                found = umfi_find_card(&fabric->dev, (struct in_addr) { conn->request.address },
+                                       mac);
+                /* The process has no descriptor left for the question: it is asked again. */
+                found = found == -FI_EIO ? -FI_EAGAIN : found;
+            }
             asked = true;
             if (!check_request(conn, &conn->request, found, mac)) {
                 umfi_conn_drop(conn, 0);

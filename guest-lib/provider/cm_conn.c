@@ -150,9 +150,9 @@ void umfi_conn_free(struct umfi_conn *conn, int error)
 
 /*
  * Makes room for one more idle conn, of that card.  Idle conns have at most half of the listener's
- * channels, so that other callers find a channel.  One conn goes of the card that would have the
- * most, so no card takes the places of others: the oldest, if possible one without an EP of this
- * process.
+ * channels, so that other callers find a channel.  A conn goes that has no EP of this process, if there
+ * is one: of these the oldest of the card that would have the most, so that no card takes places of
+ * others beyond an equal share.
  */
 void umfi_conn_make_room(struct umfi_cm_port *port, const uint8_t mac[6])
 {
@@ -167,7 +167,8 @@ void umfi_conn_make_room(struct umfi_cm_port *port, const uint8_t mac[6])
         if (is_idle(conn)) {
             unsigned share = conn->idle_of_card + !memcmp(conn->mac, mac, sizeof(conn->mac));
 
-            if (share > most || (share == most && victim->ep && !conn->ep)) {
+            if (!victim || (victim->ep && !conn->ep) ||
+                (!victim->ep == !conn->ep && share > most)) {
                 most = share;
                 victim = conn;
             }

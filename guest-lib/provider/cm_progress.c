@@ -118,7 +118,7 @@ static unsigned count_requests(const struct umfi_port *port, const uint8_t mac[6
     return n;
 }
 
-static void neighbour_found(void *fabric, struct in_addr address, const uint8_t mac[6])
+static void neighbour_found(void *fabric, struct in_addr address, const uint8_t *mac)
 {
     umfi_cm_check_aside(fabric, address);
 }

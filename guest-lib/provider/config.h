@@ -60,10 +60,11 @@ int umfi_resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6
 int umfi_find_card(const struct umfi_netdev *dev, struct in_addr address, uint8_t mac[6]);
 /* A descriptor that is readable when the neighbour table has changed; -1: see errno. */
 int umfi_neighbours_open(void);
-typedef void umfi_neighbour_fn(void *arg, struct in_addr address, const uint8_t mac[6]);
+typedef void umfi_neighbour_fn(void *arg, struct in_addr address, const uint8_t *mac);
 /*
  * Empties the descriptor, but for a limited number of messages at a time, and calls `found` for each
- * entry of the table that is new or has changed and has a card.
+ * entry of the table that is new or has changed.  `mac` is NULL if the peer did not answer the kernel.
+ * If changes were lost, a last call has INADDR_ANY: each entry may have changed.
  */
 void umfi_neighbours_read(int fd, const struct umfi_netdev *dev, umfi_neighbour_fn *found,
                           void *arg);

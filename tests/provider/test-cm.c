@@ -55,6 +55,7 @@ static uint8_t sent[CM_BYTES];      /* the last message */
 static unsigned npending, requests, events;
 static unsigned endpoints, created; /* of them: now, ever */
 static int address_error;           /* of umfi_find_card(); -FI_EACCES: another card has it */
+static const struct in_addr requester = { 7 };  /* of each request */
 static struct in_addr changed_address;  /* in the neighbour table */
 static unsigned asked;              /* its calls */
 static int table_fd;                /* readable: the neighbour table has changed */
@@ -309,11 +310,10 @@ int umfi_find_card(const struct umfi_netdev *dev, struct in_addr address, uint8_
 void umfi_neighbours_read(int fd, const struct umfi_netdev *dev, umfi_neighbour_fn *found,
                           void *arg)
 {
-    const uint8_t mac[6] = { 0 };
     eventfd_t count;
 
     if (!eventfd_read(fd, &count)) {
-        found(arg, changed_address, mac);
+        found(arg, changed_address, NULL);
     }
 }
 
@@ -412,7 +412,8 @@ static void open_scene(struct scene *s)
     fake_calls_wait = false;
     address_error = 0;
     caller_mac = 2;
-    asked = polled = changed_address.s_addr = 0;
+    asked = polled = 0;
+    changed_address = requester;
     unread = NULL;
     stopped = flooded = endless = false;
     memset(mtu, 0, sizeof(mtu));
@@ -510,6 +511,7 @@ static void arrive(unsigned channel, uint8_t type)
     assert_non_null(buffers[0]);
     memset(buffers[0], 0, CM_BYTES);
     memcpy(buffers[0], head, sizeof(head));
+    memcpy(buffers[0] + offsetof(struct umfi_message, address), &requester, sizeof(requester));
     pending[npending++] = (struct unetmm_completion) {
         .type = UNETMM_CQE_RECEIVED, .channel = channel, .len = CM_BYTES,
     };
@@ -823,6 +825,31 @@ TEST(callers_of_one_card, cmocka_unit_test)
     close_listener(&s, &pep);
 }
 
+/* An accepted request whose connector is late stays, however many its card has: strangers go. */
+TEST(accepted_stays, cmocka_unit_test)
+{
+    struct umfi_message m = { 0 };
+    struct umfi_pep pep = { 0 };
+    struct scene s;
+
+    open_listener(&s, &pep);
+    call_in(&s, 1);
+    arrive(0, CM_REQUEST);
+    progress(&s);
+    assert_true(umfi_cm_assign_request(&s.fabric, event_handle, &s.one));
+    umfi_lock_take(&s.fabric.lock);
+    umfi_conn_send_answer(s.one.conn, &m, UMFI_ACCEPT, NULL, 0);
+    umfi_lock_drop(&s.fabric.lock);
+    caller_mac = 3;
+    call_in(&s, 1);
+    caller_mac = 2;
+    call_in(&s, 1);
+    require_open(1 << 0 | 1 << 2);
+    assert_non_null(s.one.conn);
+    abandon(&s, &s.one);
+    close_listener(&s, &pep);
+}
+
 /* A request of which the program cannot be told ends, and takes no caller's place. */
 TEST(untold_request, cmocka_unit_test)
 {
@@ -1070,7 +1097,7 @@ TEST(address_asked_for, cmocka_unit_test)
     changed_address.s_addr = 1;
     answer(&s, 0);
     assert_int_equal(asked, 3);
-    changed_address.s_addr = 0;
+    changed_address = requester;
     answer(&s, 0);
     assert_int_equal(events, 2);
     assert_true(umfi_cm_assign_request(&s.fabric, event_handle, &s.one));
@@ -1080,7 +1107,10 @@ TEST(address_asked_for, cmocka_unit_test)
     close_listener(&s, &pep);
 }
 
-/* However many requests wait for an address, one look at the table is for all of them. */
+/*
+ * However many requests wait for an address, one look at the table is for all of them.  After lost
+ * changes each request is looked up; without a descriptor for it, the request waits on.
+ */
 TEST(address_of_many, cmocka_unit_test)
 {
     struct umfi_pep pep = { 0 };
@@ -1090,8 +1120,13 @@ TEST(address_of_many, cmocka_unit_test)
     arrive(1, CM_REQUEST);
     progress(&s);
     assert_int_equal(asked, 2);
+    changed_address.s_addr = INADDR_ANY;
+    answer(&s, -FI_EIO);
+    assert_int_equal(asked, 4);
+    require_open(1 << 0 | 1 << 1);
+    changed_address = requester;
     answer(&s, 0);
-    assert_int_equal(asked, 3);
+    assert_int_equal(asked, 5);
     assert_int_equal(events, 2);
     close_listener(&s, &pep);
 }
