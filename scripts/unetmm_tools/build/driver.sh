@@ -5,15 +5,17 @@
 
 DRIVER_SOURCES=(guest-driver hw/net/unetmm/abi/unetmm_{hw,lists,user,wire}.h)
 
-# driver_dir KERNEL: prints the directory that has (or will have) unetmm.ko. With
-# UNETMM_DRIVER=quick the name of a module that is not there yet ends with -quick: its build
-# takes a third of the time. Figures in virtual time are those of the other one.
+# driver_dir KERNEL: prints the directory that has (or will have) unetmm.ko. Its name ends with
+# -quick in an installed package, and with UNETMM_DRIVER=quick if the other module is not there
+# yet: the build takes a third of the time. Figures in virtual time are those of the other one.
 driver_dir() {
     local kernel dir
     kernel=$(kernel_dir "$1")
     dir="$CACHE/driver/$1-$(hash_text "$kernel" "$(declare -f build_driver)" \
         "$(hash_files "$REPO" "${DRIVER_SOURCES[@]}")")"
-    [ "${UNETMM_DRIVER:-}" != quick ] || [ -e "$dir" ] || dir+=-quick
+    if installed || { [ "${UNETMM_DRIVER:-}" = quick ] && [ ! -e "$dir" ]; }; then
+        dir+=-quick
+    fi
     echo "$dir"
 }
 
@@ -30,7 +32,7 @@ build_driver() {
     kernel=$(kernel_dir "$1")
     [ -z "$(kernel_arch "$1")" ] || words=(ARCH=arm64 CROSS_COMPILE="$ARM64_TRIPLET-")
     # A user who waits for the module has no use for verbs and a debugger.
-    if installed || [[ $dir == *-quick.part ]]; then
+    if [[ $dir == *-quick.part ]]; then
         words+=(BY_ROOM=1 CONFIG_INFINIBAND_USER_ACCESS=) flags+=" -g0"
     else
         words+=(W=1)
