@@ -68,6 +68,7 @@ def run_mistakes(directory):
             (["--guests", "3", "--", "true", "--", "true"], "2 commands"),
             (["--inject", "lose=1", "--", "true"], "loss"),
             (["--inject", "loss", "--", "true"], "loss=0.01"),
+            (["--inject", "loss=2", "--", "true"], "0 to 1"),
             (["--share", "none", "--", "true"], "none is no folder"),
             (["--share", ".", "--kernel", "debug", "--", "true"], "9p"),
             (["--share", ".", "--virtual", "--", "true"], "host's time"),
@@ -208,9 +209,9 @@ def run_files(directory):
 
 
 def run_late(directory):
-    """run: of a program that prints for ever the first bytes are kept, and its files"""
-    done = started(directory, "--keep", "kept", "--timeout", "3", "--max-output", "64K", "--json",
-                   "--", "echo part >left; yes")
+    """run: of a program that is late the first bytes are kept, and its files"""
+    done = started(directory, "--keep", "kept", "--timeout", "15", "--max-output", "64K", "--json",
+                   "--", "echo part >left; yes | head -c 100000; sleep 1000")
     found = json.loads(done.stdout)
     guest, = found["guests"]
     require(done.returncode == found["status"] == run.LATE and guest["status"] is None and

@@ -194,7 +194,8 @@ class Job:
     @property
     def cut(self):
         """How many bytes were printed behind the limit."""
-        return self._cut + max(0, len(self._data) - len(self.data))
+        kept = len(self.data)
+        return self._cut + max(0, len(self._data) - kept)
 
     @property
     def output(self):
@@ -233,6 +234,7 @@ class LineReader:
         self._offset += len(found)
         *lines, self._rest = (self._rest + found).split(b"\n")
         if len(self._rest) > LINE_BYTES:
+            self._rest = b""
             raise GuestError(f"{os.path.basename(path)}: a line has more than {LINE_BYTES} bytes")
         return lines
 

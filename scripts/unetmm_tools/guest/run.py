@@ -85,7 +85,7 @@ examples:
 """
 
 
-# Of a command: its status or None, the output that is kept, the number of bytes behind that
+# The state of a command: status or None, the output that is kept, the number of bytes behind that
 State = collections.namedtuple("State", ("status", "data", "cut"), defaults=(b"", 0))
 
 
@@ -236,17 +236,19 @@ class Real(lab.Lab):
     def files(self, number):
         """An archive of tar, of the files that the command has left; or nothing."""
         guest = self.guests[number]
-        if not guest.running():
+        if not self._jobs or not guest.running():
             return b""
         job = guest.launch(
             f'[ -z "$(ls -A {OUT} 2>/dev/null)" ] || tar c -C {OUT} . 2>/dev/null', FILES_BYTES)
-        # tar has a status of its own for sockets, and for files that change.
-        guest.until(lambda: job.status is not None or job.cut or overfull(self),
+        # Others print meanwhile; states() gives the disk's room of their lines back.  tar has a
+        # status of its own for sockets, and for files that change.
+        guest.until(lambda: self.states() and job.status is not None or job.cut or overfull(self),
                     BUSY_SECONDS if self._jobs[number].status is None else BOOT_SECONDS,
                     "has not packed its files")
-        if job.status is None or job.cut:
-            raise RunError(f"the files of guest {guest.name} in $OUT are more than "
-                           f"{FILES_BYTES >> 20} MB: use --share")
+        if job.cut:
+            raise RunError(too_large(guest))
+        if job.status is None:
+            raise RunError(TOO_MUCH)
         return job.data
 
 
@@ -300,7 +302,10 @@ exit $status
     def files(self, number):
         """As of Real; a command that has not ended leaves none."""
         guest = self.guests[number]
-        return b"" if guest.status() is None else base64.b64decode(self._parts(guest)[1])
+        packed = b"" if guest.status() is None else base64.b64decode(self._parts(guest)[1])
+        if len(packed) > FILES_BYTES:
+            raise RunError(too_large(guest))
+        return packed
 
 
 # ---- The run
@@ -410,6 +415,12 @@ def save_output(group, folder):
             file.write(state.data)
 
 
+def too_large(guest):
+    """About the files of a guest."""
+    return (f"the files of guest {guest.name} in $OUT are more than {FILES_BYTES >> 20} MB: "
+            "use --share")
+
+
 def unpack(packed, to):
     """Writes the files of a guest, none of which gets more rights than umask gives."""
     os.makedirs(to)
@@ -430,7 +441,7 @@ def save_files(group, folder):
             if packed := group.files(number):
                 some = True
                 unpack(packed, to)
-        except (RunError, pair.GuestError, ValueError) as error:
+        except (RunError, pair.GuestError, OSError, ValueError) as error:
             lost.append(first_line(error))
     return some, lost
 
@@ -630,9 +641,11 @@ def check_options(options):
     for word in options.env:
         if not re.match(r"[A-Za-z_]\w*=", word):
             raise RunError(f"--env {word}: use NAME=VALUE")
-    for name in options.inject:
+    for name, value in options.inject.items():
         if name not in (*lab.KNOBS, "seed"):
             raise RunError(f"--inject {name}: use {', '.join(lab.KNOBS)} or seed")
+        if name != "seed" and not name.endswith("_ns") and not 0 <= value <= 1:
+            raise RunError(f"--inject {name}={value:g}: use a share, 0 to 1")
     if options.virtual and options.share:
         raise RunError("--share has the host's time: leave it out with --virtual")
 
@@ -659,7 +672,9 @@ def main():
     vm.DEFAULT_QEMU = "stock"
     os.environ.setdefault("UNETMM_GUEST", "tools")
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, interrupt)
+        # In the background of a shell's script, or behind nohup, some are ignored.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, interrupt)
     status, sentence = run_arguments(sys.argv[1:])
     if sentence and "--json" in itertools.takewhile(lambda word: word != "--", sys.argv[1:]):
         report_json(status, sentence)
