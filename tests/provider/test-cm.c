@@ -1093,7 +1093,7 @@ TEST(address_asked_for, cmocka_unit_test)
     require_open(1 << 0 | 1 << 1);
     assert_int_equal(asked, 3);
     assert_int_equal(events, 1);
-    /* Nobody waits for that one. */
+    /* No request has that address. */
     changed_address.s_addr = 1;
     answer(&s, 0);
     assert_int_equal(asked, 3);

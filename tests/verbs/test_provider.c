@@ -479,7 +479,7 @@ static void test_post_in_error(void **state)
 
 #define IP4     20              /* in the network header */
 
-/* Of the header's words; 0xffff if the checksum is right */
+/* The sum of the header's words; 0xffff if the checksum is right */
 static unsigned ip4_sum(const uint8_t *ip)
 {
     unsigned sum = 0;

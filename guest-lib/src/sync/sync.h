@@ -87,7 +87,7 @@ struct sync_hello {
     uint64_t kind;              /* SYNC_QUEUE, ... */
 };
 
-/* Of a counter of either side: the waiting thread reads the words itself, and is only woken. */
+/* The handler of both sides' counters: wakes the waiting thread, which reads the words itself. */
 static inline void sync_on_count(struct unetmm_ep *ep, struct unetmm_event_counter *counter,
                                  uint64_t now, void *arg)
 {

@@ -515,7 +515,7 @@ TEST(test_flush_moving, fix_test_with, time_of_a_page)
     fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_FLUSHED, 0);
 }
 
-/* Nobody waits for its report, and another channel is set at once. */
+/* A flush without a report, and another channel that is set at once. */
 TEST(test_flush_untold, fix_test_with, time_of_a_page)
 {
     Fix *f = *state;
@@ -555,7 +555,7 @@ TEST(test_flush_wire, fix_test)
     assert_int_equal(f->h.wire->len, 1);
 }
 
-/* Those that wait for room in the completion queue come later, in order. */
+/* Completions that wait for room in the queue come later, in order. */
 TEST(test_flush_no_room, fix_test)
 {
     Fix *f = *state;
@@ -729,7 +729,7 @@ TEST(test_beside_reliable, fix_test)
     fake_expect_none(&f->a);
 }
 
-/* Its flush does not wait for the page of a UD message, nor for the wire. */
+/* The flush of a reliable channel does not wait for a UD message. */
 TEST(test_flush_reliable, fix_test)
 {
     Fix *f = *state;
@@ -856,7 +856,7 @@ TEST(test_migrate_kept, fix_test)
     }
 }
 
-/* It has gone, and its completion has no room. */
+/* The message has gone, and its completion has no room. */
 TEST(test_migrate_done, fix_test)
 {
     Fix *f = *state;
