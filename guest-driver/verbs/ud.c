@@ -72,7 +72,8 @@ void unetmm_ud_leave(struct unetmm_ib_qp *qp)
 /*
  * The messages that are posted now may go: one to a queue pair of this card finds the requests
  * that were posted before it.  A worker may have taken some that the card does not see yet: hence
- * the lock of each queue pair, also of those without requests.
+ * the lock of each queue pair, also of those without requests.  Nobody waits for the lock of
+ * another context: its worker takes the requests then, and the message may find none.
  */
 int unetmm_ud_look(struct unetmm_ib_qp *from)
 {
@@ -80,11 +81,22 @@ int unetmm_ud_look(struct unetmm_ib_qp *from)
 	struct unetmm_ib_qp *qp;
 	int ret = 0;
 	u32 posted;
+	bool idle;
 
+	mutex_lock(&from->lock);
+	idle = from->state >= IB_QPS_RTS && from->looked == unetmm_ib_queue_posted(&from->sq);
+	mutex_unlock(&from->lock);
+	if (idle)
+		return 0;
 	mutex_lock(&dev->uds_lock);
 	posted = unetmm_ib_queue_posted(&from->sq);
 	list_for_each_entry(qp, &dev->uds, ud) {
-		mutex_lock(&qp->lock);
+		if (qp->context == from->context) {
+			mutex_lock(&qp->lock);
+		} else if (!mutex_trylock(&qp->lock)) {
+			queue_work(unetmm_ib_wq, &qp->work);
+			continue;
+		}
 		if (qp->state != IB_QPS_ERR && unetmm_ib_queue_waits(&qp->rq))
 			unetmm_ib_run(qp);
 		mutex_unlock(&qp->lock);
