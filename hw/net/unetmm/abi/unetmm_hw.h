@@ -313,8 +313,8 @@ struct unetmm_cmd_modify {
 #define UNETMM_CHANNEL_F_TELL   0x01
 /*
  * CLEAR, reliable: the channel stays, as one that has failed.  Its sends end
- * FLUSHED.  CLEAR, reliable or UD: so do all free buffers and all SEND_TO of
- * the endpoint, later ones too, until a SET of any of its channels.
+ * FLUSHED.  CLEAR, reliable or UD: all free buffers and all SEND_TO of the
+ * endpoint end FLUSHED as well, later ones too, until a SET of its channels.
  */
 #define UNETMM_CHANNEL_F_FLUSH  0x02
 /*
