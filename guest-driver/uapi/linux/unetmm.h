@@ -148,6 +148,12 @@
 #define UNETMM_MAX_INLINE	224
 #define UNETMM_MAX_BUF_PAGES	1024	/* of a free buffer */
 #define UNETMM_MAX_SLOTS	5
+/* gen-spec-tables: mirror UD */
+#define UNETMM_UD_HEAD		40
+#define UNETMM_UD_SEGS		15
+#define UNETMM_UD_MAC		0x0000ffffffffffffull
+#define UNETMM_UD_EP		0xffff000000000000ull
+/* gen-spec-tables: end */
 /* gen-spec-tables: mirror OP TX less CONTROL */
 #define UNETMM_OP_SEND		1
 #define UNETMM_OP_WRITE		3
