@@ -72,8 +72,7 @@ void unetmm_ud_leave(struct unetmm_ib_qp *qp)
 /*
  * The messages that are posted now may go: one to a queue pair of this card finds the requests
  * that were posted before it.  A worker may have taken some that the card does not see yet: hence
- * the lock of each queue pair, also of those without requests.  Nobody waits for the lock of
- * another context: its worker takes the requests then, and the message may find none.
+ * the lock of each queue pair, also of those without requests.
  */
 int unetmm_ud_look(struct unetmm_ib_qp *from)
 {
@@ -91,12 +90,7 @@ int unetmm_ud_look(struct unetmm_ib_qp *from)
 	mutex_lock(&dev->uds_lock);
 	posted = unetmm_ib_queue_posted(&from->sq);
 	list_for_each_entry(qp, &dev->uds, ud) {
-		if (qp->context == from->context) {
-			mutex_lock(&qp->lock);
-		} else if (!mutex_trylock(&qp->lock)) {
-			queue_work(unetmm_ib_wq, &qp->work);
-			continue;
-		}
+		mutex_lock(&qp->lock);
 		if (qp->state != IB_QPS_ERR && unetmm_ib_queue_waits(&qp->rq))
 			unetmm_ib_run(qp);
 		mutex_unlock(&qp->lock);
