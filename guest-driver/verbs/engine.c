@@ -20,13 +20,11 @@
 #include <linux/io.h>
 #include <linux/slab.h>
 
-#include "verbs/ud.h"
+#include "verbs/verbs.h"
 
 #define UNETMM_IB_TURNS		64
 #define UNETMM_IB_PAUSE_MIN	(100 * NSEC_PER_USEC)
 #define UNETMM_IB_PAUSE_MAX	(16 * NSEC_PER_MSEC)
-/* UD: a message that finds no buffer is lost. */
-#define UNETMM_IB_PAUSE_UD	NSEC_PER_MSEC
 
 struct workqueue_struct *unetmm_ib_wq;
 
@@ -50,15 +48,11 @@ static struct unetmm_ib_received *unetmm_ib_received(struct unetmm_ib_qp *qp, u3
 	return &qp->received[number & (unetmm_ib_received_most(qp) - 1)];
 }
 
-static u8 unetmm_ib_status(const struct unetmm_ib_qp *qp, u8 status)
+static u8 unetmm_ib_status(u8 status)
 {
 	switch (status) {
 	case UNETMM_ST_OK:
 		return IB_WC_SUCCESS;
-	case UNETMM_ST_LINK_DOWN:
-	case UNETMM_ST_REFUSED:
-		/* UD: the message is lost, of which nobody is told. */
-		return unetmm_ib_is_ud(qp) ? IB_WC_SUCCESS : IB_WC_WR_FLUSH_ERR;
 	case UNETMM_ST_PROTECTION:
 	case UNETMM_ST_UNSUPPORTED:
 	case UNETMM_ST_LIMIT:
@@ -120,8 +114,7 @@ static void unetmm_ib_event(struct unetmm_ib_qp *qp, enum ib_event_type type)
 static void unetmm_ib_tell_receive(struct unetmm_ib_qp *qp, struct ib_uverbs_wc *wc)
 {
 	wc->qp_num = qp->ib.qp_num;
-	if (!unetmm_ib_is_ud(qp))
-		wc->src_qp = qp->attr.dest_qp_num;
+	wc->src_qp = qp->attr.dest_qp_num;
 	wc->port_num = 1;
 	unetmm_ib_cq_put(qp->ib.recv_cq, wc, true);
 }
@@ -215,7 +208,7 @@ static void unetmm_ib_got_sent(struct unetmm_ib_qp *qp, const struct unetmm_cqe 
 	s = unetmm_ib_sent(qp, number);
 	if (s->done)
 		return;
-	s->status = unetmm_ib_status(qp, cqe->status);
+	s->status = unetmm_ib_status(cqe->status);
 	s->done = true;
 	qp->fetching -= s->fetches;
 	unetmm_ib_settle(qp);
@@ -229,7 +222,7 @@ static void unetmm_ib_got_received(struct unetmm_ib_qp *qp, const struct unetmm_
 		.opcode = cqe->opcode == UNETMM_CQE_WRITTEN ? IB_WC_RECV_RDMA_WITH_IMM :
 			  IB_WC_RECV,
 		.byte_len = le32_to_cpu(cqe->len),
-		.status = unetmm_ib_status(qp, cqe->status),
+		.status = unetmm_ib_status(cqe->status),
 	};
 
 	if (number - qp->received_done >= qp->received_next - qp->received_done)
@@ -244,14 +237,11 @@ static void unetmm_ib_got_received(struct unetmm_ib_qp *qp, const struct unetmm_
 		wc.ex.imm_data = (__force __be32)le32_to_cpu(cqe->imm);
 		wc.wc_flags = IB_WC_WITH_IMM;
 	}
-	if (unetmm_ib_is_ud(qp) && cqe->opcode == UNETMM_CQE_RECEIVED)
-		unetmm_ud_received(cqe, &wc);
 	while (qp->received_done != qp->received_next &&
 	       unetmm_ib_received(qp, qp->received_done)->done)
 		qp->received_done++;
 	unetmm_ib_tell_receive(qp, &wc);
-	if (qp->state == IB_QPS_RTR && !wc.status && !qp->told_established &&
-	    !unetmm_ib_is_ud(qp)) {
+	if (qp->state == IB_QPS_RTR && !wc.status && !qp->told_established) {
 		qp->told_established = true;
 		unetmm_ib_event(qp, IB_EVENT_COMM_EST);
 	}
@@ -273,7 +263,7 @@ static void unetmm_ib_got_end(struct unetmm_ib_qp *qp, u8 status)
  */
 static void unetmm_ib_tell_end(struct unetmm_ib_qp *qp)
 {
-	u8 status = unetmm_ib_status(qp, qp->ended);
+	u8 status = unetmm_ib_status(qp->ended);
 
 	if (!qp->ended || qp->sent_done != qp->sent_next || qp->failed)
 		return;
@@ -399,7 +389,6 @@ struct unetmm_ib_desc {
 		u8 raw[UNETMM_MAX_SLOTS * UNETMM_SLOT_BYTES];
 	};
 	u32 nslots;
-	u32 head;			/* bytes inline in front of the data: UD's GRH */
 	bool read;			/* its segments are written to */
 	bool atomic;
 };
@@ -410,32 +399,6 @@ static void unetmm_ib_remote(struct unetmm_ib_desc *d, u32 rkey, u64 addr)
 	d->sqe.region = cpu_to_le16((rkey & UNETMM_RKEY_REGION) >> UNETMM_RKEY_SHIFT);
 	d->sqe.handle = cpu_to_le32(rkey);
 	d->sqe.remote = cpu_to_le64(addr);
-}
-
-static u8 *unetmm_ib_desc_data(struct unetmm_ib_desc *d)
-{
-	return d->raw + offsetof(struct unetmm_sqe, data);
-}
-
-/* Slots for `bytes` of data or segments. */
-static void unetmm_ib_desc_size(struct unetmm_ib_desc *d, u32 bytes)
-{
-	d->nslots = 1;
-	if (bytes > UNETMM_SQE_INLINE)
-		d->nslots += DIV_ROUND_UP(bytes - UNETMM_SQE_INLINE, UNETMM_SLOT_BYTES);
-}
-
-/* Begins with the network header. */
-static int unetmm_ib_datagram(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
-			      const struct rxe_send_wr *wr)
-{
-	if (d->sqe.opcode != UNETMM_OP_SEND)
-		return IB_WC_LOC_QP_OP_ERR;
-	d->sqe.opcode = UNETMM_OP_SEND_TO;
-	d->sqe.flags |= UNETMM_SQE_F_INLINE;
-	d->sqe.inline_len = UNETMM_IB_GRH;
-	d->head = UNETMM_IB_GRH;
-	return unetmm_ud_address(qp, &d->sqe, unetmm_ib_desc_data(d), wr);
 }
 
 /* The operands are inline. */
@@ -500,17 +463,18 @@ static int unetmm_ib_inline(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
 	if (*len > qp->cap.max_inline_data || d->read)
 		return IB_WC_LOC_QP_OP_ERR;
 	d->sqe.flags |= UNETMM_SQE_F_INLINE;
-	d->sqe.inline_len = d->head + *len;
-	memcpy(unetmm_ib_desc_data(d) + d->head, w->dma.inline_data, *len);
-	unetmm_ib_desc_size(d, d->sqe.inline_len);
+	d->sqe.inline_len = *len;
+	memcpy(d->raw + offsetof(struct unetmm_sqe, data), w->dma.inline_data, *len);
+	if (*len > UNETMM_SQE_INLINE)
+		d->nslots += DIV_ROUND_UP(*len - UNETMM_SQE_INLINE, UNETMM_SLOT_BYTES);
 	return IB_WC_SUCCESS;
 }
 
 static int unetmm_ib_segments(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
 			      const struct rxe_send_wqe *w, u32 *len)
 {
-	u32 before = ALIGN(d->head, sizeof(struct unetmm_seg)), i, n = 0;
-	struct unetmm_seg *seg = (void *)unetmm_ib_desc_data(d) + before;
+	struct unetmm_seg *seg = (void *)d->raw + offsetof(struct unetmm_sqe, seg);
+	u32 i, n = 0;
 	u64 addr;
 
 	if (w->dma.num_sge > qp->cap.max_send_sge)
@@ -528,7 +492,8 @@ static int unetmm_ib_segments(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
 		seg[n++].len = cpu_to_le32(sge->length);
 	}
 	d->sqe.nsegs = n;
-	unetmm_ib_desc_size(d, before + n * sizeof(*seg));
+	if (n > UNETMM_SQE_SEGS)
+		d->nslots += DIV_ROUND_UP(n - UNETMM_SQE_SEGS, UNETMM_SLOT_SEGS);
 	return IB_WC_SUCCESS;
 }
 
@@ -568,17 +533,12 @@ static u8 unetmm_ib_build(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
 			    w->wr.send_flags & IB_SEND_SIGNALED,
 	};
 	ret = unetmm_ib_opcode(d, s, &w->wr);
-	if (!ret && unetmm_ib_is_ud(qp))
-		ret = unetmm_ib_datagram(qp, d, &w->wr);
 	if (ret)
 		return ret;
 	if (d->atomic)
 		return unetmm_ib_result(qp, d, w, &s->len);
-	ret = w->wr.send_flags & IB_SEND_INLINE ? unetmm_ib_inline(qp, d, w, &s->len) :
-	      unetmm_ib_segments(qp, d, w, &s->len);
-	if (!ret && d->head)
-		unetmm_ib_grh_length(unetmm_ib_desc_data(d), s->len);
-	return ret;
+	return w->wr.send_flags & IB_SEND_INLINE ? unetmm_ib_inline(qp, d, w, &s->len) :
+	       unetmm_ib_segments(qp, d, w, &s->len);
 }
 
 static void unetmm_ib_put_desc(struct unetmm_ib_qp *qp, const struct unetmm_ib_desc *d)
@@ -608,7 +568,6 @@ static bool unetmm_ib_next_send(struct unetmm_ib_qp *qp)
 	const struct rxe_send_wqe *w = (const void *)qp->wqe;
 
 	return qp->state == IB_QPS_RTS && !qp->stuck &&
-	       !(unetmm_ib_is_ud(qp) && qp->sq.index == qp->looked) &&
 	       unetmm_ib_sq_room(qp) >= UNETMM_MAX_SLOTS &&
 	       qp->sent_next - qp->sent_done < unetmm_ib_sent_most(qp) &&
 	       unetmm_ib_queue_peek(&qp->sq, qp->wqe, sizeof(qp->wqe)) &&
@@ -734,12 +693,6 @@ void unetmm_ib_work(struct work_struct *work)
 	mutex_unlock(&qp->lock);
 }
 
-static u64 unetmm_ib_pause_most(const struct unetmm_ib_qp *qp)
-{
-	return unetmm_ib_is_ud(qp) && READ_ONCE(qp->state) != IB_QPS_ERR ? UNETMM_IB_PAUSE_UD :
-									   UNETMM_IB_PAUSE_MAX;
-}
-
 /* In a soft interrupt: reads one word for each idle queue pair. */
 enum hrtimer_restart unetmm_ib_timer(struct hrtimer *timer)
 {
@@ -753,7 +706,7 @@ enum hrtimer_restart unetmm_ib_timer(struct hrtimer *timer)
 		return HRTIMER_NORESTART;
 	}
 	pause = clamp_t(u64, 2 * READ_ONCE(qp->pause_ns), UNETMM_IB_PAUSE_MIN,
-			unetmm_ib_pause_most(qp));
+			UNETMM_IB_PAUSE_MAX);
 	WRITE_ONCE(qp->pause_ns, pause);
 	/* The engine may start it at the same time: the timer's lock decides. */
 	hrtimer_start(timer, ns_to_ktime(pause), HRTIMER_MODE_REL_SOFT);

@@ -11,7 +11,6 @@
 #include <rdma/ib_mad.h>
 
 #include "verbs/own.h"
-#include "verbs/ud.h"
 
 #define UNETMM_IB_GIDS	64
 
@@ -56,8 +55,6 @@ static int unetmm_ib_query_device(struct ib_device *ib, struct ib_device_attr *a
 	a->odp_caps.per_transport_caps.rc_odp_caps = IB_ODP_SUPPORT_SEND | IB_ODP_SUPPORT_RECV |
 						     IB_ODP_SUPPORT_WRITE | IB_ODP_SUPPORT_READ |
 						     IB_ODP_SUPPORT_ATOMIC;
-	if (hw->caps & UNETMM_CAP_UD)
-		a->odp_caps.per_transport_caps.ud_odp_caps = IB_ODP_SUPPORT_SEND;
 	return 0;
 }
 
@@ -74,7 +71,8 @@ static int unetmm_ib_query_port(struct ib_device *ib, u32 port, struct ib_port_a
 	a->state = up ? IB_PORT_ACTIVE : IB_PORT_DOWN;
 	a->phys_state = up ? IB_PORT_PHYS_STATE_LINK_UP : IB_PORT_PHYS_STATE_DISABLED;
 	a->max_mtu = IB_MTU_4096;
-	a->active_mtu = ib_mtu_int_to_enum(unetmm_ib_mtu(dev));
+	a->active_mtu = dev->dev->hw.user_mtu >= 4096 ? IB_MTU_4096 :
+			iboe_get_mtu(dev->dev->hw.user_mtu);
 	a->gid_tbl_len = UNETMM_IB_GIDS;
 	a->pkey_tbl_len = 1;
 	a->max_msg_sz = dev->max_message;
@@ -152,7 +150,6 @@ static int unetmm_ib_register(struct unetmm_ib *dev, struct device *parent)
 	ib_set_device_ops(&dev->ib, dev->own ? &unetmm_own_ops : &unetmm_rxe_ops);
 	ib_set_device_ops(&dev->ib, &unetmm_ib_ops);
 	ib_set_device_ops(&dev->ib, &unetmm_ib_context_ops);
-	ib_set_device_ops(&dev->ib, &unetmm_ib_ah_ops);
 	ib_set_device_ops(&dev->ib, &unetmm_ib_cq_ops);
 	ib_set_device_ops(&dev->ib, &unetmm_ib_mr_ops);
 	ib_set_device_ops(&dev->ib, &unetmm_ib_qp_ops);
@@ -183,9 +180,6 @@ static int unetmm_ib_probe(struct auxiliary_device *base, const struct auxiliary
 	dev->own = !strcmp(verbs, "own");
 	dev->max_message = unetmm_ib_max_message(&aux->dev->hw);
 	xa_init_flags(&dev->mrs, XA_FLAGS_ALLOC);
-	xa_init_flags(&dev->ahs, XA_FLAGS_ALLOC);
-	mutex_init(&dev->uds_lock);
-	INIT_LIST_HEAD(&dev->uds);
 	ret = unetmm_ib_register(dev, base->dev.parent);
 	if (ret) {
 		ib_dealloc_device(&dev->ib);
@@ -207,7 +201,6 @@ static void unetmm_ib_remove(struct auxiliary_device *base)
 		unregister_netdevice_notifier(&dev->notifier);
 	ib_unregister_device(&dev->ib);
 	xa_destroy(&dev->mrs);
-	xa_destroy(&dev->ahs);
 	ib_dealloc_device(&dev->ib);
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * unetmm_ib: queue pairs: an endpoint with policy rnr, and its channel 0.  verbs/ud.c has the
- * part of those of type UD.
+ * unetmm_ib: queue pairs: an endpoint with policy rnr, and its channel 0.
  *
  * The number of a queue pair is its endpoint's, so that a peer that knows it and the
  * card's MAC address knows all; there is no CONNECT.  It stays for the queue pair's life:
@@ -14,7 +13,6 @@
 
 #include "compat/compat.h"
 #include "verbs/own.h"
-#include "verbs/ud.h"
 
 /* Room for twice as many requests as the process asked for, and for a long one. */
 static u32 unetmm_ib_log2(const struct unetmm_ib *dev, u32 requests)
@@ -25,18 +23,13 @@ static u32 unetmm_ib_log2(const struct unetmm_ib *dev, u32 requests)
 	return min(log2, most);
 }
 
-static u32 unetmm_ib_policy(const struct unetmm_ib_qp *qp)
-{
-	return unetmm_ib_is_ud(qp) ? UNETMM_POLICY_DROP : UNETMM_POLICY_RNR;
-}
-
 static int unetmm_ib_open_ep(struct unetmm_ib_qp *qp)
 {
 	struct unetmm_ib *dev = qp->dev;
 	struct unetmm_endpoint a = {
 		.size = sizeof(a),
 		.flags = UNETMM_ENDPOINT_NO_INLINE,
-		.policy = unetmm_ib_policy(qp),
+		.policy = UNETMM_POLICY_RNR,
 		.event_fd = -1,
 		.sq_log2 = unetmm_ib_log2(dev, qp->cap.max_send_wr),
 		.fq_log2 = unetmm_ib_log2(dev, qp->cap.max_recv_wr),
@@ -71,7 +64,6 @@ static int unetmm_ib_open_ep(struct unetmm_ib_qp *qp)
 /* Also of one that is made in part.  Nobody posts any more. */
 static void unetmm_ib_close(struct unetmm_ib_qp *qp)
 {
-	unetmm_ud_leave(qp);
 	mutex_lock(&qp->lock);
 	qp->state = IB_QPS_RESET;
 	WRITE_ONCE(qp->closing, true);
@@ -107,8 +99,7 @@ static int unetmm_ib_make_queues(struct unetmm_ib_qp *qp, struct ib_qp_init_attr
 				   max(cap->max_recv_sge, 1u) * sizeof(struct rxe_sge));
 	if (ret)
 		return ret;
-	cap->max_inline_data = min_t(u32, BIT(qp->sq.log2) - head,
-				     UNETMM_MAX_INLINE - (unetmm_ib_is_ud(qp) ? UNETMM_IB_GRH : 0));
+	cap->max_inline_data = min_t(u32, BIT(qp->sq.log2) - head, UNETMM_MAX_INLINE);
 	cap->max_send_wr = min_t(u32, qp->sq.mask, UNETMM_IB_MAX_WR);
 	cap->max_recv_wr = min_t(u32, qp->rq.mask, UNETMM_IB_MAX_WR);
 	qp->cap = *cap;
@@ -137,20 +128,17 @@ static int unetmm_ib_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *attr,
 	if (attr->qp_type == IB_QPT_GSI)
 		return unetmm_ib_gsi_create(ib, attr);
 	/* The kernel's own would post in memory that is not a process's. */
-	if ((attr->qp_type != IB_QPT_RC && attr->qp_type != IB_QPT_UD) || !udata)
+	if (attr->qp_type != IB_QPT_RC || !udata)
 		return -EOPNOTSUPP;
-	qp->dev = unetmm_ib_of(ib->device);
 	ret = unetmm_ib_check_cap(&attr->cap);
-	if (!ret && unetmm_ib_is_ud(qp))
-		ret = unetmm_ud_check(qp->dev, &attr->cap);
 	if (ret)
 		return ret;
+	qp->dev = unetmm_ib_of(ib->device);
 	if (udata->outlen < (qp->dev->own ? sizeof(struct unetmm_verbs_qp) :
 					    sizeof(struct rxe_create_qp_resp)))
 		return -EINVAL;
 	qp->context = rdma_udata_to_drv_context(udata, struct unetmm_ib_context, ib);
 	mutex_init(&qp->lock);
-	INIT_LIST_HEAD(&qp->ud);
 	INIT_WORK(&qp->work, unetmm_ib_work);
 	unetmm_hrtimer_setup(&qp->timer, unetmm_ib_timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
 	qp->state = IB_QPS_RESET;
@@ -166,8 +154,6 @@ static int unetmm_ib_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *attr,
 		return ret;
 	}
 	ib->qp_num = qp->ep->id + UNETMM_IB_QPN;
-	if (unetmm_ib_is_ud(qp))
-		unetmm_ud_join(qp);
 	return 0;
 }
 
@@ -259,7 +245,7 @@ static int unetmm_ib_modify_channel(struct unetmm_ib_qp *qp, int mask, bool send
 
 static int unetmm_ib_reset(struct unetmm_ib_qp *qp)
 {
-	int ret = qp->dev->calls->ep_restart(qp->ep, unetmm_ib_policy(qp));
+	int ret = qp->dev->calls->ep_restart(qp->ep, UNETMM_POLICY_RNR);
 
 	if (ret) {
 		/* The channel may be there still. */
@@ -282,7 +268,6 @@ static int unetmm_ib_reset(struct unetmm_ib_qp *qp)
 	qp->sent_done = qp->sent_next;
 	qp->received_done = qp->received_next;
 	unetmm_ib_queue_discard(&qp->sq);
-	qp->looked = qp->sq.index;
 	unetmm_ib_queue_discard(&qp->rq);
 	return 0;
 }
@@ -292,8 +277,6 @@ static void unetmm_ib_keep(struct ib_qp_attr *to, const struct ib_qp_attr *a, in
 {
 	if (mask & IB_QP_DEST_QPN)
 		to->dest_qp_num = a->dest_qp_num;
-	if (mask & IB_QP_QKEY)
-		to->qkey = a->qkey;
 	if (mask & IB_QP_AV) {
 		to->ah_attr = a->ah_attr;
 		/* The caller's reference ends with the call. */
@@ -340,16 +323,12 @@ static int unetmm_ib_change(struct unetmm_ib_qp *qp, enum ib_qp_state next, int 
 		unetmm_ib_error(qp);
 		return 0;
 	case IB_QPS_RTR:
-		ret = unetmm_ib_is_ud(qp) ? unetmm_ud_open_channel(qp) :
-		      unetmm_ib_open_channel(qp);
+		ret = unetmm_ib_open_channel(qp);
 		break;
 	case IB_QPS_INIT:
 		break;
 	case IB_QPS_RTS:
-		if (!unetmm_ib_is_ud(qp))
-			ret = unetmm_ib_modify_channel(qp, mask, qp->state == IB_QPS_RTR);
-		else if (mask & IB_QP_QKEY)
-			ret = unetmm_ud_open_channel(qp);
+		ret = unetmm_ib_modify_channel(qp, mask, qp->state == IB_QPS_RTR);
 		break;
 	default:
 		return -EOPNOTSUPP;
@@ -371,9 +350,8 @@ static int unetmm_ib_modify(struct unetmm_ib_qp *qp, struct ib_qp_attr *a, int m
 		return -EINVAL;
 	if (mask & (IB_QP_ALT_PATH | IB_QP_PATH_MIG_STATE) || next == IB_QPS_SQD)
 		return -EOPNOTSUPP;
-	/* There is one partition; IB's numbers, of 3 and of 5 bits. */
-	if ((mask & IB_QP_PKEY_INDEX && a->pkey_index) ||
-	    (mask & IB_QP_RETRY_CNT && a->retry_cnt > 7) ||
+	/* IB's numbers, of 3 and of 5 bits. */
+	if ((mask & IB_QP_RETRY_CNT && a->retry_cnt > 7) ||
 	    (mask & IB_QP_RNR_RETRY && a->rnr_retry > 7) ||
 	    (mask & IB_QP_MIN_RNR_TIMER && a->min_rnr_timer > 31) ||
 	    (mask & IB_QP_TIMEOUT && a->timeout > 31))
@@ -437,7 +415,6 @@ static int unetmm_ib_post_send(struct ib_qp *ib, const struct ib_send_wr *wr,
 			       const struct ib_send_wr **bad)
 {
 	struct unetmm_ib_qp *qp = unetmm_ib_qp(ib);
-	int ret = 0;
 
 	if (ib->qp_type == IB_QPT_GSI)
 		return unetmm_ib_gsi_send(ib, wr, bad);
@@ -445,12 +422,10 @@ static int unetmm_ib_post_send(struct ib_qp *ib, const struct ib_send_wr *wr,
 		*bad = wr;
 		return -EOPNOTSUPP;
 	}
-	if (unetmm_ib_is_ud(qp))
-		ret = unetmm_ud_look(qp);
 	mutex_lock(&qp->lock);
 	unetmm_ib_run(qp);
 	mutex_unlock(&qp->lock);
-	return ret;
+	return 0;
 }
 
 static int unetmm_ib_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr,

@@ -112,17 +112,12 @@ static void *unetmm_ib_queue_at(const struct unetmm_ib_queue *q, u32 index)
 	return q->buf->data + ((size_t)index << q->log2);
 }
 
-/* The index behind the last entry of the process. */
-u32 unetmm_ib_queue_posted(const struct unetmm_ib_queue *q)
-{
-	/* Pairs with librxe's release: the entry is written before. */
-	return smp_load_acquire(&q->buf->producer_index) & q->mask;
-}
-
 /* Has the process put in entries that the driver has not taken? */
 bool unetmm_ib_queue_waits(struct unetmm_ib_queue *q)
 {
-	return q->buf && unetmm_ib_queue_posted(q) != READ_ONCE(q->index);
+	/* Pairs with librxe's release: the entry is written before. */
+	return q->buf && (smp_load_acquire(&q->buf->producer_index) & q->mask) !=
+			 READ_ONCE(q->index);
 }
 
 /* A copy of the next entry, for the driver to look at. */

@@ -17,12 +17,10 @@
  *
  * LOCKS, the outer ones first
  *
- *   uds_lock      the list of UD queue pairs.
  *   qp->lock      a queue pair's state, its queues, its endpoint's queues.  The engine
  *                 holds the lock for a bounded time: see unetmm_ib_run().
  *   cq->lock      a completion queue; interrupts may be off.
  *   mrs.xa_lock   the regions.
- *   ahs.xa_lock   the address handles.
  *   gsi->lock     see verbs/gsi.c.
  *
  * A queue that is mapped is the process's: it may write anything there at any time.  The
@@ -44,7 +42,6 @@
 
 #include "card/card.h"
 #include "ep/ep.h"
-#include "verbs/queue.h"
 
 #define UNETMM_IB_ABI		2	/* rxe's */
 #define UNETMM_IB_MAX_WR	4096
@@ -72,10 +69,7 @@ struct unetmm_ib {
 	u32 mr_next;
 	u32 max_message;		/* a buffer for one fits into the TLB */
 	struct unetmm_ib_gsi *gsi;	/* NULL: nobody has made QP1 */
-	struct xarray ahs;		/* of librxe, by the number that a request has */
-	u32 ah_next;
-	struct mutex uds_lock;		/* the next one */
-	struct list_head uds;		/* queue pairs of type UD */
+	atomic_t ah_next;
 	atomic_t pd_next;
 };
 
@@ -87,7 +81,28 @@ struct unetmm_ib_context {
 struct unetmm_ib_pd {
 	struct ib_pd ib;
 	u32 number;			/* the card's; 0: the kernel's */
-	atomic_t uds;			/* UD queue pairs: see verbs/mr.c */
+};
+
+struct unetmm_ib_ah {
+	struct ib_ah ib;
+	struct rdma_ah_attr attr;
+};
+
+/* Memory behind a mapping; of a queue. */
+struct unetmm_ib_mapped {
+	struct rdma_user_mmap_entry entry;
+	void *mem;
+};
+
+/* Entries that the process and the driver share, as librxe maps them. */
+struct unetmm_ib_queue {
+	struct unetmm_ib_mapped *mapped;
+	struct rxe_queue_buf *buf;
+	struct unetmm_ib_context *context;	/* that is charged */
+	struct mminfo info;
+	u32 mask;
+	u32 log2;			/* bytes of an entry */
+	u32 index;			/* the driver's: the next entry; masked */
 };
 
 struct unetmm_ib_cq {
@@ -134,7 +149,6 @@ struct unetmm_ib_qp {
 	struct ib_qp ib;
 	struct unetmm_ib *dev;
 	struct unetmm_ib_context *context;
-	struct list_head ud;		/* in uds, of type UD; or empty */
 	struct mutex lock;		/* all below, if no comment says otherwise */
 	struct work_struct work;
 	struct hrtimer timer;		/* looks for receive requests */
@@ -158,7 +172,6 @@ struct unetmm_ib_qp {
 	bool failed;			/* the process knows the reason of the end */
 	u8 ended;			/* UNETMM_ST_*: the reason that the card has said */
 	bool told_established;		/* since RESET */
-	u32 looked;			/* UD: up to this index of sq, sends may go */
 	bool stuck;			/* a request is wrong: nothing behind it is taken */
 	u8 wqe[UNETMM_IB_WQE_BYTES];	/* copy of a request */
 };
@@ -188,10 +201,17 @@ static inline struct unetmm_ib_qp *unetmm_ib_qp(struct ib_qp *ib)
 	return container_of(ib, struct unetmm_ib_qp, ib);
 }
 
-static inline bool unetmm_ib_is_ud(const struct unetmm_ib_qp *qp)
-{
-	return qp->ib.qp_type == IB_QPT_UD;
-}
+/* verbs/queue.c */
+int unetmm_ib_queue_make(struct unetmm_ib_queue *q, struct ib_ucontext *context, u32 entries,
+			 u32 bytes);
+void unetmm_ib_queue_free(struct unetmm_ib_queue *q);
+bool unetmm_ib_queue_peek(struct unetmm_ib_queue *q, void *copy, u32 bytes);
+void unetmm_ib_queue_next(struct unetmm_ib_queue *q);
+bool unetmm_ib_queue_put(struct unetmm_ib_queue *q, const void *entry, u32 bytes);
+bool unetmm_ib_queue_waits(struct unetmm_ib_queue *q);
+void unetmm_ib_queue_discard(struct unetmm_ib_queue *q);
+int unetmm_ib_mmap(struct ib_ucontext *context, struct vm_area_struct *vma);
+void unetmm_ib_mmap_free(struct rdma_user_mmap_entry *entry);
 
 /* verbs/cq.c */
 extern const struct ib_device_ops unetmm_ib_cq_ops;
@@ -201,8 +221,6 @@ void unetmm_ib_cq_put_kernel(struct ib_cq *ib, const struct ib_wc *wc);
 
 /* verbs/mr.c */
 extern const struct ib_device_ops unetmm_ib_mr_ops;
-void unetmm_ib_mr_enter_all(struct unetmm_ib *dev, const struct ib_pd *pd,
-			    struct unetmm_file *file);
 bool unetmm_ib_mr_find(struct unetmm_ib_qp *qp, const struct rxe_sge *sge, int access, u64 *addr);
 
 /* verbs/engine.c */
@@ -218,8 +236,6 @@ extern const struct ib_device_ops unetmm_ib_qp_ops;
 
 /* verbs/context.c */
 extern const struct ib_device_ops unetmm_ib_context_ops;
-int unetmm_ib_take(const struct ib_pd *pd);
-void unetmm_ib_give(const struct ib_pd *pd);
 
 /* verbs/gsi.c: QP1 */
 int unetmm_ib_gsi_init(void);
