@@ -8,6 +8,7 @@ The pages of docs/, the README and the manual pages, by Sphinx, into OUTPUT/html
 warning is an error.
 """
 import glob
+import json
 import os
 import re
 import shutil
@@ -51,7 +52,7 @@ def linked(html, pages):
 
 
 def manual_pages(root, out):
-    """A page for each manual page, and a list of them."""
+    """A page for each manual page, a list of them, and names.json for conf.py's links."""
     entries = []
     paths = sorted(glob.glob(os.path.join(root, "guest-lib/man/*.[1-8]")),
                    key=lambda p: (p[-1] != "7", p[-1], p))
@@ -67,6 +68,8 @@ def manual_pages(root, out):
               f"{SPDX}{title}\n{'=' * len(title)}\n\n.. raw:: html\n\n"
               f"   <div class=\"manual\">\n{html}\n   </div>\n")
         entries.append((f"{name}.{section}", title, name_section(path)[1]))
+    write(os.path.join(out, "names.json"),
+          json.dumps({name: [page, section] for (name, section), page in pages.items()}))
     lines = [SPDX, "Manual pages\n============\n\n.. toctree::\n   :hidden:\n\n"]
     lines += [f"   {page}\n" for page, _, _ in entries]
     lines += ["\n.. list-table::\n\n"]
