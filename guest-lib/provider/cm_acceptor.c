@@ -73,7 +73,9 @@ static bool check_request(struct umfi_conn *conn, const struct umfi_message *m, 
         return true;
     }
     if (found || memcmp(mac, conn->mac, sizeof(conn->mac))) {
-        UMFI_WARN(FI_LOG_EP_CTRL, "a request has the address of another card\n");
+        UMFI_WARN(FI_LOG_EP_CTRL, "a request ends: %s\n",
+                  found == -FI_EACCES ? "its address is not in the subnet" :
+                  found ? "the neighbour table cannot be read" : "another card has its address");
         return false;
     }
     return push_request(conn, m);

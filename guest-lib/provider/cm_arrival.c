@@ -14,7 +14,6 @@
 #include "provider.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define BATCH       64u     /* taken before the sweep: a backlog */
 #define SPARE       4u      /* beside the requests of a card */
@@ -30,15 +29,21 @@ static void end_channel(struct umfi_port *port, unsigned channel)
 static bool add_arrival(struct umfi_port *port, const struct unetmm_peer *peer)
 {
     struct unetmm_channel_info info = { .size = sizeof(info) };
+    struct umfi_fabric *fabric = port->domain->fabric;
     struct umfi_arrival *arrival = calloc(1, sizeof(*arrival));
-
     bool known;
 
     if (!arrival) {
         return false;
     }
+    arrival->card = umfi_peer_get(fabric, port, umfi_card_id(peer->mac));
+    if (!arrival->card) {
+        free(arrival);
+        return false;
+    }
+    umfi_list_init(&arrival->node);
+    arrival->card->arrivals++;
     arrival->channel = peer->channel;
-    memcpy(arrival->mac, peer->mac, 6);
     arrival->endpoint = peer->endpoint;
     arrival->until_ms = umfi_now_ms() +
         (umfi_config.connect_ms > LEAST_MS ? umfi_config.connect_ms : LEAST_MS);
@@ -51,10 +56,10 @@ static bool add_arrival(struct umfi_port *port, const struct unetmm_peer *peer)
         arrival->closed = umfi_port_has_ended(port, arrival->channel);
         umfi_list_add(&port->arrivals, &arrival->node);
     }
-    umfi_unlock(port->domain);
     if (!known) {
-        free(arrival);
+        umfi_arrival_free(fabric, arrival);
     }
+    umfi_unlock(port->domain);
     return known;
 }
 
@@ -73,12 +78,13 @@ void umfi_arrivals_accept(struct umfi_port *port)
 struct umfi_arrival *umfi_arrival_find(struct umfi_port *port, const uint8_t mac[6],
                                        uint32_t endpoint, uint32_t channel)
 {
+    uint64_t id = umfi_card_id(mac);
     struct umfi_arrival *arrival;
 
     umfi_assert_held(&port->domain->fabric->lock);
     umfi_assert_held(&port->domain->lock);
     umfi_for_each(arrival, &port->arrivals, node) {
-        if (!arrival->closed && !memcmp(arrival->mac, mac, 6) && arrival->endpoint == endpoint &&
+        if (!arrival->closed && arrival->card->id == id && arrival->endpoint == endpoint &&
             arrival->peer_channel == channel) {
             return arrival;
         }
@@ -86,40 +92,25 @@ struct umfi_arrival *umfi_arrival_find(struct umfi_port *port, const uint8_t mac
     return NULL;
 }
 
-/* Of the same card, from this one on: the list begins with the oldest. */
-static unsigned count_arrivals_from(const struct umfi_port *port, const struct umfi_arrival *first)
+/* The list begins with the oldest: of a card with too many these end. */
+static bool has_place(const struct umfi_peer *card)
 {
-    unsigned n = 0;
-
-    for (const struct umfi_list *i = &first->node; i != &port->arrivals; i = i->next) {
-        n += !memcmp(umfi_of(i, struct umfi_arrival, node)->mac, first->mac, 6);
-    }
-    return n;
+    return card->requests && card->arrivals <= card->requests + SPARE;
 }
 
-static bool has_place(const struct umfi_port *port, const struct umfi_arrival *arrival,
-                      unsigned requests)
-{
-    return requests && count_arrivals_from(port, arrival) <= requests + SPARE;
-}
-
-void umfi_arrivals_end_unwanted(struct umfi_port *port,
-                                unsigned (*requests)(const struct umfi_port *port,
-                                                     const uint8_t mac[6]))
+void umfi_arrivals_end_unwanted(struct umfi_port *port)
 {
     struct umfi_arrival *arrival;
 
     umfi_assert_held(&port->domain->fabric->lock);
     umfi_lock(port->domain);
     umfi_for_each(arrival, &port->arrivals, node) {
-        if (!arrival->closed && umfi_now_ms() < arrival->until_ms &&
-            has_place(port, arrival, requests(port, arrival->mac))) {
+        if (!arrival->closed && umfi_now_ms() < arrival->until_ms && has_place(arrival->card)) {
             continue;
         }
         UMFI_INFO(FI_LOG_EP_CTRL, "a channel that nobody has asked for ends\n");
-        umfi_list_del(&arrival->node);
         umfi_port_end_channel(port, arrival->channel);
-        free(arrival);
+        umfi_arrival_free(port->domain->fabric, arrival);
     }
     umfi_unlock(port->domain);
 }

@@ -8,9 +8,12 @@
  * event queue tells the program.
  *
  * Each peer chooses how long its driver is silent, so a peer has CALLS_OF_PEER of the
- * threads at most.  Each peer that is called has a record, with a list of the calls that wait for a
- * thread.  A record is in fabric.ready while one of these can have the next thread.  So the end
- * of a call costs as much however many calls wait.
+ * threads at most.  A peer that is called (`callee`) has a list of the calls that wait for a
+ * thread, and is in fabric.ready while one of these can have the next thread.  So the beginning and the
+ * end of a call cost as much however many calls wait.
+ *
+ * A call of an address whose card is not known has a thread that asks for the card.  Then the call is
+ * one of that card's, and waits for another thread.
  */
 #include "provider.h"
 
@@ -22,17 +25,6 @@
 #define THREADS             256     /* at a time */
 #define CALLS_OF_PEER       4
 #define STACK_BYTES         (256u << 10)
-
-/* A peer that is called: a card, or an address whose card is not known. */
-struct umfi_callee {
-    struct umfi_list node;      /* fabric.callees */
-    struct umfi_list ready;     /* fabric.ready, or none */
-    struct umfi_list waiting;   /* calls without a thread, the oldest first */
-    unsigned threads;
-    bool has_mac;
-    uint8_t mac[6];
-    struct in_addr to;
-};
 
 /*
  * libunetmm asks on when a driver answers that nobody listens: -ETIMEDOUT after first_ms is
@@ -74,17 +66,34 @@ static int call_driver(const struct umfi_call *call)
 
 static void leave_thread(struct umfi_call *call);
 static void start_waiting_calls(struct umfi_fabric *fabric);
+static void queue_call(struct umfi_call *call);
+
+/* The card of the address is known: a call of that card goes on. */
+static void call_card(struct umfi_call *resolved)
+{
+    struct umfi_call *call = malloc(sizeof(*call));
+
+    if (!call) {
+        resolved->called(resolved, -FI_ENOMEM);
+        return;
+    }
+    *call = *resolved;
+    call->has_mac = true;
+    if (call->ep) {
+        call->ep->call = call;
+    }
+    queue_call(call);
+}
 
 static void *run_call(void *arg)
 {
     struct umfi_call *call = arg;
     struct umfi_fabric *fabric = call->fabric;
-    int unresolved = call->has_mac ? 0 :
+    int ret = call->has_mac ? call_driver(call) :
         umfi_resolve(&fabric->dev, call->to, call->mac);
-    int ret = unresolved ? unresolved : call_driver(call);
 
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-    if (ret < 0 && !unresolved) {
+    if (ret < 0 && call->has_mac) {
         UMFI_INFO(FI_LOG_EP_CTRL, "a call of a peer's driver: %s\n",
                   unetmm_strerror(ret, UNETMM_CALL_CONNECT));
         ret = -umfi_call_error(ret);
@@ -93,7 +102,11 @@ static void *run_call(void *arg)
     if (!call->cancelled) {
         leave_thread(call);
         umfi_list_add(&fabric->called, &call->node);
-        call->called(call, ret);
+        if (ret || call->has_mac) {
+            call->called(call, ret);
+        } else {
+            call_card(call);
+        }
         start_waiting_calls(fabric);
     }
     umfi_lock_drop(&fabric->lock);
@@ -118,49 +131,13 @@ static int start_thread(struct umfi_call *call)
     return -ret;
 }
 
-/* A card may have many addresses. */
-static bool is_callee_of(const struct umfi_callee *callee, const struct umfi_call *call)
+/* Calls of the callee have come or gone: it is ready or not. */
+static void update_callee(struct umfi_fabric *fabric, struct umfi_peer *callee)
 {
-    return callee->has_mac == call->has_mac &&
-        (call->has_mac ? !memcmp(callee->mac, call->mac, sizeof(call->mac)) :
-         callee->to.s_addr == call->to.s_addr);
-}
-
-/* NULL: no memory. */
-static struct umfi_callee *get_callee(struct umfi_call *call)
-{
-    struct umfi_callee *callee;
-
-    umfi_for_each(callee, &call->fabric->callees, node) {
-        if (is_callee_of(callee, call)) {
-            return callee;
-        }
-    }
-    callee = calloc(1, sizeof(*callee));
-    if (callee) {
-        umfi_list_init(&callee->ready);
-        umfi_list_init(&callee->waiting);
-        callee->has_mac = call->has_mac;
-        memcpy(callee->mac, call->mac, sizeof(callee->mac));
-        callee->to = call->to;
-        umfi_list_add(&call->fabric->callees, &callee->node);
-    }
-    return callee;
-}
-
-/* Calls of the callee have come or gone: it is ready or not, and ends with the last call. */
-static void update_callee(struct umfi_fabric *fabric, struct umfi_callee *callee)
-{
-    bool waits = !umfi_list_is_empty(&callee->waiting);
-
-    if (!waits || callee->threads == CALLS_OF_PEER) {
+    if (umfi_list_is_empty(&callee->waiting) || callee->threads == CALLS_OF_PEER) {
         umfi_list_del(&callee->ready);
     } else if (umfi_list_is_empty(&callee->ready)) {
         umfi_list_add(&fabric->ready, &callee->ready);
-    }
-    if (!waits && !callee->threads) {
-        umfi_list_del(&callee->node);
-        free(callee);
     }
 }
 
@@ -171,13 +148,14 @@ static void leave_thread(struct umfi_call *call)
     call->fabric->threads--;
     call->callee->threads--;
     update_callee(call->fabric, call->callee);
+    umfi_peer_put(call->fabric, call->callee);
 }
 
 /* Ready callees take turns.  A call fails if no thread can be made. */
 static void start_waiting_calls(struct umfi_fabric *fabric)
 {
     while (fabric->threads < THREADS && !umfi_list_is_empty(&fabric->ready)) {
-        struct umfi_callee *callee = umfi_of(fabric->ready.next, struct umfi_callee, ready);
+        struct umfi_peer *callee = umfi_of(fabric->ready.next, struct umfi_peer, ready);
         struct umfi_call *call = umfi_of(callee->waiting.next, struct umfi_call, node);
         int ret;
 
@@ -208,19 +186,32 @@ static void join_ended_calls(struct umfi_fabric *fabric)
     }
 }
 
-void umfi_call_begin(struct umfi_call *call)
+static void queue_call(struct umfi_call *call)
 {
-    umfi_assert_held(&call->fabric->lock);
-    join_ended_calls(call->fabric);
-    call->callee = get_callee(call);
+    struct umfi_fabric *fabric = call->fabric;
+
+    call->callee = umfi_peer_get(fabric, NULL,
+                                 call->has_mac ? umfi_card_id(call->mac) : call->to.s_addr);
     if (!call->callee) {
         call->called(call, -FI_ENOMEM);
         free(call);
         return;
     }
+    if (umfi_list_is_empty(&call->callee->node)) {
+        umfi_list_add(&fabric->callees, &call->callee->node);
+    }
     umfi_list_add(&call->callee->waiting, &call->node);
-    update_callee(call->fabric, call->callee);
-    start_waiting_calls(call->fabric);
+    update_callee(fabric, call->callee);
+}
+
+void umfi_call_begin(struct umfi_call *call)
+{
+    struct umfi_fabric *fabric = call->fabric;
+
+    umfi_assert_held(&fabric->lock);
+    join_ended_calls(fabric);
+    queue_call(call);
+    start_waiting_calls(fabric);
 }
 
 static bool is_call_of(const struct umfi_call *call, const struct unetmm_ep *card)
@@ -230,17 +221,20 @@ static bool is_call_of(const struct umfi_call *call, const struct unetmm_ep *car
 
 static void drop_waiting_calls(struct umfi_fabric *fabric, const struct unetmm_ep *card)
 {
-    struct umfi_callee *callee;
+    struct umfi_peer *callee;
     struct umfi_call *call;
 
     umfi_for_each(callee, &fabric->callees, node) {
+        callee->users++;
         umfi_for_each(call, &callee->waiting, node) {
             if (is_call_of(call, card)) {
                 umfi_list_del(&call->node);
+                callee->users--;
                 free(call);
             }
         }
         update_callee(fabric, callee);
+        umfi_peer_put(fabric, callee);
     }
 }
 

@@ -47,21 +47,6 @@ static bool is_idle(const struct umfi_conn *conn)
     return (TO(CALLED) | TO(ASIDE) | TO(ANSWERED)) >> conn->state & 1;
 }
 
-/* Adds an idle conn to the numbers of its port and of its card, or (`change` -1) takes it out. */
-static void count_idle(struct umfi_conn *conn, int change)
-{
-    struct umfi_conn *other;
-
-    conn->port->idle += (unsigned)change;
-    conn->idle_of_card = 1;
-    umfi_for_each(other, &conn->port->conns, node) {
-        if (other != conn && is_idle(other) && !memcmp(other->mac, conn->mac, sizeof(conn->mac))) {
-            other->idle_of_card += (unsigned)change;
-            conn->idle_of_card++;
-        }
-    }
-}
-
 /* When the time is over that the peer's program has. */
 static int64_t program_deadline(void)
 {
@@ -71,13 +56,14 @@ static int64_t program_deadline(void)
 void umfi_conn_set_state(struct umfi_conn *conn, enum umfi_conn_state state)
 {
     bool orphaned = conn->state == UMFI_CONN_ORPHANED, was_idle = is_idle(conn);
+    bool asked = conn->state == UMFI_CONN_REQUESTING;
 
     umfi_assert_held(&conn->port->fabric->lock);
     assert(followers[conn->state] >> state & 1);
     conn->state = state;
-    if (is_idle(conn) != was_idle) {
-        count_idle(conn, was_idle ? -1 : 1);
-    }
+    conn->port->idle += (unsigned)is_idle(conn) - was_idle;
+    conn->card->idle += (unsigned)is_idle(conn) - was_idle;
+    conn->card->requests += (unsigned)(state == UMFI_CONN_REQUESTING) - asked;
     if (state == UMFI_CONN_ORPHANED || (state == UMFI_CONN_ENDED && !orphaned)) {
         umfi_cm_port_end_channel(conn->port, conn->channel);
     }
@@ -88,10 +74,15 @@ struct umfi_conn *umfi_conn_open(struct umfi_cm_port *port, unsigned channel,
 {
     bool ended = umfi_cm_port_knows_end(port, channel);
     struct umfi_conn *conn = ended ? NULL : calloc(1, sizeof(*conn));
+    const void *of = ep ? (void *)ep->port : port;
 
     umfi_assert_held(&port->fabric->lock);
-    if (!conn) {
+    if (conn) {
+        conn->card = umfi_peer_get(port->fabric, of, umfi_card_id(mac));
+    }
+    if (!conn || !conn->card) {
         umfi_cm_port_end_channel(port, channel);
+        free(conn);
         return NULL;
     }
     conn->fid.fclass = FI_CLASS_CONNREQ;
@@ -145,6 +136,7 @@ void umfi_conn_free(struct umfi_conn *conn, int error)
         }
     }
     umfi_list_del(&conn->node);
+    umfi_peer_put(conn->port->fabric, conn->card);
     free(conn);
 }
 
@@ -157,6 +149,7 @@ void umfi_conn_free(struct umfi_conn *conn, int error)
 void umfi_conn_make_room(struct umfi_cm_port *port, const uint8_t mac[6])
 {
     struct umfi_conn *conn, *victim = NULL;
+    uint64_t id = umfi_card_id(mac);
     unsigned most = 0;
 
     umfi_assert_held(&port->fabric->lock);
@@ -165,7 +158,7 @@ void umfi_conn_make_room(struct umfi_cm_port *port, const uint8_t mac[6])
     }
     umfi_for_each(conn, &port->conns, node) {
         if (is_idle(conn)) {
-            unsigned share = conn->idle_of_card + !memcmp(conn->mac, mac, sizeof(conn->mac));
+            unsigned share = conn->card->idle + (conn->card->id == id);
 
             if (!victim || (victim->ep && !conn->ep) ||
                 (!victim->ep == !conn->ep && share > most)) {
@@ -175,7 +168,7 @@ void umfi_conn_make_room(struct umfi_cm_port *port, const uint8_t mac[6])
         }
     }
     UMFI_INFO(FI_LOG_EP_CTRL, "%u callers are idle, %u of one card: the oldest of these ends\n",
-              port->idle, victim->idle_of_card);
+              port->idle, victim->card->idle);
     umfi_conn_free(victim, FI_ECONNABORTED);
 }
 

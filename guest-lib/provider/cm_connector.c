@@ -29,10 +29,10 @@ bool umfi_cm_handle_accept(struct umfi_conn *conn, const struct umfi_message *m)
     arrival = ep->port->failed ? NULL :
         umfi_arrival_find(ep->port, conn->mac, le32toh(m->endpoint), le32toh(m->channel));
     if (arrival) {
-        umfi_list_del(&arrival->node);
         ep->channel = arrival->channel;
         ep->open = true;
         umfi_ep_connected(ep, m->data, le16toh(m->len));
+        umfi_arrival_free(conn->port->fabric, arrival);
     }
     umfi_unlock(ep->domain);
     if (!arrival) {
@@ -40,7 +40,6 @@ bool umfi_cm_handle_accept(struct umfi_conn *conn, const struct umfi_message *m)
                   "ended: the request ends\n");
         return false;
     }
-    free(arrival);
     /* The acceptor waits for that. */
     umfi_conn_free(conn, 0);
     return true;
@@ -65,22 +64,32 @@ static void end_unused_port(struct umfi_cm_port *port)
     }
 }
 
-/* Gets the port for the fabric's own requests.  A new port replaces a port that has failed. */
+/*
+ * Gets the port for the fabric's own requests.  A new port replaces a port that has failed; the
+ * fabric's lock is given back while that one is opened, which pins pages.
+ */
 static int get_request_port(struct umfi_fabric *fabric)
 {
-    struct umfi_cm_port *port = fabric->request_port;
-    int ret = 0;
+    struct umfi_cm_port *port = fabric->request_port, *opened;
+    int ret;
 
     if (port && port->failed) {
         fabric->request_port = NULL;
         umfi_cm_port_drop_conns(port);
         end_unused_port(port);
     }
-    if (!fabric->request_port) {
-        ret = umfi_cm_port_open(fabric, NULL, &fabric->request_port);
-        if (!ret) {
-            umfi_list_add(&fabric->cm_ports, &fabric->request_port->node);
-        }
+    if (fabric->request_port) {
+        return 0;
+    }
+    umfi_lock_drop(&fabric->lock);
+    ret = umfi_cm_port_open(fabric, NULL, &opened);
+    umfi_lock_take(&fabric->lock);
+    if (!ret && fabric->request_port) {
+        /* Another thread was faster. */
+        umfi_cm_port_free(opened);
+    } else if (!ret) {
+        fabric->request_port = opened;
+        umfi_list_add(&fabric->cm_ports, &opened->node);
     }
     return ret;
 }

@@ -53,23 +53,6 @@ static void adopt_conns(struct umfi_cm_port *port, struct umfi_cm_port *old)
     umfi_cm_port_free(old);
 }
 
-static int open_listening_port(struct umfi_pep *pep, struct umfi_cm_port **port)
-{
-    int ret = -FI_EOPBADSTATE;
-
-    if (!pep->port || pep->port->told) {
-        ret = umfi_cm_port_open(pep->fabric, pep, port);
-    }
-    if (!ret) {
-        if (pep->port) {
-            adopt_conns(*port, pep->port);
-        }
-        umfi_list_add(&pep->fabric->cm_ports, &(*port)->node);
-        pep->port = *port;
-    }
-    return ret;
-}
-
 /* Takes the port from its PEP, which may listen again. */
 static void abandon_port(struct umfi_cm_port *port)
 {
@@ -80,41 +63,76 @@ static void abandon_port(struct umfi_cm_port *port)
     }
 }
 
-static int listen_at(struct umfi_cm_port *port, in_port_t *at)
+/* A request that comes at once has the PEP's address as it is then. */
+static void set_number(struct umfi_pep *pep, unsigned number)
+{
+    umfi_lock_take(&pep->fabric->lock);
+    pep->address.sin_port = htons((uint16_t)number);
+    umfi_lock_drop(&pep->fabric->lock);
+}
+
+/* Under no lock: many numbers may be taken.  `number` 0: any */
+static int listen_at(struct umfi_cm_port *port, unsigned number)
 {
     const struct unetmm_channel_attr attr = umfi_channel_attr();
-    unsigned number = ntohs(*at), tries = PORT_COUNT;
+    unsigned tries = PORT_COUNT;
     bool any = !number;
     int ret;
 
     do {
         if (any) {
             number = PORT_FIRST + ((unsigned)getpid() * 61 + tries) % PORT_COUNT;
+            set_number(port->pep, number);
         }
         ret = unetmm_listen_ex(port->ep, UMFI_CM_SERVICE | number, UMFI_CM_BACKLOG, &attr);
     } while (any && ret == -EADDRINUSE && --tries);
     if (ret) {
         UMFI_WARN(FI_LOG_EP_CTRL, "port %u: %s\n", number,
                   unetmm_strerror(ret, UNETMM_CALL_LISTEN));
-    } else {
-        *at = htons((uint16_t)number);
+    }
+    if (ret && any) {
+        set_number(port->pep, 0);
     }
     return ret;
 }
 
-/* With the lock to the end: a request that comes at once has the address as it is then. */
+/* Gives the PEP a port.  Returns the number to listen at. */
+static unsigned use_port(struct umfi_pep *pep, struct umfi_cm_port *port)
+{
+    unsigned number;
+
+    umfi_lock_take(&pep->fabric->lock);
+    if (pep->port) {
+        adopt_conns(port, pep->port);
+    }
+    umfi_list_add(&pep->fabric->cm_ports, &port->node);
+    pep->port = port;
+    number = ntohs(pep->address.sin_port);
+    umfi_lock_drop(&pep->fabric->lock);
+    return number;
+}
+
 int umfi_cm_listen(struct umfi_pep *pep)
 {
-    struct umfi_cm_port *port;
+    struct umfi_cm_port *port = NULL;
+    bool listens;
     int ret;
 
     umfi_lock_take(&pep->fabric->lock);
-    ret = open_listening_port(pep, &port);
+    listens = pep->begins || (pep->port && !pep->port->told);
+    pep->begins = pep->begins || !listens;
+    umfi_lock_drop(&pep->fabric->lock);
+    if (listens) {
+        return -FI_EOPBADSTATE;
+    }
+    ret = umfi_cm_port_open(pep->fabric, pep, &port);
     if (!ret) {
-        ret = listen_at(port, &pep->address.sin_port);
-        if (ret) {
-            abandon_port(port);
-        }
+        ret = listen_at(port, use_port(pep, port));
+    }
+    umfi_lock_take(&pep->fabric->lock);
+    pep->begins = false;
+    if (ret && port) {
+        abandon_port(port);
     }
     umfi_lock_drop(&pep->fabric->lock);
     return ret;

@@ -187,7 +187,9 @@ int umfi_cm_port_open(struct umfi_fabric *fabric, struct umfi_pep *pep,
         ret = create_endpoint(port);
     }
     if (ret) {
+        umfi_lock_take(&fabric->lock);
         umfi_cm_port_free(port);
+        umfi_lock_drop(&fabric->lock);
         return ret;
     }
     *out = port;

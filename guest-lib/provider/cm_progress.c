@@ -103,21 +103,6 @@ void umfi_cm_port_progress(struct umfi_cm_port *port)
     }
 }
 
-static unsigned count_requests(const struct umfi_port *port, const uint8_t mac[6])
-{
-    struct umfi_cm_port *ours = port->domain->fabric->request_port;
-    struct umfi_conn *conn;
-    unsigned n = 0;
-
-    if (!ours) {
-        return 0;
-    }
-    umfi_for_each(conn, &ours->conns, node) {
-        n += conn->ep->port == port && !memcmp(conn->mac, mac, 6);
-    }
-    return n;
-}
-
 static void neighbour_found(void *fabric, struct in_addr address, const uint8_t *mac)
 {
     umfi_cm_check_aside(fabric, address);
@@ -155,7 +140,7 @@ void umfi_cm_progress(struct umfi_fabric *fabric)
         umfi_port_progress(port);
         umfi_unlock(port->domain);
         /* Behind the answers that name some. */
-        umfi_arrivals_end_unwanted(port, count_requests);
+        umfi_arrivals_end_unwanted(port);
     }
 }
 

@@ -7,6 +7,8 @@
 
 #include "provider.h"
 
+#include <stdlib.h>
+
 /* ---- Connection management (cm.h) ---------------------------------------- */
 
 struct umfi_pep {
@@ -14,6 +16,7 @@ struct umfi_pep {
     struct umfi_fabric *fabric;
     struct umfi_eq *eq;
     struct umfi_cm_port *port;  /* NULL: does not listen yet */
+    bool begins;                /* umfi_cm_listen() goes on */
     struct sockaddr_in address;
     struct fi_info *info;       /* of the endpoints that accept its requests, but for addresses */
 };
@@ -40,11 +43,33 @@ void umfi_cm_progress(struct umfi_fabric *fabric);
 /* 1: there is something to do; 0: one may wait for the fabric's epoll. */
 int umfi_cm_arm_ports(struct umfi_fabric *fabric);
 
+/* ---- Peers (peer.c), under the fabric's lock ---------------------------------- */
+
+/* The counts of one peer, at a port or among the calls of the fabric */
+struct umfi_peer {
+    const void *of;             /* a port for data, a CM port, or NULL */
+    uint64_t id;                /* of its card, or an address whose card is not known */
+    unsigned users;             /* that count here */
+    unsigned idle;              /* at a CM port: conns that only the peer could go on with */
+    unsigned requests;          /* at a port for data: conns that ask the peer for a channel, ... */
+    unsigned arrivals;          /* ... and its channels that no answer has named */
+    unsigned threads;           /* of its calls */
+    struct umfi_list node;      /* fabric.callees, or none */
+    struct umfi_list ready;     /* fabric.ready, or none */
+    struct umfi_list waiting;   /* calls without a thread, the oldest first */
+};
+
+uint64_t umfi_card_id(const uint8_t mac[6]);
+/* NULL: no memory. */
+struct umfi_peer *umfi_peer_get(struct umfi_fabric *fabric, const void *of, uint64_t id);
+/* A user ends. */
+void umfi_peer_put(struct umfi_fabric *fabric, struct umfi_peer *peer);
+
 /* ---- Calls of peers' drivers (cm_caller.c) ---------------------------------- */
 
 struct umfi_call {
     struct umfi_list node;      /* fabric.calling, fabric.called, or the waiting calls of: */
-    struct umfi_callee *callee;
+    struct umfi_peer *callee;
     struct umfi_fabric *fabric;
     struct unetmm_ep *card;     /* the channel is to be one of it */
     struct umfi_ep *ep;         /* NULL: closed, and nobody wants the channel */
@@ -75,8 +100,8 @@ void umfi_calls_cancel(struct umfi_fabric *fabric, const struct unetmm_ep *card)
 
 struct umfi_arrival {
     struct umfi_list node;      /* port.arrivals */
+    struct umfi_peer *card;
     unsigned channel;
-    uint8_t mac[6];
     uint32_t endpoint;          /* the peer's ... */
     uint32_t peer_channel;      /* ... and its channel */
     int64_t until_ms;
@@ -84,13 +109,16 @@ struct umfi_arrival {
 };
 
 void umfi_arrivals_accept(struct umfi_port *port);
-/*
- * Ends those that nobody will name.  `requests`: how many requests for a channel to the
- * port a card is to answer.
- */
-void umfi_arrivals_end_unwanted(struct umfi_port *port,
-                                unsigned (*requests)(const struct umfi_port *port,
-                                                     const uint8_t mac[6]));
+/* Ends those that nobody will name. */
+void umfi_arrivals_end_unwanted(struct umfi_port *port);
+/* Takes an arrival out of its list, and frees it; under the domain's lock, too. */
+static inline void umfi_arrival_free(struct umfi_fabric *fabric, struct umfi_arrival *arrival)
+{
+    umfi_list_del(&arrival->node);
+    arrival->card->arrivals--;
+    umfi_peer_put(fabric, arrival->card);
+    free(arrival);
+}
 /* One that has not ended; under the domain's lock, too. */
 struct umfi_arrival *umfi_arrival_find(struct umfi_port *port, const uint8_t mac[6],
                                        uint32_t endpoint, uint32_t channel);

@@ -402,8 +402,7 @@ static void drop_arrivals(struct umfi_port *port)
     struct umfi_arrival *arrival;
 
     umfi_for_each(arrival, &port->arrivals, node) {
-        umfi_list_del(&arrival->node);
-        free(arrival);
+        umfi_arrival_free(port->domain->fabric, arrival);
     }
 }
 

@@ -14,6 +14,7 @@
 #define THREADS         256
 #define OF_PEER         4       /* threads */
 #define OTHER           1000u   /* a peer that the test releases alone */
+#define RESOLVED        0x02020202u /* the card that has each address */
 #define PAGE            4096
 #define REFUSED_MS      100
 #define MOST_MS         1000
@@ -65,7 +66,7 @@ const char *unetmm_strerror(int error, enum unetmm_call call)
 int umfi_resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6])
 {
     resolved++;
-    memset(mac, 2, 6);
+    memset(mac, 2, sizeof(uint32_t));
     return resolve_answer;
 }
 
@@ -276,6 +277,32 @@ TEST(share_of_a_card, cmocka_unit_test)
     require_inside(1);
     close_scene();
     assert_int_equal(asked, OF_PEER + 1);
+}
+
+/*
+ * Calls of an address are of its card as soon as that is known: the card takes no more threads by
+ * calls of both kinds, nor by many addresses.
+ */
+TEST(share_of_a_peer, cmocka_unit_test)
+{
+    open_scene();
+    waits = true;
+    for (unsigned i = 0; i < OF_PEER; i++) {
+        begin(1, 1, 0);
+    }
+    require_inside(OF_PEER);
+    begin(1, 1, RESOLVED);
+    umfi_lock_take(&fabric.lock);
+    assert_int_equal(fabric.threads, OF_PEER);
+    umfi_lock_drop(&fabric.lock);
+    begin(1, 2, 0);
+    for (unsigned i = 0; i < OF_PEER + 2; i++) {
+        sem_post(&released);
+        await(&ended, 1);
+    }
+    assert_int_equal(asked, OF_PEER + 2);
+    assert_int_equal(resolved, OF_PEER + 1);
+    close_scene();
 }
 
 /* Calls of an endpoint that is closed end at once, wherever they are; others go on. */

@@ -2,6 +2,7 @@
 /* Connection management: whose answer a message of a peer is. */
 #include "../one_test.h"
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -26,6 +27,7 @@
 #define CM_REJECT   3
 #define FIRST_PORT  32768   /* of those that nobody has asked for */
 #define PORTS       28232
+#define ANOTHER     1       /* card has the address */
 
 /* ---- Time -------------------------------------------------------------------- */
 
@@ -54,7 +56,7 @@ static struct unetmm_completion pending[PENDING];
 static uint8_t sent[CM_BYTES];      /* the last message */
 static unsigned npending, requests, events;
 static unsigned endpoints, created; /* of them: now, ever */
-static int address_error;           /* of umfi_find_card(); -FI_EACCES: another card has it */
+static int address_error;           /* of umfi_find_card(), or ANOTHER */
 static const struct in_addr requester = { 7 };  /* of each request */
 static struct in_addr changed_address;  /* in the neighbour table */
 static unsigned asked;              /* its calls */
@@ -78,8 +80,18 @@ static fid_t event_handle;          /* of a request */
 static size_t event_limit, event_size, event_len;
 static uint8_t event_data[CM_DATA];
 static int event_error;
-static struct umfi_lock *fabric_lock;   /* a request that comes at once has to wait */
+static struct umfi_lock *fabric_lock;
+static const struct umfi_pep *listening;    /* its request that comes at once has its address */
+static unsigned pinned;             /* regions */
+static char logged[256];            /* the last line */
 static int push_error;              /* the event queue takes no event */
+
+/* The call may take long: others do not wait for it. */
+static void require_free_lock(void)
+{
+    assert_true(umfi_lock_try(fabric_lock));
+    umfi_lock_drop(fabric_lock);
+}
 
 static int card_queue(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
                       size_t len, int is_inline)
@@ -237,8 +249,9 @@ const char *unetmm_status_str(unsigned status)
 int unetmm_listen_ex(struct unetmm_ep *ep, uint64_t service, unsigned backlog,
                      const struct unetmm_channel_attr *attr)
 {
-    umfi_assert_held(fabric_lock);
+    require_free_lock();
     last_port = (uint16_t)service;
+    assert_int_equal(listening ? ntohs(listening->address.sin_port) : last_port, last_port);
     return listens++ < taken_ports ? -EADDRINUSE : listen_error;
 }
 
@@ -282,14 +295,36 @@ int unetmm_ep_id(const struct unetmm_ep *ep)
 
 int unetmm_register(struct unetmm_ctx *ctx, void *addr, size_t length, unsigned flags)
 {
-    fail();
+    require_free_lock();
+    pinned++;
     return 0;
 }
 
 int unetmm_deregister(struct unetmm_ctx *ctx, void *addr, size_t length)
 {
-    fail();
+    pinned--;
     return 0;
+}
+
+int __wrap_fi_log_enabled(const struct fi_provider *prov, enum fi_log_level level,
+                          enum fi_log_subsys subsys);
+void __wrap_fi_log(const struct fi_provider *prov, enum fi_log_level level,
+                   enum fi_log_subsys subsys, const char *func, int line, const char *fmt, ...);
+
+int __wrap_fi_log_enabled(const struct fi_provider *prov, enum fi_log_level level,
+                          enum fi_log_subsys subsys)
+{
+    return 1;
+}
+
+void __wrap_fi_log(const struct fi_provider *prov, enum fi_log_level level,
+                   enum fi_log_subsys subsys, const char *func, int line, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(logged, sizeof(logged), fmt, args);
+    va_end(args);
 }
 
 /* ---- The rest of the provider ------------------------------------------------ */
@@ -303,8 +338,8 @@ int umfi_resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6
 int umfi_find_card(const struct umfi_netdev *dev, struct in_addr address, uint8_t mac[6])
 {
     asked++;
-    memset(mac, address_error == -FI_EACCES ? 3 : 2, 6);
-    return address_error == -FI_EACCES ? 0 : address_error;
+    memset(mac, address_error == ANOTHER ? 3 : 2, 6);
+    return address_error == ANOTHER ? 0 : address_error;
 }
 
 void umfi_neighbours_read(int fd, const struct umfi_netdev *dev, umfi_neighbour_fn *found,
@@ -1038,20 +1073,48 @@ TEST(connector_not_reached, cmocka_unit_test)
     close_listener(&s, &pep);
 }
 
-/* Nobody learns of a request in another's name, and its channel ends. */
+/* Nobody learns of a request in another's name, and its channel ends; the log says why. */
 TEST(name_of_another, cmocka_unit_test)
+{
+    static const struct {
+        int error;
+        const char *says;
+    } rows[] = {
+        { ANOTHER, "another card" }, { -FI_EACCES, "subnet" }, { -FI_EIO, "neighbour table" },
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct umfi_pep pep = { 0 };
+        struct scene s;
+
+        open_listener(&s, &pep);
+        call_in(&s, 1);
+        address_error = rows[i].error;
+        arrive(0, CM_REQUEST);
+        logged[0] = 0;
+        progress(&s);
+        assert_int_equal(events, 0);
+        assert_non_null(strstr(logged, rows[i].says));
+        require_open(0);
+        close_listener(&s, &pep);
+    }
+}
+
+/* Pages of an endpoint for requests are pinned before anybody waits. */
+TEST(pinned_ports, cmocka_unit_test)
 {
     struct umfi_pep pep = { 0 };
     struct scene s;
 
+    umfi_config.source = UNETMM_SOURCE_PINNED;
     open_listener(&s, &pep);
-    call_in(&s, 1);
-    address_error = -FI_EACCES;
-    arrive(0, CM_REQUEST);
-    progress(&s);
-    assert_int_equal(events, 0);
-    require_open(0);
+    require_connecting(&s.one, 0);
+    assert_int_equal(pinned, 2);
+    assert_int_equal(umfi_cm_listen(&pep), -FI_EOPBADSTATE);
+    assert_int_equal(pinned, 2);
     close_listener(&s, &pep);
+    assert_int_equal(pinned, 0);
+    umfi_config.source = UNETMM_SOURCE_ODP;
 }
 
 /* A listener with a request on channel 0 whose address the kernel asks for */
@@ -1146,7 +1209,7 @@ TEST(address_of_nobody, cmocka_unit_test)
             now_ms++;
             progress(&s);
         } else if (way == 1) {
-            answer(&s, -FI_EACCES);
+            answer(&s, ANOTHER);
         } else if (way == 2) {
             /* It is no request's turn to send. */
             arrive(0, CM_REQUEST);
@@ -1271,6 +1334,12 @@ TEST(stopped_listener, cmocka_unit_test)
     assert_int_equal(created, 1);
     assert_true(umfi_cm_assign_request(&s.fabric, event_handle, &s.one));
     stopped = true;
+    /* Without memory the event is kept for the next time. */
+    push_error = -FI_ENOMEM;
+    progress(&s);
+    push_error = 0;
+    assert_int_equal(events, 1);
+    assert_int_equal(umfi_cm_listen(&pep), -FI_EOPBADSTATE);
     for (unsigned i = 0; i < 2; i++) {
         progress(&s);
         assert_int_equal(events, 2);
@@ -1288,6 +1357,24 @@ TEST(stopped_listener, cmocka_unit_test)
     assert_int_equal(events, 3);
     abandon(&s, &s.one);
     assert_null(s.one.conn);
+    close_listener(&s, &pep);
+}
+
+/* The queue has lost events before: it takes none of the stop, and the program may listen again. */
+TEST(stopped_listener_of_an_overrun_queue, cmocka_unit_test)
+{
+    struct umfi_pep pep = { 0 };
+    struct scene s;
+
+    open_listener(&s, &pep);
+    stopped = true;
+    push_error = -FI_EOVERRUN;
+    progress(&s);
+    push_error = 0;
+    progress(&s);
+    assert_int_equal(events, 0);
+    stopped = false;
+    assert_int_equal(umfi_cm_listen(&pep), 0);
     close_listener(&s, &pep);
 }
 
@@ -1563,12 +1650,14 @@ TEST(number_of_nobody, cmocka_unit_test)
 
         open_scene(&s);
         pep.fabric = &s.fabric;
+        listening = &pep;
         listens = 0;
         taken_ports = rows[i].taken;
         assert_int_equal(umfi_cm_listen(&pep), rows[i].ret);
         assert_int_equal(listens, rows[i].taken + !rows[i].ret);
         assert_in_range(last_port, FIRST_PORT, FIRST_PORT + PORTS - 1);
         assert_int_equal(ntohs(pep.address.sin_port), rows[i].ret ? 0 : last_port);
+        listening = NULL;
         taken_ports = 0;
         umfi_cm_unlisten(&pep);
         close_scene(&s);
