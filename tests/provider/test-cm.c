@@ -501,6 +501,35 @@ static void open_listener(struct scene *s, struct umfi_pep *pep)
     assert_int_equal(umfi_cm_listen(pep), 0);
 }
 
+/* Of a test of one of the kinds scene_test, listener_test, request_test, aside_test */
+static struct scene scene;
+static struct umfi_pep listener;
+
+#define BEGIN(kind, ...) \
+    static int begin_##kind(void **state) \
+    { \
+        listener = (struct umfi_pep) { 0 }; \
+        open_##kind(&scene __VA_ARGS__); \
+        return 0; \
+    }
+
+BEGIN(scene)
+BEGIN(listener, , &listener)
+
+static int end_scene(void **state)
+{
+    if (listener.fabric) {
+        umfi_cm_unlisten(&listener);
+    }
+    close_scene(&scene);
+    return 0;
+}
+
+#define scene_test(fn)      cmocka_unit_test_setup_teardown(fn, begin_scene, end_scene)
+#define listener_test(fn)   cmocka_unit_test_setup_teardown(fn, begin_listener, end_scene)
+#define request_test(fn)    cmocka_unit_test_setup_teardown(fn, begin_request, end_scene)
+#define aside_test(fn)      cmocka_unit_test_setup_teardown(fn, begin_aside, end_scene)
+
 static void progress(struct scene *s)
 {
     polled = 0;
@@ -552,21 +581,17 @@ static void arrive(unsigned channel, uint8_t type)
     };
 }
 
-TEST(refused, cmocka_unit_test)
+TEST(refused, scene_test)
 {
-    struct scene s;
-
-    open_scene(&s);
-    require_connecting(&s.one, 0);
-    require_connecting(&s.two, 1);
+    require_connecting(&scene.one, 0);
+    require_connecting(&scene.two, 1);
     arrive(1, CM_REJECT);
-    progress(&s);
+    progress(&scene);
     assert_int_equal(events, 1);
-    assert_ptr_equal(event_fid, &s.two.fid.fid);
+    assert_ptr_equal(event_fid, &scene.two.fid.fid);
     assert_int_equal(event_error, FI_ECONNREFUSED);
-    assert_int_equal(s.two.state, UMFI_IDLE);
-    assert_int_equal(s.one.state, UMFI_CONNECTING);
-    close_scene(&s);
+    assert_int_equal(scene.two.state, UMFI_IDLE);
+    assert_int_equal(scene.one.state, UMFI_CONNECTING);
 }
 
 /* The error of a request says why there is no connection. */
@@ -616,48 +641,40 @@ static void end_calls(struct scene *s, unsigned n, unsigned left)
 }
 
 /* fi_connect() returns before the peer's driver answers; the request goes then. */
-TEST(silent_driver, cmocka_unit_test)
+TEST(silent_driver, scene_test)
 {
-    struct scene s;
-
-    open_scene(&s);
     fake_calls_wait = true;
-    assert_int_equal(umfi_cm_connect(&s.one, &anywhere, NULL, 0), 0);
-    assert_int_equal(umfi_cm_connect(&s.one, &anywhere, NULL, 0), -FI_EISCONN);
-    assert_int_equal(umfi_cm_connect(&s.two, &anywhere, NULL, 0), 0);
-    assert_int_equal(s.eq.channels, 2);
-    progress(&s);
+    assert_int_equal(umfi_cm_connect(&scene.one, &anywhere, NULL, 0), 0);
+    assert_int_equal(umfi_cm_connect(&scene.one, &anywhere, NULL, 0), -FI_EISCONN);
+    assert_int_equal(umfi_cm_connect(&scene.two, &anywhere, NULL, 0), 0);
+    assert_int_equal(scene.eq.channels, 2);
+    progress(&scene);
     assert_int_equal(requests, 0);
     assert_int_equal(events, 0);
-    end_calls(&s, 1, 1);
+    end_calls(&scene, 1, 1);
     assert_int_equal(requests, 1);
-    assert_int_equal(s.one.state, UMFI_CONNECTING);
+    assert_int_equal(scene.one.state, UMFI_CONNECTING);
     connect_error = -EHOSTUNREACH;
-    end_calls(&s, 1, 0);
+    end_calls(&scene, 1, 0);
     assert_int_equal(requests, 1);
     assert_int_equal(events, 1);
-    assert_ptr_equal(event_fid, &s.two.fid.fid);
+    assert_ptr_equal(event_fid, &scene.two.fid.fid);
     assert_int_equal(event_error, FI_ETIMEDOUT);
-    assert_int_equal(s.two.state, UMFI_IDLE);
-    assert_int_equal(s.eq.channels, 1);
-    close_scene(&s);
+    assert_int_equal(scene.two.state, UMFI_IDLE);
+    assert_int_equal(scene.eq.channels, 1);
 }
 
 /* The EP is closed before the driver answers: nothing goes, and the channel ends. */
-TEST(closed_while_calling, cmocka_unit_test)
+TEST(closed_while_calling, scene_test)
 {
-    struct scene s;
-
-    open_scene(&s);
     fake_calls_wait = true;
-    assert_int_equal(umfi_cm_connect(&s.one, &anywhere, NULL, 0), 0);
-    abandon(&s, &s.one);
-    assert_null(s.one.call);
-    end_calls(&s, 1, 0);
+    assert_int_equal(umfi_cm_connect(&scene.one, &anywhere, NULL, 0), 0);
+    abandon(&scene, &scene.one);
+    assert_null(scene.one.call);
+    end_calls(&scene, 1, 0);
     assert_int_equal(requests, 0);
     assert_int_equal(events, 0);
     assert_int_equal(mtu[0], 0);
-    close_scene(&s);
 }
 
 /*
@@ -731,24 +748,20 @@ TEST(ended_while_calling, cmocka_unit_test)
  * An answer that nobody has read when its request is given up, as of the one of two
  * requests that cross, is not the answer of the next request on that channel.
  */
-TEST(answer_of_a_request_before, cmocka_unit_test)
+TEST(answer_of_a_request_before, scene_test)
 {
-    struct scene s;
-
-    open_scene(&s);
-    require_connecting(&s.one, 0);
+    require_connecting(&scene.one, 0);
     arrive(0, CM_REJECT);
-    abandon(&s, &s.one);
-    require_connecting(&s.two, 1);
-    progress(&s);
+    abandon(&scene, &scene.one);
+    require_connecting(&scene.two, 1);
+    progress(&scene);
     assert_int_equal(npending, 0);
     assert_int_equal(events, 0);
-    assert_int_equal(s.two.state, UMFI_CONNECTING);
+    assert_int_equal(scene.two.state, UMFI_CONNECTING);
     arrive(1, CM_REJECT);
-    progress(&s);
+    progress(&scene);
     assert_int_equal(events, 1);
-    assert_ptr_equal(event_fid, &s.two.fid.fid);
-    close_scene(&s);
+    assert_ptr_equal(event_fid, &scene.two.fid.fid);
 }
 
 /* The card gives an unfilled buffer back, and the driver has new callers. */
@@ -771,6 +784,8 @@ static void open_request(struct scene *s, struct umfi_pep *pep)
     progress(s);
 }
 
+BEGIN(request, , &listener)
+
 static void require_open(unsigned channels)
 {
     for (unsigned i = 0; i < CHANNELS; i++) {
@@ -779,30 +794,26 @@ static void require_open(unsigned channels)
 }
 
 /* The peer's program never answers: the request ends in ten times the time of a driver. */
-TEST(silent_program, cmocka_unit_test)
+TEST(silent_program, scene_test)
 {
-    struct scene s;
-
-    open_scene(&s);
-    require_connecting(&s.one, 0);
+    require_connecting(&scene.one, 0);
     now_ms += 10 * umfi_config.connect_ms - 1;
-    require_connecting(&s.two, 1);
-    progress(&s);
+    require_connecting(&scene.two, 1);
+    progress(&scene);
     assert_int_equal(events, 0);
     now_ms++;
-    progress(&s);
+    progress(&scene);
     assert_int_equal(events, 1);
-    assert_ptr_equal(event_fid, &s.one.fid.fid);
+    assert_ptr_equal(event_fid, &scene.one.fid.fid);
     assert_int_equal(event_error, FI_ETIMEDOUT);
-    assert_int_equal(s.one.state, UMFI_IDLE);
-    assert_null(s.one.conn);
+    assert_int_equal(scene.one.state, UMFI_IDLE);
+    assert_null(scene.one.conn);
     require_open(1 << 1);
-    progress(&s);
+    progress(&scene);
     /* Another try has its own time. */
-    require_connecting(&s.one, 0);
-    progress(&s);
+    require_connecting(&scene.one, 0);
+    progress(&scene);
     assert_int_equal(events, 1);
-    close_scene(&s);
 }
 
 /*
@@ -839,76 +850,62 @@ TEST(silent_callers, cmocka_unit_test)
 }
 
 /* A card that calls again and again takes its own places: the callers of others stay. */
-TEST(callers_of_one_card, cmocka_unit_test)
+TEST(callers_of_one_card, listener_test)
 {
-    struct umfi_pep pep = { 0 };
-    struct scene s;
-
-    open_listener(&s, &pep);
-    call_in(&s, 1);
+    call_in(&scene, 1);
     caller_mac = 3;
-    call_in(&s, 1);
+    call_in(&scene, 1);
     require_open(1 << 0 | 1 << 1);
-    call_in(&s, 1);
+    call_in(&scene, 1);
     require_open(1 << 0 | 1 << 2);
-    call_in(&s, 1);
+    call_in(&scene, 1);
     require_open(1 << 0 | 1 << 1);
     /* A third card: all have as many, and the oldest goes. */
     caller_mac = 4;
-    call_in(&s, 1);
+    call_in(&scene, 1);
     require_open(1 << 1 | 1 << 2);
-    close_listener(&s, &pep);
 }
 
 /* An accepted request whose connector is late stays, however many its card has: strangers go. */
-TEST(accepted_stays, cmocka_unit_test)
+TEST(accepted_stays, listener_test)
 {
     struct umfi_message m = { 0 };
-    struct umfi_pep pep = { 0 };
-    struct scene s;
 
-    open_listener(&s, &pep);
-    call_in(&s, 1);
+    call_in(&scene, 1);
     arrive(0, CM_REQUEST);
-    progress(&s);
-    assert_true(umfi_cm_assign_request(&s.fabric, event_handle, &s.one));
-    umfi_lock_take(&s.fabric.lock);
-    umfi_conn_send_answer(s.one.conn, &m, UMFI_ACCEPT, NULL, 0);
-    umfi_lock_drop(&s.fabric.lock);
+    progress(&scene);
+    assert_true(umfi_cm_assign_request(&scene.fabric, event_handle, &scene.one));
+    umfi_lock_take(&scene.fabric.lock);
+    umfi_conn_send_answer(scene.one.conn, &m, UMFI_ACCEPT, NULL, 0);
+    umfi_lock_drop(&scene.fabric.lock);
     caller_mac = 3;
-    call_in(&s, 1);
+    call_in(&scene, 1);
     caller_mac = 2;
-    call_in(&s, 1);
+    call_in(&scene, 1);
     require_open(1 << 0 | 1 << 2);
-    assert_non_null(s.one.conn);
-    abandon(&s, &s.one);
-    close_listener(&s, &pep);
+    assert_non_null(scene.one.conn);
+    abandon(&scene, &scene.one);
 }
 
 /* A request of which the program cannot be told ends, and takes no caller's place. */
-TEST(untold_request, cmocka_unit_test)
+TEST(untold_request, listener_test)
 {
-    struct umfi_pep pep = { 0 };
-    struct scene s;
-
-    open_listener(&s, &pep);
     for (unsigned i = 0; i < CHANNELS; i++) {
-        call_in(&s, 1);
+        call_in(&scene, 1);
         require_open(1 << 0);
         push_error = -FI_ENOMEM;
         arrive(0, CM_REQUEST);
-        progress(&s);
+        progress(&scene);
         push_error = 0;
         require_open(0);
-        progress(&s);
+        progress(&scene);
     }
-    call_in(&s, 2);
+    call_in(&scene, 2);
     require_open(1 << 0 | 1 << 1);
     arrive(1, CM_REQUEST);
-    progress(&s);
+    progress(&scene);
     assert_int_equal(events, 1);
-    assert_int_equal(umfi_cm_reject(&pep, event_handle, NULL, 0), 0);
-    close_listener(&s, &pep);
+    assert_int_equal(umfi_cm_reject(&listener, event_handle, NULL, 0), 0);
 }
 
 /* Half of an odd number: the larger half */
@@ -960,43 +957,33 @@ TEST(rejected_callers, cmocka_unit_test)
  * The next caller gets the number of one that has sent nonsense.  The rest of that
  * one's completions, its end among them, is not the next one's.
  */
-TEST(end_of_the_caller_before, cmocka_unit_test)
+TEST(end_of_the_caller_before, listener_test)
 {
-    struct umfi_pep pep = { 0 };
-    struct scene s;
-
-    open_listener(&s, &pep);
-    call_in(&s, 2);
+    call_in(&scene, 2);
     for (unsigned i = 0; i < 2; i++) {
         arrive(0, CM_REJECT);
     }
     close_channel(0);
-    call_in(&s, 1);
+    call_in(&scene, 1);
     require_open(1 << 0 | 1 << 1);
     arrive(0, CM_REQUEST);
-    progress(&s);
+    progress(&scene);
     assert_int_equal(events, 1);
-    close_listener(&s, &pep);
 }
 
 /* The same, when more waits than there is room for. */
-TEST(end_in_a_flood, cmocka_unit_test)
+TEST(end_in_a_flood, request_test)
 {
-    struct umfi_pep pep = { 0 };
-    struct scene s;
-
-    open_request(&s, &pep);
-    call_in(&s, 2);
+    call_in(&scene, 2);
     flooded = true;
     arrive(0, CM_REJECT);
     arrive(1, CM_REJECT);
-    progress(&s);
-    call_in(&s, callers);
+    progress(&scene);
+    call_in(&scene, callers);
     require_open(1 << 0 | 1 << 1);
     arrive(1, CM_REQUEST);
-    progress(&s);
+    progress(&scene);
     assert_int_equal(events, 2);
-    close_listener(&s, &pep);
 }
 
 /* The card gives a buffer to a completion. */
@@ -1010,13 +997,9 @@ static void take_buffer(unsigned i, uint8_t type, unsigned channel)
 }
 
 /* Peers write by a key, and each write takes a buffer: the card has all of them again. */
-TEST(written_by_peers, cmocka_unit_test)
+TEST(written_by_peers, request_test)
 {
-    struct umfi_pep pep = { 0 };
-    struct scene s;
-
-    open_request(&s, &pep);
-    call_in(&s, 2);
+    call_in(&scene, 2);
     take_buffer(1, UNETMM_CQE_WRITTEN, 1);
     /* Behind an end, and among completions that wait while a channel ends */
     arrive(0, CM_REJECT);
@@ -1024,43 +1007,33 @@ TEST(written_by_peers, cmocka_unit_test)
     take_buffer(3, UNETMM_CQE_WRITTEN, 2);
     take_buffer(4, UNETMM_CQE_WRITTEN, CHANNELS);
     refusals = 1;
-    progress(&s);
+    progress(&scene);
     /* The writers' channels have ended. */
     require_open(0);
-    progress(&s);
+    progress(&scene);
     for (unsigned i = 0; i < BUFFERS; i++) {
         assert_non_null(buffers[i]);
     }
-    close_listener(&s, &pep);
 }
 
 /* Other callers' completions are not lost, and no wait begins before they are taken. */
-TEST(others_wait, cmocka_unit_test)
+TEST(others_wait, request_test)
 {
-    struct umfi_pep pep = { 0 };
-    struct scene s;
-
-    open_request(&s, &pep);
-    call_in(&s, 1);
+    call_in(&scene, 1);
     arrive(1, CM_REQUEST);
     mtu[0] = 0;     /* its answer cannot be sent */
-    assert_int_equal(umfi_cm_reject(&pep, event_handle, NULL, 0), 0);
-    assert_int_equal(arms(&s), 1);
-    progress(&s);
+    assert_int_equal(umfi_cm_reject(&listener, event_handle, NULL, 0), 0);
+    assert_int_equal(arms(&scene), 1);
+    progress(&scene);
     assert_int_equal(events, 2);
-    close_listener(&s, &pep);
 }
 
 /* The acceptor cannot reach the connector: both learn of it. */
-TEST(connector_not_reached, cmocka_unit_test)
+TEST(connector_not_reached, request_test)
 {
-    struct umfi_pep pep = { 0 };
-    struct scene s;
-
-    open_request(&s, &pep);
-    assert_true(umfi_cm_assign_request(&s.fabric, event_handle, &s.one));
+    assert_true(umfi_cm_assign_request(&scene.fabric, event_handle, &scene.one));
     connect_error = -ETIMEDOUT;
-    assert_int_equal(umfi_cm_accept(&s.one, "data", 4), 0);
+    assert_int_equal(umfi_cm_accept(&scene.one, "data", 4), 0);
     assert_int_equal(unreached, 1);
     assert_int_equal(requests, 1);
     assert_int_equal(sent[6], CM_REJECT);
@@ -1068,9 +1041,8 @@ TEST(connector_not_reached, cmocka_unit_test)
     for (unsigned i = CM_BYTES - CM_DATA - 2; i < CM_BYTES; i++) {
         assert_int_equal(sent[i], 0);
     }
-    assert_null(s.one.conn);
-    assert_int_equal(umfi_cm_accept(&s.one, NULL, 0), -FI_ECONNABORTED);
-    close_listener(&s, &pep);
+    assert_null(scene.one.conn);
+    assert_int_equal(umfi_cm_accept(&scene.one, NULL, 0), -FI_ECONNABORTED);
 }
 
 /* Nobody learns of a request in another's name, and its channel ends; the log says why. */
@@ -1128,6 +1100,8 @@ static void open_aside(struct scene *s, struct umfi_pep *pep)
     assert_int_equal(events, 0);
 }
 
+BEGIN(aside, , &listener)
+
 /* The kernel's answer, 0 or an error */
 static void answer(struct scene *s, int error)
 {
@@ -1137,61 +1111,51 @@ static void answer(struct scene *s, int error)
 }
 
 /* A request waits for the kernel's answer, others do not wait for that request. */
-TEST(address_asked_for, cmocka_unit_test)
+TEST(address_asked_for, aside_test)
 {
-    struct umfi_pep pep = { 0 };
-    struct scene s;
-
-    open_aside(&s, &pep);
     address_error = 0;
     arrive(1, CM_REQUEST);
-    progress(&s);
+    progress(&scene);
     assert_int_equal(events, 1);
     /* The table has not changed: there is nothing to ask. */
     assert_int_equal(asked, 2);
     require_open(1 << 0 | 1 << 1);
     /* The time is that of the first look. */
     now_ms += umfi_config.connect_ms - 1;
-    answer(&s, -FI_EAGAIN);
+    answer(&scene, -FI_EAGAIN);
     require_open(1 << 0 | 1 << 1);
     assert_int_equal(asked, 3);
     assert_int_equal(events, 1);
     /* No request has that address. */
     changed_address.s_addr = 1;
-    answer(&s, 0);
+    answer(&scene, 0);
     assert_int_equal(asked, 3);
     changed_address = requester;
-    answer(&s, 0);
+    answer(&scene, 0);
     assert_int_equal(events, 2);
-    assert_true(umfi_cm_assign_request(&s.fabric, event_handle, &s.one));
-    answer(&s, 0);
+    assert_true(umfi_cm_assign_request(&scene.fabric, event_handle, &scene.one));
+    answer(&scene, 0);
     assert_int_equal(asked, 4);
     assert_int_equal(events, 2);
-    close_listener(&s, &pep);
 }
 
 /*
  * However many requests wait for an address, one look at the table is for all of them.  After lost
  * changes each request is looked up; without a descriptor for it, the request waits on.
  */
-TEST(address_of_many, cmocka_unit_test)
+TEST(address_of_many, aside_test)
 {
-    struct umfi_pep pep = { 0 };
-    struct scene s;
-
-    open_aside(&s, &pep);
     arrive(1, CM_REQUEST);
-    progress(&s);
+    progress(&scene);
     assert_int_equal(asked, 2);
     changed_address.s_addr = INADDR_ANY;
-    answer(&s, -FI_EIO);
+    answer(&scene, -FI_EIO);
     assert_int_equal(asked, 4);
     require_open(1 << 0 | 1 << 1);
     changed_address = requester;
-    answer(&s, 0);
+    answer(&scene, 0);
     assert_int_equal(asked, 5);
     assert_int_equal(events, 2);
-    close_listener(&s, &pep);
 }
 
 /* Of such a request nothing is left when it ends: the ways to its end. */
@@ -1247,20 +1211,15 @@ TEST(event_of_a_peer_that_has_gone, cmocka_unit_test)
 }
 
 /* Peers that send on, or call on, do not keep the reader of the event queue. */
-TEST(no_end_of_messages, cmocka_unit_test)
+TEST(no_end_of_messages, listener_test)
 {
-    struct umfi_pep pep = { 0 };
-    struct scene s;
-
-    open_listener(&s, &pep);
     endless = true;
     callers = 10000;
     assert_int_equal(eventfd_write(context_fd, 1), 0);
-    progress(&s);
+    progress(&scene);
     assert_int_equal(callers, 10000 - BACKLOG);
     endless = false;
     callers = 0;
-    close_listener(&s, &pep);
 }
 
 /*
@@ -1294,119 +1253,102 @@ TEST(never_accepted, cmocka_unit_test)
  * All that asks by an endpoint that has stopped is refused, and no reader spins.  The next
  * request goes by another endpoint.
  */
-TEST(stopped_endpoint, cmocka_unit_test)
+TEST(stopped_endpoint, scene_test)
 {
-    struct scene s;
-
-    open_scene(&s);
-    require_connecting(&s.one, 0);
+    require_connecting(&scene.one, 0);
     stopped = true;
-    assert_int_equal(arms(&s), 1);
-    progress(&s);
+    assert_int_equal(arms(&scene), 1);
+    progress(&scene);
     assert_int_equal(events, 1);
-    assert_ptr_equal(event_fid, &s.one.fid.fid);
+    assert_ptr_equal(event_fid, &scene.one.fid.fid);
     assert_int_equal(event_error, FI_EIO);
-    assert_int_equal(arms(&s), 0);
+    assert_int_equal(arms(&scene), 0);
     assert_int_equal(endpoints, 1);
     stopped = false;
-    require_connecting(&s.two, 0);
+    require_connecting(&scene.two, 0);
     assert_int_equal(endpoints, 1);
     assert_int_equal(created, 2);
-    progress(&s);
+    progress(&scene);
     assert_int_equal(events, 1);
     arrive(0, CM_REJECT);
-    progress(&s);
+    progress(&scene);
     assert_int_equal(events, 2);
-    assert_ptr_equal(event_fid, &s.two.fid.fid);
-    close_scene(&s);
+    assert_ptr_equal(event_fid, &scene.two.fid.fid);
 }
 
 /* The program learns of it once, and the same port can be listened on again. */
-TEST(stopped_listener, cmocka_unit_test)
+TEST(stopped_listener, request_test)
 {
-    struct umfi_pep pep = { 0 };
     in_port_t port;
-    struct scene s;
 
-    open_request(&s, &pep);
-    port = pep.address.sin_port;
-    assert_int_equal(umfi_cm_listen(&pep), -FI_EOPBADSTATE);
+    port = listener.address.sin_port;
+    assert_int_equal(umfi_cm_listen(&listener), -FI_EOPBADSTATE);
     assert_int_equal(created, 1);
-    assert_true(umfi_cm_assign_request(&s.fabric, event_handle, &s.one));
+    assert_true(umfi_cm_assign_request(&scene.fabric, event_handle, &scene.one));
     stopped = true;
     /* Without memory the event is kept for the next time. */
     push_error = -FI_ENOMEM;
-    progress(&s);
+    progress(&scene);
     push_error = 0;
     assert_int_equal(events, 1);
-    assert_int_equal(umfi_cm_listen(&pep), -FI_EOPBADSTATE);
+    assert_int_equal(umfi_cm_listen(&listener), -FI_EOPBADSTATE);
     for (unsigned i = 0; i < 2; i++) {
-        progress(&s);
+        progress(&scene);
         assert_int_equal(events, 2);
     }
-    assert_ptr_equal(event_fid, &pep.fid.fid);
+    assert_ptr_equal(event_fid, &listener.fid.fid);
     assert_int_equal(event_error, FI_EIO);
-    assert_int_equal(umfi_cm_accept(&s.one, NULL, 0), -FI_ECONNABORTED);
+    assert_int_equal(umfi_cm_accept(&scene.one, NULL, 0), -FI_ECONNABORTED);
     stopped = false;
-    assert_int_equal(umfi_cm_listen(&pep), 0);
-    assert_int_equal(pep.address.sin_port, port);
+    assert_int_equal(umfi_cm_listen(&listener), 0);
+    assert_int_equal(listener.address.sin_port, port);
     assert_int_equal(endpoints, 1);
-    call_in(&s, 1);
+    call_in(&scene, 1);
     arrive(0, CM_REQUEST);
-    progress(&s);
+    progress(&scene);
     assert_int_equal(events, 3);
-    abandon(&s, &s.one);
-    assert_null(s.one.conn);
-    close_listener(&s, &pep);
+    abandon(&scene, &scene.one);
+    assert_null(scene.one.conn);
 }
 
 /* The queue has lost events before: it takes none of the stop, and the program may listen again. */
-TEST(stopped_listener_of_an_overrun_queue, cmocka_unit_test)
+TEST(stopped_listener_of_an_overrun_queue, listener_test)
 {
-    struct umfi_pep pep = { 0 };
-    struct scene s;
-
-    open_listener(&s, &pep);
     stopped = true;
     push_error = -FI_EOVERRUN;
-    progress(&s);
+    progress(&scene);
     push_error = 0;
-    progress(&s);
+    progress(&scene);
     assert_int_equal(events, 0);
     stopped = false;
-    assert_int_equal(umfi_cm_listen(&pep), 0);
-    close_listener(&s, &pep);
+    assert_int_equal(umfi_cm_listen(&listener), 0);
 }
 
 /*
  * A request that the program has read, and whose listener the card has stopped, ends with
  * the program's answer: until then its handle is no other request's.
  */
-TEST(handle_of_a_stopped_listener, cmocka_unit_test)
+TEST(handle_of_a_stopped_listener, request_test)
 {
-    struct umfi_pep pep = { 0 };
-    struct scene s;
     fid_t before;
 
-    open_request(&s, &pep);
     before = event_handle;
     unread = NULL;
     stopped = true;
-    progress(&s);
+    progress(&scene);
     stopped = false;
-    assert_int_equal(umfi_cm_listen(&pep), 0);
+    assert_int_equal(umfi_cm_listen(&listener), 0);
     for (unsigned i = 0; i < CHANNELS; i++) {
-        call_in(&s, 1);
+        call_in(&scene, 1);
         arrive(i, CM_REQUEST);
-        progress(&s);
+        progress(&scene);
         assert_ptr_not_equal(event_handle, before);
     }
     require_open((1 << CHANNELS) - 1);
-    assert_int_equal(umfi_cm_reject(&pep, before, NULL, 0), 0);
+    assert_int_equal(umfi_cm_reject(&listener, before, NULL, 0), 0);
     assert_int_equal(requests, 0);
     require_open((1 << CHANNELS) - 1);
-    assert_int_equal(umfi_cm_reject(&pep, before, NULL, 0), -FI_EINVAL);
-    close_listener(&s, &pep);
+    assert_int_equal(umfi_cm_reject(&listener, before, NULL, 0), -FI_EINVAL);
 }
 
 /* A number that another has: the endpoint goes, and the passive endpoint is as before. */
@@ -1428,34 +1370,26 @@ TEST(number_of_another, cmocka_unit_test)
 }
 
 /* Its own request would take the place of the one that it answers, in the EP. */
-TEST(request_instead_of_an_answer, cmocka_unit_test)
+TEST(request_instead_of_an_answer, request_test)
 {
-    struct umfi_pep pep = { 0 };
-    struct scene s;
-
-    open_request(&s, &pep);
-    assert_true(umfi_cm_assign_request(&s.fabric, event_handle, &s.one));
-    assert_int_equal(umfi_cm_connect(&s.one, &anywhere, NULL, 0), -FI_EISCONN);
+    assert_true(umfi_cm_assign_request(&scene.fabric, event_handle, &scene.one));
+    assert_int_equal(umfi_cm_connect(&scene.one, &anywhere, NULL, 0), -FI_EISCONN);
     assert_int_equal(requests, 0);
-    assert_int_equal(s.one.state, UMFI_IDLE);
-    abandon(&s, &s.one);
-    assert_null(s.one.conn);
-    close_listener(&s, &pep);
+    assert_int_equal(scene.one.state, UMFI_IDLE);
+    abandon(&scene, &scene.one);
+    assert_null(scene.one.conn);
 }
 
 /* The program's data, of which as much goes as a message has room for. */
-TEST(long_data, cmocka_unit_test)
+TEST(long_data, scene_test)
 {
     uint8_t data[CM_DATA + 72];
-    struct scene s;
 
-    open_scene(&s);
     memset(data, 'd', sizeof(data));
-    assert_int_equal(umfi_cm_connect(&s.one, &anywhere, data, sizeof(data)), 0);
+    assert_int_equal(umfi_cm_connect(&scene.one, &anywhere, data, sizeof(data)), 0);
     assert_int_equal(requests, 1);
     assert_int_equal(sent[CM_BYTES - CM_DATA - 2], CM_DATA);
     assert_memory_equal(sent + CM_BYTES - CM_DATA, data, CM_DATA);
-    close_scene(&s);
 }
 
 /* One byte of a good message that is another one, and the length of the message */
@@ -1559,37 +1493,29 @@ TEST(data_of_messages, cmocka_unit_test)
 }
 
 /* Where the acceptor is to connect to, and in whose name, in the order of the wire */
-TEST(request_names_us, cmocka_unit_test)
+TEST(request_names_us, scene_test)
 {
     const uint8_t wanted[] = {
         'u', 'm', 'f', 'i', 2, 0, CM_REQUEST, 0, 8, 7, 6, 5, 4, 3, 2, 1,
         0, 0, 0, 0, 0, 0, 0, 0, 10, 7, 0, 3, 0x12, 0x34, 1, 0, 'd',
     };
-    struct scene s;
 
-    open_scene(&s);
-    s.port.service = 0x0102030405060708;
-    s.one.src.sin_addr.s_addr = htonl(0x0a070003);
-    s.one.src.sin_port = htons(0x1234);
-    assert_int_equal(umfi_cm_connect(&s.one, &anywhere, "d", 1), 0);
+    scene.port.service = 0x0102030405060708;
+    scene.one.src.sin_addr.s_addr = htonl(0x0a070003);
+    scene.one.src.sin_port = htons(0x1234);
+    assert_int_equal(umfi_cm_connect(&scene.one, &anywhere, "d", 1), 0);
     assert_memory_equal(sent, wanted, sizeof(wanted));
-    close_scene(&s);
 }
 
 /* One that has its answer is to be silent. */
-TEST(message_after_the_answer, cmocka_unit_test)
+TEST(message_after_the_answer, request_test)
 {
-    struct umfi_pep pep = { 0 };
-    struct scene s;
-
-    open_request(&s, &pep);
-    assert_int_equal(umfi_cm_reject(&pep, event_handle, NULL, 0), 0);
+    assert_int_equal(umfi_cm_reject(&listener, event_handle, NULL, 0), 0);
     require_open(1 << 0);
     arrive(0, CM_REQUEST);
-    progress(&s);
+    progress(&scene);
     assert_int_equal(events, 1);
     require_open(0);
-    close_listener(&s, &pep);
 }
 
 /* A request for another passive endpoint is not this one's to refuse. */
@@ -1611,29 +1537,25 @@ TEST(handle_of_another, cmocka_unit_test)
 }
 
 /* A request that has its answer gets no other: the provider's own mistake ends the program. */
-TEST(answered_twice, cmocka_unit_test)
+TEST(answered_twice, request_test)
 {
     struct umfi_message m = { 0 };
-    struct umfi_pep pep = { 0 };
-    struct scene s;
     int status;
     pid_t child;
 
-    open_request(&s, &pep);
     child = fork();
     if (!child) {
         struct umfi_conn *conn = umfi_of(event_handle, struct umfi_conn, fid);
 
         /* A library that libfabric loads has a handler. */
         signal(SIGABRT, SIG_DFL);
-        umfi_lock_take(&s.fabric.lock);
+        umfi_lock_take(&scene.fabric.lock);
         umfi_conn_send_answer(conn, &m, UMFI_REJECT, NULL, 0);
         umfi_conn_send_answer(conn, &m, UMFI_REJECT, NULL, 0);
         _exit(requests == 2);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-    close_listener(&s, &pep);
 }
 
 /* A number is asked for until one is free, as long as there are some. */
