@@ -29,7 +29,7 @@ static void open_acceptor(struct scene *s)
     assert_int_equal(sent, 1);
 }
 
-static struct scene scene;      /* of a test of one of these two kinds */
+static struct scene scene;      /* of a test that has none of its own */
 
 static int begin_connector(void **state)
 {
@@ -43,6 +43,12 @@ static int begin_acceptor(void **state)
     return 0;
 }
 
+static int begin_requested(void **state)
+{
+    open_requested(&scene);
+    return 0;
+}
+
 static int end(void **state)
 {
     close_scene(&scene);
@@ -50,6 +56,7 @@ static int end(void **state)
 }
 
 #define connector_test(fn) cmocka_unit_test_setup_teardown(fn, begin_connector, end)
+#define requested_test(fn) cmocka_unit_test_setup_teardown(fn, begin_requested, end)
 #define acceptor_test(fn) cmocka_unit_test_setup_teardown(fn, begin_acceptor, end)
 
 /* A message on a channel of the data port fills its buffer. */
@@ -403,18 +410,14 @@ TEST(hasty_connector, cmocka_unit_test)
 }
 
 /* The card stops the port while fi_accept() goes on. */
-TEST(stopped_while_accepting, cmocka_unit_test)
+TEST(stopped_while_accepting, requested_test)
 {
-    struct scene s;
-
-    open_requested(&s);
-    s.data->stopped = true;
-    assert_int_equal(fi_accept(s.ep, NULL, 0), 0);
-    close_channel(s.cm, 0, UNETMM_ST_BAD_CHANNEL);
-    progress(&s);
+    scene.data->stopped = true;
+    assert_int_equal(fi_accept(scene.ep, NULL, 0), 0);
+    close_channel(scene.cm, 0, UNETMM_ST_BAD_CHANNEL);
+    progress(&scene);
     assert_int_equal(nevents, 2);
     assert_int_equal(events[1], (uint32_t)-FI_EIO);
-    close_scene(&s);
 }
 
 /* The card stops the port before the connector has taken the connection. */
@@ -499,97 +502,87 @@ static void open_calling(struct scene *s)
     assert_int_equal(sent, 0);
 }
 
+static int begin_calling(void **state)
+{
+    open_calling(&scene);
+    return 0;
+}
+
+#define calling_test(fn) cmocka_unit_test_setup_teardown(fn, begin_calling, end)
+
 /* Its driver is called for the service in the request, of the request's card. */
-TEST(call_of_an_acceptor, cmocka_unit_test)
+TEST(call_of_an_acceptor, calling_test)
 {
     const uint8_t mac[6] = { 2, 2, 2, 2, 2, 2 };
     const struct umfi_call *call;
-    struct scene s;
 
-    open_calling(&s);
-    call = umfi_of(s.fabric.calling.next, struct umfi_call, node);
-    assert_ptr_equal(call->card, &s.data->ep);
+    call = umfi_of(scene.fabric.calling.next, struct umfi_call, node);
+    assert_ptr_equal(call->card, &scene.data->ep);
     assert_int_equal(call->to.s_addr, CM_ADDRESS);
     assert_int_equal(call->service, CM_SERVICE);
     assert_true(call->has_mac);
     assert_memory_equal(call->mac, mac, sizeof(mac));
     assert_int_equal(call->first_ms, 100);
     assert_int_equal(call->most_ms, umfi_config.connect_ms);
-    end_calls(&s);
-    close_scene(&s);
+    end_calls(&scene);
 }
 
 /* The listener is closed meanwhile: the connector has its answer all the same. */
-TEST(listener_closes_before_the_answer, cmocka_unit_test)
+TEST(listener_closes_before_the_answer, calling_test)
 {
-    struct scene s;
-
-    open_calling(&s);
-    umfi_cm_unlisten(&s.pep);
-    progress(&s);
-    end_calls(&s);
+    umfi_cm_unlisten(&scene.pep);
+    progress(&scene);
+    end_calls(&scene);
     assert_int_equal(sent, 1);
     /* The connector has its time. */
-    progress(&s);
-    assert_int_equal(state_of(&s), UMFI_ACCEPTING);
-    close_channel(s.cm, 0, UNETMM_ST_BAD_CHANNEL);
-    progress(&s);
+    progress(&scene);
+    assert_int_equal(state_of(&scene), UMFI_ACCEPTING);
+    close_channel(scene.cm, 0, UNETMM_ST_BAD_CHANNEL);
+    progress(&scene);
     assert_int_equal(events[nevents - 1], FI_CONNECTED);
-    assert_ptr_equal(s.fabric.cm_ports.next, &s.fabric.cm_ports);
-    close_scene(&s);
+    assert_ptr_equal(scene.fabric.cm_ports.next, &scene.fabric.cm_ports);
 }
 
 /* The connector gives up meanwhile: the channel ends, and the acceptor learns of it. */
-TEST(connector_gives_up, cmocka_unit_test)
+TEST(connector_gives_up, calling_test)
 {
-    struct scene s;
-
-    open_calling(&s);
-    close_channel(s.cm, 0, UNETMM_ST_BAD_CHANNEL);
-    progress(&s);
+    close_channel(scene.cm, 0, UNETMM_ST_BAD_CHANNEL);
+    progress(&scene);
     assert_int_equal(nevents, 1);
-    end_calls(&s);
+    end_calls(&scene);
     assert_int_equal(sent, 0);
     assert_int_equal(nevents, 2);
     assert_int_equal(events[1], (uint32_t)-FI_ECONNABORTED);
-    require_open(&s, 0);
-    close_scene(&s);
+    require_open(&scene, 0);
 }
 
 /* The acceptor gives up meanwhile, and its port is shared: the channel ends. */
-TEST(acceptor_gives_up, cmocka_unit_test)
+TEST(acceptor_gives_up, calling_test)
 {
-    struct scene s;
-
-    open_calling(&s);
-    umfi_lock_take(&s.fabric.lock);
-    umfi_cm_abandon_ep(umfi_of(s.ep, struct umfi_ep, fid));
-    umfi_lock_drop(&s.fabric.lock);
+    umfi_lock_take(&scene.fabric.lock);
+    umfi_cm_abandon_ep(umfi_of(scene.ep, struct umfi_ep, fid));
+    umfi_lock_drop(&scene.fabric.lock);
     assert_int_equal(sent, 1);
-    end_calls(&s);
+    end_calls(&scene);
     assert_int_equal(sent, 1);
     assert_int_equal(nevents, 1);
-    require_open(&s, 0);
-    close_scene(&s);
+    require_open(&scene, 0);
 }
 
 /* No driver of the connector answers: the acceptor learns of it, with its buffers. */
-TEST(connector_not_there, cmocka_unit_test)
+TEST(connector_not_there, requested_test)
 {
     struct fi_cq_err_entry error = { 0 };
     struct fi_cq_msg_entry entry;
-    struct scene s;
 
-    open_requested(&s);
     silent = no_driver;
-    assert_int_equal(fi_accept(s.ep, NULL, 0), 0);
+    assert_int_equal(fi_accept(scene.ep, NULL, 0), 0);
     assert_int_equal(nevents, 2);
     assert_int_equal(events[1], (uint32_t)-FI_ETIMEDOUT);
-    assert_int_equal(state_of(&s), UMFI_ENDED);
-    assert_int_equal(fi_cq_read(s.cq, &entry, 1), -FI_EAVAIL);
-    assert_int_equal(fi_cq_readerr(s.cq, &error, 0), 1);
-    assert_ptr_equal(error.op_context, &s);
+    assert_int_equal(state_of(&scene), UMFI_ENDED);
+    assert_int_equal(fi_cq_read(scene.cq, &entry, 1), -FI_EAVAIL);
+    assert_int_equal(fi_cq_readerr(scene.cq, &error, 0), 1);
+    assert_ptr_equal(error.op_context, &scene);
     assert_int_equal(error.err, FI_ECANCELED);
     assert_int_equal(sent, 1);
-    close_scene(&s);
 }

@@ -98,7 +98,7 @@ const char *__asan_default_options(void)
 
 /* ---- Tests ------------------------------------------------------------------- */
 
-static void open_scene(void)
+static int open_scene(void **state)
 {
     memset(&fabric, 0, sizeof(fabric));
     memset(results, 0, sizeof(results));
@@ -113,7 +113,10 @@ static void open_scene(void)
     assert_int_equal(sem_init(&released, 0, 0), 0);
     assert_int_equal(sem_init(&other_released, 0, 0), 0);
     assert_int_equal(sem_init(&ended, 0, 0), 0);
+    return 0;
 }
+
+#define scene_test(fn) cmocka_unit_test_setup(fn, open_scene)
 
 static void close_scene(void)
 {
@@ -165,9 +168,8 @@ static void require_inside(unsigned n)
 }
 
 /* A driver that says that nobody listens, and one that says nothing */
-TEST(times, cmocka_unit_test)
+TEST(times, scene_test)
 {
-    open_scene();
     driver_answer = -ETIMEDOUT;
     begin(1, 1, 1);
     await(&ended, 1);
@@ -186,9 +188,8 @@ TEST(times, cmocka_unit_test)
     close_scene();
 }
 
-TEST(addresses, cmocka_unit_test)
+TEST(addresses, scene_test)
 {
-    open_scene();
     driver_answer = 5;
     begin(1, 1, 0);
     await(&ended, 1);
@@ -203,11 +204,10 @@ TEST(addresses, cmocka_unit_test)
 }
 
 /* A peer has some threads, and others do not wait for them. */
-TEST(shares, cmocka_unit_test)
+TEST(shares, scene_test)
 {
     sigset_t own;
 
-    open_scene();
     waits = true;
     for (unsigned i = 0; i < OF_PEER + 1; i++) {
         begin(1, 1, 1);
@@ -234,11 +234,10 @@ TEST(shares, cmocka_unit_test)
 }
 
 /* The end of a call costs the same however many calls wait for another peer: none is touched. */
-TEST(calls_of_a_silent_peer, cmocka_unit_test)
+TEST(calls_of_a_silent_peer, scene_test)
 {
     struct umfi_call *waiting[8];
 
-    open_scene();
     waits = true;
     for (unsigned i = 0; i < OF_PEER; i++) {
         begin(1, 1, 1);
@@ -264,9 +263,8 @@ TEST(calls_of_a_silent_peer, cmocka_unit_test)
 }
 
 /* A card takes no more threads by the names of others. */
-TEST(share_of_a_card, cmocka_unit_test)
+TEST(share_of_a_card, scene_test)
 {
-    open_scene();
     waits = true;
     for (unsigned i = 0; i < OF_PEER + 1; i++) {
         begin(1, i, 1);
@@ -283,9 +281,8 @@ TEST(share_of_a_card, cmocka_unit_test)
  * Calls of an address are of its card as soon as that is known: the card takes no more threads by
  * calls of both kinds, nor by many addresses.
  */
-TEST(share_of_a_peer, cmocka_unit_test)
+TEST(share_of_a_peer, scene_test)
 {
-    open_scene();
     waits = true;
     for (unsigned i = 0; i < OF_PEER; i++) {
         begin(1, 1, 0);
@@ -306,9 +303,8 @@ TEST(share_of_a_peer, cmocka_unit_test)
 }
 
 /* Calls of an endpoint that is closed end at once, wherever they are; others go on. */
-TEST(cancelled, cmocka_unit_test)
+TEST(cancelled, scene_test)
 {
-    open_scene();
     waits = true;
     for (unsigned i = 0; i < OF_PEER + 1; i++) {
         begin(1, 1, 1);
@@ -328,9 +324,8 @@ TEST(cancelled, cmocka_unit_test)
 }
 
 /* A cancelled call leaves its place to one that waits. */
-TEST(place_of_a_cancelled_call, cmocka_unit_test)
+TEST(place_of_a_cancelled_call, scene_test)
 {
-    open_scene();
     waits = true;
     for (unsigned i = 0; i < OF_PEER; i++) {
         begin(i ? 1 : 2, 1, 1);
@@ -343,9 +338,8 @@ TEST(place_of_a_cancelled_call, cmocka_unit_test)
     assert_int_equal(nresults, 0);
 }
 
-TEST(no_thread, cmocka_unit_test)
+TEST(no_thread, scene_test)
 {
-    open_scene();
     thread_error = EAGAIN;
     begin(1, 1, 1);
     assert_int_equal(nresults, 1);
@@ -355,9 +349,8 @@ TEST(no_thread, cmocka_unit_test)
 }
 
 /* Of all addresses together */
-TEST(most_threads, cmocka_unit_test)
+TEST(most_threads, scene_test)
 {
-    open_scene();
     waits = true;
     for (unsigned i = 0; i < CALLS; i++) {
         begin(1, i, i + 1);

@@ -155,90 +155,76 @@ static void open_dead(struct scene *s)
     assert_int_equal(fi_inject(s->ep, s->memory, 1, 0), 0);
 }
 
-static void open_dead_ones(struct scene *s, struct fid_ep *eps[DEAD])
+static struct scene scene;      /* of a dead_test, with: */
+static struct fid_ep *eps[DEAD];
+
+static int open_dead_ones(void **state)
 {
-    open_scene(s);
+    open_scene(&scene);
     open_wait();
     for (unsigned i = 0; i < DEAD; i++) {
-        open_dead(s);
-        eps[i] = s->ep;
+        open_dead(&scene);
+        eps[i] = scene.ep;
     }
+    return 0;
 }
 
-/* Peers that have gone cost a program that closes its endpoints one such time in all. */
-TEST(peers_have_gone, cmocka_unit_test)
-{
-    struct fid_ep *eps[DEAD];
-    struct scene s;
+#define dead_test(fn) cmocka_unit_test_setup(fn, open_dead_ones)
 
-    open_dead_ones(&s, eps);
+/* Peers that have gone cost a program that closes its endpoints one such time in all. */
+TEST(peers_have_gone, dead_test)
+{
     for (unsigned i = 0; i + 1 < DEAD; i++) {
         assert_int_equal(fi_close(&eps[i]->fid), 0);
         assert_int_equal(waited_ms, CLOSE_MS);
     }
-    close_scene(&s);
+    close_scene(&scene);
     assert_int_equal(waited_ms, CLOSE_MS);
 }
 
 /* The time is over between two looks at the clock: no wait without an end begins. */
-TEST(time_is_over, cmocka_unit_test)
+TEST(time_is_over, dead_test)
 {
-    struct fid_ep *eps[DEAD];
-    struct scene s;
-
-    open_dead_ones(&s, eps);
     tick_ms = CLOSE_MS / 2;
     assert_int_equal(fi_close(&eps[0]->fid), 0);
     assert_int_equal(fi_close(&eps[1]->fid), 0);
-    close_scene(&s);
+    close_scene(&scene);
 }
 
 /* A peer that has taken messages since then has its whole time when its turn comes. */
-TEST(peer_is_slow, cmocka_unit_test)
+TEST(peer_is_slow, dead_test)
 {
-    struct fid_ep *eps[DEAD];
-    struct scene s;
-
-    open_dead_ones(&s, eps);
     assert_int_equal(fi_close(&eps[0]->fid), 0);
     assert_int_equal(waited_ms, CLOSE_MS);
     complete_fence(inside(eps[1]));
     assert_int_equal(fi_close(&eps[1]->fid), 0);
     assert_int_equal(waited_ms, 2 * CLOSE_MS);
-    close_scene(&s);
+    close_scene(&scene);
     assert_int_equal(waited_ms, 2 * CLOSE_MS);
 }
 
 /* Fences leave half of the slots to messages: endpoints may share them. */
-TEST(room_for_messages, cmocka_unit_test)
+TEST(room_for_messages, dead_test)
 {
-    struct fid_ep *eps[DEAD];
-    struct scene s;
-
-    open_dead_ones(&s, eps);
     untaken = (int)inside(eps[1])->port->slots / 2;
     assert_int_equal(fi_close(&eps[0]->fid), 0);
     assert_null(inside(eps[1])->fence);
     untaken--;
     assert_int_equal(fi_close(&eps[1]->fid), 0);
     assert_non_null(inside(eps[2])->fence);
-    close_scene(&s);
+    close_scene(&scene);
 }
 
 /* FI_SHUTDOWN comes with the completion of the fence, which is behind all messages. */
-TEST(shutdown_when_sent, cmocka_unit_test)
+TEST(shutdown_when_sent, dead_test)
 {
-    struct fid_ep *eps[DEAD];
-    struct scene s;
-
-    open_dead_ones(&s, eps);
     nevents = 0;
     for (unsigned i = 1; i < DEAD; i++) {
         assert_int_equal(fi_shutdown(eps[i], 0), 0);
         assert_non_null(inside(eps[i])->fence);
     }
     complete_fence(inside(eps[1]));
-    progress(&s);
+    progress(&scene);
     assert_int_equal(nevents, 1);
     assert_int_equal(events[0], FI_SHUTDOWN);
     assert_false(inside(eps[1])->open);
@@ -248,19 +234,16 @@ TEST(shutdown_when_sent, cmocka_unit_test)
     assert_int_equal(fi_close(&eps[2]->fid), 0);
     assert_int_equal(waited_ms, CLOSE_MS);
     assert_int_equal(fi_close(&eps[1]->fid), 0);
-    s.ep = eps[0];
-    close_scene(&s);
+    scene.ep = eps[0];
+    close_scene(&scene);
     assert_int_equal(waited_ms, CLOSE_MS);
 }
 
 /* A fence of before fi_shutdown() may be before some messages: another one follows. */
-TEST(two_fences, cmocka_unit_test)
+TEST(two_fences, dead_test)
 {
-    struct fid_ep *eps[DEAD];
     struct umfi_ep *ep;
-    struct scene s;
 
-    open_dead_ones(&s, eps);
     nevents = 0;
     ep = inside(eps[1]);
     answering = inside(eps[0]);
@@ -269,36 +252,32 @@ TEST(two_fences, cmocka_unit_test)
     assert_int_equal(fi_shutdown(eps[1], 0), 0);
     assert_false(ep->fenced);
     complete_fence(ep);
-    progress(&s);
+    progress(&scene);
     assert_int_equal(nevents, 0);
     assert_true(ep->fenced);
     complete_fence(ep);
-    progress(&s);
+    progress(&scene);
     assert_int_equal(nevents, 1);
     assert_int_equal(events[0], FI_SHUTDOWN);
     assert_int_equal(fi_close(&eps[1]->fid), 0);
-    close_scene(&s);
+    close_scene(&scene);
 }
 
 /* fi_shutdown() does not wait.  After FI_SHUTDOWN fi_close() does not wait. */
-TEST(shutdown_by_progress, cmocka_unit_test)
+TEST(shutdown_by_progress, dead_test)
 {
-    struct fid_ep *eps[DEAD];
-    struct scene s;
-
-    open_dead_ones(&s, eps);
     nevents = 0;
     for (unsigned i = 0; i < DEAD; i++) {
         assert_int_equal(fi_shutdown(eps[i], 0), 0);
         assert_int_equal(fi_shutdown(eps[i], 0), -FI_ENOTCONN);
-        assert_int_equal(fi_send(eps[i], s.memory, 1, NULL, 0, NULL), -FI_ENOTCONN);
-        assert_int_equal(fi_recv(eps[i], s.memory, 1, NULL, 0, NULL), -FI_ENOTCONN);
+        assert_int_equal(fi_send(eps[i], scene.memory, 1, NULL, 0, NULL), -FI_ENOTCONN);
+        assert_int_equal(fi_recv(eps[i], scene.memory, 1, NULL, 0, NULL), -FI_ENOTCONN);
     }
-    progress(&s);
+    progress(&scene);
     assert_int_equal(nevents, 0);
     assert_int_equal(waited_ms, 0);
     wait_ms(CLOSE_MS);
-    progress(&s);
+    progress(&scene);
     assert_int_equal(nevents, DEAD);
     for (unsigned i = 0; i < DEAD; i++) {
         assert_int_equal(events[i], FI_SHUTDOWN);
@@ -306,6 +285,6 @@ TEST(shutdown_by_progress, cmocka_unit_test)
             assert_int_equal(fi_close(&eps[i]->fid), 0);
         }
     }
-    close_scene(&s);
+    close_scene(&scene);
     assert_int_equal(waited_ms, CLOSE_MS);
 }

@@ -311,6 +311,15 @@ static void end(void)
     assert_false(driver.log_mapped);
 }
 
+static int end_test(void **state)
+{
+    (void)state;
+    end();
+    return 0;
+}
+
+#define utlb_test(fn) cmocka_unit_test_teardown(fn, end_test)
+
 static int send_flags(unsigned page, size_t len, uint64_t cookie,
                       unsigned flags)
 {
@@ -362,7 +371,7 @@ static void expect_pinned(const char *what)
 
 /* ---- Pinning ----------------------------------------------------------- */
 
-TEST(pins_ahead_and_once, cmocka_unit_test)
+TEST(pins_ahead_and_once, utlb_test)
 {
     begin("lru", 20, 4);
     use(8);
@@ -390,11 +399,10 @@ TEST(pins_ahead_and_once, cmocka_unit_test)
     use(40);
     expect_pinned("6 7 8 9 10 11 20 21 22 23 24 25 26 40 63");
     assert_int_equal(driver.unpins, 0);
-    end();
 }
 
 /* Only a page that a descriptor names is waited for. */
-TEST(nothing_ahead_is_waited_for, cmocka_unit_test)
+TEST(nothing_ahead_is_waited_for, utlb_test)
 {
     begin("lru", 30, 8);
     driver.slow[13] = driver.slow[30] = driver.slow[31] = true;
@@ -408,22 +416,20 @@ TEST(nothing_ahead_is_waited_for, cmocka_unit_test)
     /* The last page that there can be */
     use(PAGES - 1);
     expect_pinned("10 11 12 28 29 30 63");
-    end();
 }
 
 /* Copied messages use no page. */
-TEST(inline_pins_nothing, cmocka_unit_test)
+TEST(inline_pins_nothing, utlb_test)
 {
     begin("lru", 20, 4);
     assert_int_equal(send_flags(1, 224, 5, 0), 0);
     assert_int_equal(driver.pins, 0);
     card_sends(0);
     expect(UNETMM_CQE_SENT, 5, 0);
-    end();
 }
 
 /* A right that is missing is asked for where it is needed. */
-TEST(rights_are_added, cmocka_unit_test)
+TEST(rights_are_added, utlb_test)
 {
     begin("lru", 20, 2);
     use(3);
@@ -434,10 +440,9 @@ TEST(rights_are_added, cmocka_unit_test)
     assert_int_equal(driver.pins, 2);
     assert_true(fake_card_deliver(&t.fake.card, 1, at(60), 100, false));
     expect(UNETMM_CQE_RECEIVED, 7, 0);
-    end();
 }
 
-TEST(refused_memory_is_the_cards_to_refuse, cmocka_unit_test)
+TEST(refused_memory_is_the_cards_to_refuse, utlb_test)
 {
     begin("lru", 20, 2);
     driver.absent[5] = true;
@@ -462,11 +467,10 @@ TEST(refused_memory_is_the_cards_to_refuse, cmocka_unit_test)
     assert_int_equal(unetmm_post_recv(t.ep, (void *)(1ull << 60), 100, 4, 0), 0);
     assert_true(fake_card_return(&t.fake.card, UNETMM_ST_PROTECTION));
     expect(UNETMM_CQE_BUFFER, 4, UNETMM_ST_PROTECTION);
-    end();
 }
 
 /* A driver that says it has pinned more than it was asked to is not believed. */
-TEST(driver_that_lies, cmocka_unit_test)
+TEST(driver_that_lies, utlb_test)
 {
     begin("lru", 20, 2);
     driver.lies = true;
@@ -476,11 +480,10 @@ TEST(driver_that_lies, cmocka_unit_test)
     driver.lies = false;
     memset(driver.pinned, 0, sizeof(driver.pinned));
     use(4);
-    end();
 }
 
 /* There is no memory to remember that a page far from all others is pinned. */
-TEST(memory_without_a_record, cmocka_unit_test)
+TEST(memory_without_a_record, utlb_test)
 {
     unsigned i, pins;
 
@@ -497,7 +500,6 @@ TEST(memory_without_a_record, cmocka_unit_test)
         expect(UNETMM_CQE_BUFFER, 20 + i, UNETMM_ST_LIMIT);
     }
     use(2);
-    end();
 }
 
 /* ---- The quota --------------------------------------------------------- */
@@ -568,7 +570,7 @@ TEST(lfu_keeps_what_is_used_often, cmocka_unit_test)
     end();
 }
 
-TEST(what_is_used_stays, cmocka_unit_test)
+TEST(what_is_used_stays, utlb_test)
 {
     struct unetmm_completion c;
     unsigned i;
@@ -590,11 +592,10 @@ TEST(what_is_used_stays, cmocka_unit_test)
     }
     while (unetmm_poll(t.ep, &c, 1) > 0) {
     }
-    end();
 }
 
 /* All that could be unpinned is in use: by messages, or by buffers alone. */
-TEST(no_room, cmocka_unit_test)
+TEST(no_room, utlb_test)
 {
     unsigned i;
 
@@ -622,11 +623,10 @@ TEST(no_room, cmocka_unit_test)
     expect(UNETMM_CQE_SENT, 73, UNETMM_ST_LIMIT);
     use(7);
     expect_pinned("0 1 7");
-    end();
 }
 
 /* The first piece of a message that cannot be sent is not in use any more. */
-TEST(no_room_for_all, cmocka_unit_test)
+TEST(no_room_for_all, utlb_test)
 {
     struct iovec iov[2];
 
@@ -642,11 +642,10 @@ TEST(no_room_for_all, cmocka_unit_test)
     expect(UNETMM_CQE_SENT, 71, 0);
     card_sends(0);
     expect(UNETMM_CQE_SENT, 73, 0);
-    end();
 }
 
 /* No more goes than has to. */
-TEST(only_what_is_needed_goes, cmocka_unit_test)
+TEST(only_what_is_needed_goes, utlb_test)
 {
     begin("lru", 4, 1);
     use(10);
@@ -657,11 +656,10 @@ TEST(only_what_is_needed_goes, cmocka_unit_test)
     card_sends(0);
     expect(UNETMM_CQE_SENT, 1, 0);
     assert_int_equal(stats().evicted, 1);
-    end();
 }
 
 /* The driver has a lower limit, and all that is pinned is in use. */
-TEST(others_limit_is_reached, cmocka_unit_test)
+TEST(others_limit_is_reached, utlb_test)
 {
     begin("lru", 20, 1);
     driver.limit = 1;
@@ -675,7 +673,6 @@ TEST(others_limit_is_reached, cmocka_unit_test)
     expect_pinned("2");
     card_sends(0);
     expect(UNETMM_CQE_SENT, 2, 0);
-    end();
 }
 
 #define IMPORT  3
@@ -721,7 +718,7 @@ static void interrupt_each_us(suseconds_t period)
 }
 
 /* Each use of a page is counted, in any order, and the last one ends it. */
-TEST(two_use_a_page, cmocka_unit_test)
+TEST(two_use_a_page, utlb_test)
 {
     const struct sigaction action = { .sa_handler = use_between };
     const uint64_t end_by = sys_now_ns() + 20000000000ull;
@@ -750,7 +747,6 @@ TEST(two_use_a_page, cmocka_unit_test)
     /* Nobody uses it any more: it may go. */
     use(2);
     expect_pinned("2");
-    end();
 }
 
 /* The same of a context; nothing of it stays, which the sanitizer sees. */
@@ -779,7 +775,7 @@ TEST(out_of_memory_at_first, cmocka_unit_test)
 }
 
 /* Whatever allocation fails: an error, nothing that stays, and then it works. */
-TEST(out_of_memory, cmocka_unit_test)
+TEST(out_of_memory, utlb_test)
 {
     const struct iovec iov = { at(3), 300 };
     struct unetmm_request_ frame = { .user_data = 5, .opcode = UNETMM_OP_FRAME };
@@ -821,10 +817,9 @@ TEST(out_of_memory, cmocka_unit_test)
     }
     assert_int_equal(i, 4);
     use(2);
-    end();
 }
 
-TEST(others_limits, cmocka_unit_test)
+TEST(others_limits, utlb_test)
 {
     unsigned i;
 
@@ -848,7 +843,6 @@ TEST(others_limits, cmocka_unit_test)
     card_sends(UNETMM_ST_PROTECTION);
     expect(UNETMM_CQE_SENT, 1, UNETMM_ST_LIMIT);
     assert_int_equal(count_pinned(), 0);
-    end();
 }
 
 /* ---- A policy of the user's -------------------------------------------- */
@@ -1007,7 +1001,7 @@ TEST(users_policy, cmocka_unit_test)
 
 /* ---- Memory changes ---------------------------------------------------- */
 
-TEST(the_log_is_read, cmocka_unit_test)
+TEST(the_log_is_read, utlb_test)
 {
     unsigned i;
 
@@ -1035,7 +1029,6 @@ TEST(the_log_is_read, cmocka_unit_test)
     use(8);
     assert_int_equal(stats().lost, 2 + 3 + 8);
     assert_int_equal(count_pinned(), 8);
-    end();
 }
 
 /* Those at the ends of a range are lost, and those beside it are not. */
@@ -1060,7 +1053,7 @@ TEST(lost_at_the_ends, cmocka_unit_test)
 }
 
 /* The log of something from before PIN is read after it. */
-TEST(lost_meanwhile, cmocka_unit_test)
+TEST(lost_meanwhile, utlb_test)
 {
     begin("lru", 20, 4);
     use(8);
@@ -1076,11 +1069,10 @@ TEST(lost_meanwhile, cmocka_unit_test)
     use(8);
     assert_int_equal(stats().pinned_now, count_pinned());
     assert_true(driver.pinned[31]);
-    end();
 }
 
 /* The card found no entry although there had been one: it is sent again. */
-TEST(sent_again, cmocka_unit_test)
+TEST(sent_again, utlb_test)
 {
     begin("lru", 20, 4);
     memset(at(8), 0x55, 2 * PAGE);
@@ -1106,10 +1098,9 @@ TEST(sent_again, cmocka_unit_test)
     assert_int_equal(send_flags(8, 300, 7, 0), 0);
     card_sends(UNETMM_ST_LINK_DOWN);
     expect(UNETMM_CQE_SENT, 7, UNETMM_ST_LINK_DOWN);
-    end();
 }
 
-TEST(not_again_for_ever, cmocka_unit_test)
+TEST(not_again_for_ever, utlb_test)
 {
     unsigned n;
 
@@ -1125,10 +1116,9 @@ TEST(not_again_for_ever, cmocka_unit_test)
         }
     }
     assert_in_range(n, 1, 200);
-    end();
 }
 
-TEST(offered_again, cmocka_unit_test)
+TEST(offered_again, utlb_test)
 {
     begin("lru", 20, 4);
     assert_int_equal(unetmm_post_recv(t.ep, at(8), 2 * PAGE, 5, 0), 0);
@@ -1146,11 +1136,10 @@ TEST(offered_again, cmocka_unit_test)
     assert_int_equal(unetmm_post_recv(t.ep, at(8), 2 * PAGE, 7, 0), 0);
     assert_true(fake_card_return(&t.fake.card, UNETMM_ST_SKIPPED));
     expect(UNETMM_CQE_BUFFER, 7, UNETMM_ST_SKIPPED);
-    end();
 }
 
 /* There is no room just then: it waits, and is not forgotten. */
-TEST(again_when_there_is_room, cmocka_unit_test)
+TEST(again_when_there_is_room, utlb_test)
 {
     unsigned i;
 
@@ -1182,13 +1171,12 @@ TEST(again_when_there_is_room, cmocka_unit_test)
     card_sends(0);
     expect(UNETMM_CQE_SENT, 0, 0);
     assert_int_equal(unetmm_send_pending(t.ep), 0);
-    end();
 }
 
 /* ---- Quiet messages ---------------------------------------------------- */
 
 /* Their pages are let go when they are done, and nobody sees that. */
-TEST(quiet_ones_are_not_seen, cmocka_unit_test)
+TEST(quiet_ones_are_not_seen, utlb_test)
 {
     begin("lru", 2, 1);
     assert_int_equal(send_flags(1, 300, 5, UNETMM_UNSIGNALED), 0);
@@ -1210,11 +1198,10 @@ TEST(quiet_ones_are_not_seen, cmocka_unit_test)
     card_sends(0);
     expect_none();
     assert_int_equal(unetmm_send_pending(t.ep), 0);
-    end();
 }
 
 /* A card that waits for room is told when they have been taken. */
-TEST(quiet_ones_give_room, cmocka_unit_test)
+TEST(quiet_ones_give_room, utlb_test)
 {
     unsigned blocked;
 
@@ -1230,11 +1217,10 @@ TEST(quiet_ones_give_room, cmocka_unit_test)
         assert_int_equal(unetmm_send_pending(t.ep), 0);
         assert_int_equal(fake_endpoint_rung(&t.fake), blocked);
     }
-    end();
 }
 
 /* A process can send unsignaled and never take a completion. */
-TEST(quiet_ones_alone, cmocka_unit_test)
+TEST(quiet_ones_alone, utlb_test)
 {
     unsigned i;
 
@@ -1244,14 +1230,13 @@ TEST(quiet_ones_alone, cmocka_unit_test)
         card_sends(0);
     }
     assert_int_equal(unetmm_send_pending(t.ep), 0);
-    end();
 }
 
 /*
  * The place of the next completion has held that of a record which is in use again:
  * it does not say that the new message is done.
  */
-TEST(old_completions_say_nothing, cmocka_unit_test)
+TEST(old_completions_say_nothing, utlb_test)
 {
     unsigned i;
 
@@ -1271,11 +1256,10 @@ TEST(old_completions_say_nothing, cmocka_unit_test)
     assert_int_equal(t.ep->cq_cons, 16);
     card_sends(0);
     use(2);
-    end();
 }
 
 /* More descriptors than there were records at first. */
-TEST(many_at_a_time, cmocka_unit_test)
+TEST(many_at_a_time, utlb_test)
 {
     unsigned i;
 
@@ -1287,7 +1271,6 @@ TEST(many_at_a_time, cmocka_unit_test)
         card_sends(0);
         expect(UNETMM_CQE_SENT, 5000 - i, 0);
     }
-    end();
 }
 
 /* ---- One-sided operations ---------------------------------------------- */
@@ -1311,7 +1294,7 @@ static void expect_op(uint8_t opcode, uint64_t offset, bool notify,
     assert_int_equal(t.message.imm, imm);
 }
 
-TEST(operations_hold_their_pages, cmocka_unit_test)
+TEST(operations_hold_their_pages, utlb_test)
 {
     begin("lru", 20, 1);
     import();
@@ -1336,11 +1319,10 @@ TEST(operations_hold_their_pages, cmocka_unit_test)
     expect(UNETMM_CQE_SENT, 2, 0);
     expect(UNETMM_CQE_SENT, 3, 0);
     expect_none();
-    end();
 }
 
 /* An operation that met a change of memory is posted again unchanged. */
-TEST(operations_again, cmocka_unit_test)
+TEST(operations_again, utlb_test)
 {
     begin("lru", 20, 1);
     import();
@@ -1365,11 +1347,10 @@ TEST(operations_again, cmocka_unit_test)
     assert_ptr_equal(t.message.to, at(4));
     expect_none();
     assert_int_equal(stats().repeated, 2);
-    end();
 }
 
 /* Not behind an operation that has to come after it. */
-TEST(operations_in_order, cmocka_unit_test)
+TEST(operations_in_order, utlb_test)
 {
     begin_deep("lru", 20, 1, 5);
     import();
@@ -1412,11 +1393,10 @@ TEST(operations_in_order, cmocka_unit_test)
     card_sends(0);
     expect(UNETMM_CQE_SENT, 8, 0);
     use(1);
-    end();
 }
 
 /* A message that is posted again promises nothing to the writes behind it. */
-TEST(writes_behind_a_message_again, cmocka_unit_test)
+TEST(writes_behind_a_message_again, utlb_test)
 {
     unsigned i;
 
@@ -1450,11 +1430,10 @@ TEST(writes_behind_a_message_again, cmocka_unit_test)
     card_sends(0);
     expect(UNETMM_CQE_SENT, 4, 0);
     use(1);
-    end();
 }
 
 /* An operation that waits to be posted again never uses another import. */
-TEST(import_given_up, cmocka_unit_test)
+TEST(import_given_up, utlb_test)
 {
     unsigned i;
 
@@ -1490,12 +1469,11 @@ TEST(import_given_up, cmocka_unit_test)
     assert_int_equal(t.message.opcode, UNETMM_OP_WRITE);
     assert_int_equal(t.message.import, UINT32_MAX);
     expect(UNETMM_CQE_SENT, 0, UNETMM_ST_BAD_IMPORT);
-    end();
 }
 
 /* ---- Exports ----------------------------------------------------------- */
 
-TEST(exports_stay, cmocka_unit_test)
+TEST(exports_stay, utlb_test)
 {
     struct unetmm_utlb_config config = { .size = sizeof(config) };
 
@@ -1542,11 +1520,10 @@ TEST(exports_stay, cmocka_unit_test)
     assert_int_equal(unetmm_unexport(&t.ctx, 2), 0);
     use(28);
     assert_false(driver.pinned[8] && driver.pinned[23]);
-    end();
 }
 
 /* The driver does not export it, or does not know how it stands. */
-TEST(exports_refused, cmocka_unit_test)
+TEST(exports_refused, utlb_test)
 {
     begin("lru", 3, 1);
     driver.export_error = EEXIST;
@@ -1576,7 +1553,6 @@ TEST(exports_refused, cmocka_unit_test)
     /* Left to the end of the context */
     assert_int_equal(unetmm_export(&t.ctx, 1, at(2), 2 * PAGE,
                                    UNETMM_RIGHT_ALL, 0, 0), 0);
-    end();
 }
 
 static int move_part(unsigned from, unsigned page, unsigned n)
@@ -1585,7 +1561,7 @@ static int move_part(unsigned from, unsigned page, unsigned n)
 }
 
 /* Where parts of an export have moved is in use as the export is. */
-TEST(parts_stay, cmocka_unit_test)
+TEST(parts_stay, utlb_test)
 {
     begin("lru", 6, 1);
     assert_int_equal(move_part(0, 10, 1), -ENOENT);
@@ -1631,7 +1607,6 @@ TEST(parts_stay, cmocka_unit_test)
                                    UNETMM_RIGHT_ALL,
                                    UNETMM_EXPORT_REDIRECT, 0), 0);
     assert_int_equal(move_part(0, 10, 1), 0);
-    end();
 }
 
 static sem_t pins, ends;
@@ -1654,7 +1629,7 @@ static void *move_first_page(void *result)
  * While the pages of a part are pinned by one thread, another ends its export and makes
  * one of the same number: the part is not the new one's, and its pages are let go.
  */
-TEST(part_of_an_ended_export, cmocka_unit_test)
+TEST(part_of_an_ended_export, utlb_test)
 {
     int moved = -1;
 
@@ -1678,7 +1653,6 @@ TEST(part_of_an_ended_export, cmocka_unit_test)
     use(21);
     use(22);
     expect_pinned("20 21 22");
-    end();
 }
 
 static void *unexport_first(void *result)
@@ -1702,7 +1676,7 @@ static void end_early(void)
     sem_timedwait(&ends, &soon);
 }
 
-TEST(export_that_ends_at_once, cmocka_unit_test)
+TEST(export_that_ends_at_once, utlb_test)
 {
     begin("lru", 3, 1);
     sem_init(&ends, 0, 0);
@@ -1715,13 +1689,12 @@ TEST(export_that_ends_at_once, cmocka_unit_test)
     use(21);
     use(22);
     expect_pinned("20 21 22");
-    end();
 }
 
 /* ---- The end ----------------------------------------------------------- */
 
 /* Pages of an ended endpoint's queues are not in use any more. */
-TEST(endpoint_goes, cmocka_unit_test)
+TEST(endpoint_goes, utlb_test)
 {
     struct fake_endpoint other = t.fake;
 
@@ -1739,7 +1712,6 @@ TEST(endpoint_goes, cmocka_unit_test)
     use(3);
     use(4);
     expect_pinned("3 4");
-    end();
 }
 
 TEST(other_sources, cmocka_unit_test)
