@@ -4,7 +4,8 @@
  */
 #include "base.h"
 
-int unetmm_alloc_wiped(size_t bytes, void **memory)
+/* Zeroed pages that a fork treats as `advice` says */
+static int alloc_pages(size_t bytes, int advice, void **memory)
 {
     int ret = sys_mmap(memory, bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -12,26 +13,21 @@ int unetmm_alloc_wiped(size_t bytes, void **memory)
     if (ret) {
         return ret;
     }
-    ret = sys_madvise(*memory, bytes, MADV_WIPEONFORK);
+    ret = sys_madvise(*memory, bytes, advice);
     if (ret) {
         sys_munmap(*memory, bytes);
     }
     return ret;
 }
 
+int unetmm_alloc_wiped(size_t bytes, void **memory)
+{
+    return alloc_pages(bytes, MADV_WIPEONFORK, memory);
+}
+
 int unetmm_alloc_unshared(size_t bytes, void **memory)
 {
-    int ret = sys_mmap(memory, bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-    if (ret) {
-        return ret;
-    }
-    ret = sys_madvise(*memory, bytes, MADV_DONTFORK);
-    if (ret) {
-        sys_munmap(*memory, bytes);
-    }
-    return ret;
+    return alloc_pages(bytes, MADV_DONTFORK, memory);
 }
 
 void unetmm_free_wiped(void *memory, size_t bytes)
@@ -41,17 +37,9 @@ void unetmm_free_wiped(void *memory, size_t bytes)
 
 uint64_t unetmm_deadline(int64_t timeout_ns)
 {
-    uint64_t now;
+    uint64_t end = timeout_ns ? unetmm_time_of(timeout_ns) : 0;
 
-    if (timeout_ns < 0) {
-        return INT64_MAX;
-    }
-    if (!timeout_ns) {
-        return 0;
-    }
-    now = sys_now_ns();
-    return (uint64_t)timeout_ns > INT64_MAX - now ? INT64_MAX :
-        now + (uint64_t)timeout_ns;
+    return end < INT64_MAX ? end : INT64_MAX;
 }
 
 uint64_t unetmm_time_of(int64_t timeout_ns)

@@ -27,23 +27,16 @@ struct unetmm_utlb_exported {
     struct iovec memory;
 };
 
-/* The place of a record in the list; *link is NULL: there is none.  exported_lock is held. */
-static struct unetmm_utlb_exported **find_export(struct unetmm_ctx *ctx, uint64_t id)
+/*
+ * The place in the list of an export, or of its part at `offset`; *link is NULL: there is none.
+ * exported_lock is held.
+ */
+static struct unetmm_utlb_exported **find(struct unetmm_ctx *ctx, uint64_t id, bool part,
+                                          uint64_t offset)
 {
     struct unetmm_utlb_exported **link = &ctx->exported;
 
-    while (*link && ((*link)->part_of || (*link)->id != id)) {
-        link = &(*link)->next;
-    }
-    return link;
-}
-
-static struct unetmm_utlb_exported **find_part(struct unetmm_ctx *ctx, uint64_t id,
-                                               uint64_t offset)
-{
-    struct unetmm_utlb_exported **link = &ctx->exported;
-
-    while (*link && (!(*link)->part_of || (*link)->id != id ||
+    while (*link && (!!(*link)->part_of != part || (*link)->id != id ||
                      (*link)->offset != offset)) {
         link = &(*link)->next;
     }
@@ -170,7 +163,7 @@ int unetmm_utlb_unexport(struct unetmm_ctx *ctx, uint64_t id)
     int ret;
 
     pthread_mutex_lock(&ctx->exported_lock);
-    export = *find_export(ctx, id);
+    export = *find(ctx, id, false, 0);
     ret = unetmm_object_end(ctx, UNETMM_OBJECT_EXPORT, 0, id, 0);
     /* After another error the memory is exported still, as far as is known. */
     if (export && (!ret || ret == -ENOENT)) {
@@ -189,7 +182,7 @@ static int look_up(struct unetmm_ctx *ctx, uint64_t id, uint64_t *serial, bool *
     const struct unetmm_utlb_exported *export;
 
     pthread_mutex_lock(&ctx->exported_lock);
-    export = *find_export(ctx, id);
+    export = *find(ctx, id, false, 0);
     if (export) {
         *serial = export->serial;
         *write = export->write;
@@ -205,7 +198,7 @@ static int move_part(struct unetmm_ctx *ctx, struct unetmm_redirect *request,
     int ret = -ENOENT;
 
     pthread_mutex_lock(&ctx->exported_lock);
-    part->part_of = *find_export(ctx, part->id);
+    part->part_of = *find(ctx, part->id, false, 0);
     if (part->part_of && part->part_of->serial == serial) {
         ret = sys_ioctl(ctx->fd, UNETMM_IOC_REDIRECT, request);
     }
@@ -249,7 +242,7 @@ int unetmm_utlb_redirect_end(struct unetmm_ctx *ctx,
 
     pthread_mutex_lock(&ctx->exported_lock);
     ret = sys_ioctl(ctx->fd, UNETMM_IOC_REDIRECT_GO, request);
-    link = find_part(ctx, request->id, request->offset);
+    link = find(ctx, request->id, true, request->offset);
     if (ret >= 0 && *link) {
         part = take(link);
     }

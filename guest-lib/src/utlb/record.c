@@ -25,28 +25,12 @@ static bool in_reach(uint64_t vpn)
     return vpn >> (LEVELS * LEVEL_BITS) == 0;
 }
 
-static struct page *find_page(const struct unetmm_utlb_ctx *u, uint64_t vpn)
-{
-    struct node *node = u->root;
-    int level;
-
-    if (!in_reach(vpn)) {
-        return NULL;
-    }
-    for (level = LEVELS - 1; level > 0; level--) {
-        /* Pairs with the release in make_page(). */
-        node = atomic_load_explicit(
-            &node->below[vpn >> (level * LEVEL_BITS) & (FANOUT - 1)],
-            memory_order_acquire);
-        if (!node) {
-            return NULL;
-        }
-    }
-    return &node->page[vpn & (FANOUT - 1)];
-}
-
-/* NULL: no memory, or no address of a process. */
-static struct page *make_page(struct unetmm_utlb_ctx *u, uint64_t vpn)
+/*
+ * NULL: no address of a process, or no node; with `make` there is one unless memory is short.
+ * Inline, because each use of a page calls it without `make`.
+ */
+static inline __attribute__((__always_inline__))
+struct page *walk(const struct unetmm_utlb_ctx *u, uint64_t vpn, bool make)
 {
     struct node *node = u->root;
     int level;
@@ -58,16 +42,27 @@ static struct page *make_page(struct unetmm_utlb_ctx *u, uint64_t vpn)
         _Atomic(struct node *) *link =
             &node->below[vpn >> (level * LEVEL_BITS) & (FANOUT - 1)];
 
-        node = atomic_load_explicit(link, memory_order_relaxed);
-        if (!node) {
+        /* Pairs with the release below. */
+        node = atomic_load_explicit(link, memory_order_acquire);
+        if (!node && make) {
             node = sys_calloc(1, sizeof(*node));
-            if (!node) {
-                return NULL;
-            }
             atomic_store_explicit(link, node, memory_order_release);
+        }
+        if (!node) {
+            return NULL;
         }
     }
     return &node->page[vpn & (FANOUT - 1)];
+}
+
+static struct page *find_page(const struct unetmm_utlb_ctx *u, uint64_t vpn)
+{
+    return walk(u, vpn, false);
+}
+
+static bool is_pinned(const struct unetmm_utlb_ctx *u, uint64_t vpn)
+{
+    return atomic_load_explicit(&find_page(u, vpn)->word, memory_order_relaxed) & WORD_PINNED;
 }
 
 void unetmm_utlb_free_nodes(struct node *node, int level)
@@ -358,7 +353,7 @@ static uint32_t run_length(struct unetmm_utlb_ctx *u, uint64_t vpn,
     most = most > MOST_AT_ONCE ? MOST_AT_ONCE : most;
     most = most > u->quota ? u->quota : most;
     for (n = 0; n < most; n++) {
-        struct page *page = make_page(u, vpn + n);
+        struct page *page = walk(u, vpn + n, true);
 
         if (!page || (n && (atomic_load_explicit(&page->word,
                                                  memory_order_relaxed) &
@@ -380,8 +375,7 @@ static uint32_t make_room(struct unetmm_utlb_ctx *u, uint64_t vpn, uint32_t n)
     if (free < n) {
         free += evict(u, n - free);
     }
-    if (!free && atomic_load_explicit(&find_page(u, vpn)->word,
-                                      memory_order_relaxed) & WORD_PINNED) {
+    if (!free && is_pinned(u, vpn)) {
         return 1;
     }
     return free < n ? free : n;
@@ -422,8 +416,7 @@ static bool all_pinned(const struct unetmm_utlb_ctx *u, uint64_t vpn,
     uint32_t i;
 
     for (i = 0; i < npages; i++) {
-        if (!(atomic_load_explicit(&find_page(u, vpn + i)->word,
-                                   memory_order_relaxed) & WORD_PINNED)) {
+        if (!is_pinned(u, vpn + i)) {
             return false;
         }
     }
@@ -603,8 +596,7 @@ static int renew_pages(struct unetmm_utlb_ctx *u, uint64_t first,
         lose_page(u, find_page(u, vpn));
     }
     for (vpn = first; !ret && vpn <= last; vpn++) {
-        if (!(atomic_load_explicit(&find_page(u, vpn)->word,
-                                   memory_order_relaxed) & WORD_PINNED)) {
+        if (!is_pinned(u, vpn)) {
             ret = pin_run(u, vpn, last, write);
         }
     }
