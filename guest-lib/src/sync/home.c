@@ -11,7 +11,6 @@
  * taken and no member has it.
  */
 #include "sync.h"
-#include "../handler/handler.h"
 #include "../sys/refusals.h"
 
 #include <sched.h>
@@ -36,12 +35,8 @@ struct member {
 };
 
 struct unetmm_sync_home {
-    struct unetmm_ctx *ctx;
-    struct unetmm_ep *ep;
-    struct unetmm_event_counter *bell;
-    struct sync_words *words;
-    size_t bytes;
-    uint64_t export;
+    struct sync_side side;
+    struct sync_words *words;   /* side.words */
     unsigned kind;              /* SYNC_* */
     atomic_bool stop;
     pthread_t thread;
@@ -229,7 +224,7 @@ static void tell(struct unetmm_sync_home *h, struct member *m)
                                 unetmm_swap64(m->acked) };
 
     if ((turn || m->owes_ack) &&
-        !unetmm_write(h->ep, m->import, offsetof(struct sync_answer, limit),
+        !unetmm_write(h->side.ep, m->import, offsetof(struct sync_answer, limit),
                       words, sizeof(words), 0, 0, UNETMM_UNSIGNALED |
                       UNETMM_INLINE | UNETMM_COUNT)) {
         m->owes_ack = false;
@@ -339,7 +334,7 @@ static struct member *member_of(struct unetmm_sync_home *h, int channel)
 
 static void accept_all(struct unetmm_sync_home *h)
 {
-    while (unetmm_accept(h->ep, NULL, 0) >= 0) {
+    while (unetmm_accept(h->side.ep, NULL, 0) >= 0) {
     }
 }
 
@@ -359,7 +354,7 @@ static int add_member(struct unetmm_sync_home *h, int channel,
         return -EEXIST;
     }
     /* A member exports its record before it asks; without an export the member has gone. */
-    ret = unetmm_import(h->ep, channel, export, UNETMM_RIGHT_WRITE, 0, NULL);
+    ret = unetmm_import(h->side.ep, channel, export, UNETMM_RIGHT_WRITE, 0, NULL);
     if (ret < 0) {
         return ret;
     }
@@ -375,7 +370,7 @@ static void greet(struct unetmm_sync_home *h, const struct unetmm_completion *c)
     int slot = -EPROTO;
 
     /* A member that is refused learns so on its channel, too. */
-    if (unetmm_channel_mtu(h->ep, c->channel) < 0) {
+    if (unetmm_channel_mtu(h->side.ep, c->channel) < 0) {
         accept_all(h);
     }
     if (c->is_inline && c->len == sizeof(hello)) {
@@ -386,13 +381,13 @@ static void greet(struct unetmm_sync_home *h, const struct unetmm_completion *c)
     }
     hello = (struct sync_hello) {
         .magic = unetmm_swap64(SYNC_MAGIC),
-        .export = unetmm_swap64(h->export),
+        .export = unetmm_swap64(h->side.export),
         .to = hello.export,
         .slot = unetmm_swap32(slot < 0 ? 0 : (uint32_t)slot),
         .error = slot < 0 ? (int32_t)unetmm_swap32((uint32_t)slot) : 0,
         .kind = unetmm_swap64(h->kind),
     };
-    while (unetmm_send(h->ep, c->channel, &hello, sizeof(hello), 0,
+    while (unetmm_send(h->side.ep, c->channel, &hello, sizeof(hello), 0,
                        UNETMM_UNSIGNALED | UNETMM_INLINE) == -EAGAIN &&
            sys_now_ns() < end) {
         sched_yield();
@@ -407,12 +402,12 @@ static void part(struct unetmm_sync_home *h, int channel)
         int import = m->import;
 
         remove_member(h, m);
-        unetmm_unimport(h->ep, import);
+        unetmm_unimport(h->side.ep, import);
     }
-    if (unetmm_channel_mtu(h->ep, channel) < 0) {
+    if (unetmm_channel_mtu(h->side.ep, channel) < 0) {
         accept_all(h);
     }
-    unetmm_disconnect(h->ep, channel);
+    unetmm_disconnect(h->side.ep, channel);
 }
 
 static void take(struct unetmm_sync_home *h, const struct unetmm_completion *c)
@@ -438,7 +433,7 @@ static int work(struct unetmm_sync_home *h)
     unsigned i;
     int ret;
 
-    while ((ret = unetmm_poll(h->ep, &c, 1)) > 0) {
+    while ((ret = unetmm_poll(h->side.ep, &c, 1)) > 0) {
         take(h, &c);
     }
     for (i = 0; i < UNETMM_SYNC_MEMBERS; i++) {
@@ -468,7 +463,7 @@ static void ask_all(struct unetmm_sync_home *h)
         struct member *m = &h->members[i];
 
         if (m->live && !m->asked) {
-            m->asked = !unetmm_write(h->ep, m->import, offsetof(struct sync_answer, alive),
+            m->asked = !unetmm_write(h->side.ep, m->import, offsetof(struct sync_answer, alive),
                                      &word, sizeof(word), 0, 0, UNETMM_INLINE);
         }
     }
@@ -482,12 +477,12 @@ static void *home_thread(void *argument)
     int ret;
 
     for (;;) {
-        unetmm_upcall_events(unetmm_ep_private(h->ep), UINT32_MAX);
+        unetmm_upcall_events(unetmm_ep_private(h->side.ep), UINT32_MAX);
         ret = work(h);
         if (ret < 0 || atomic_load(&h->stop)) {
             break;
         }
-        ret = unetmm_wait_any(h->ep, &c, 1, h->lost ? LOST_NS :
+        ret = unetmm_wait_any(h->side.ep, &c, 1, h->lost ? LOST_NS :
                               unetmm_time_until(ask), true);
         if (ret > 0) {
             take(h, &c);
@@ -516,89 +511,38 @@ static int start(struct unetmm_sync_home *h)
 
 /* ---- Making and ending ------------------------------------------------- */
 
-static void undo(struct unetmm_sync_home *h, unsigned steps)
-{
-    if (steps > 3) {
-        unetmm_unexport(h->ctx, h->export);
-    }
-    if (steps > 2) {
-        unetmm_event_set_handler(h->ep, h->bell, 0, NULL, NULL);
-        unetmm_event_destroy(h->bell);
-    }
-    if (steps > 1) {
-        unetmm_ep_destroy(h->ep);
-    }
-    if (steps > 0) {
-        sys_munmap(h->words, h->bytes);
-    }
-    free(h);
-}
-
-static int make_words(struct unetmm_sync_home *h, uint32_t units)
-{
-    void *words;
-    int ret;
-
-    h->bytes = (sizeof(*h->words) + sizeof(struct sync_record) *
-                UNETMM_SYNC_MEMBERS + UNETMM_PAGE_BYTES - 1) &
-        ~(size_t)(UNETMM_PAGE_BYTES - 1);
-    ret = unetmm_alloc_unshared(h->bytes, &words);
-    if (ret) {
-        return ret;
-    }
-    h->words = words;
-    /* Tickets of a light semaphore are served by those who give units back. */
-    h->limit = h->kind == SYNC_LIGHT ? 0 : units;
-    h->words->units = unetmm_swap64(units);
-    show_limit(h);
-    if (!sys_random(&h->export)) {
-        sys_munmap(words, h->bytes);
-        return -EIO;
-    }
-    return 0;
-}
-
-static int make_steps(struct unetmm_sync_home *h, uint64_t service,
-                      uint32_t units, unsigned *steps)
+static int open_home(struct unetmm_sync_home *h, uint64_t service, uint32_t units)
 {
     const struct unetmm_channel_attr attr = {
         .size = sizeof(attr), .flags = UNETMM_RELIABLE | UNETMM_NOTIFY_CLOSE,
         .rnr_retries = UNETMM_REFUSALS,
     };
-    int ret = make_words(h, units);
+    size_t bytes = sizeof(*h->words) + sizeof(struct sync_record) * UNETMM_SYNC_MEMBERS +
+        UNETMM_PAGE_BYTES - 1;
+    int ret = unetmm_sync_side_open(&h->side, bytes - bytes % UNETMM_PAGE_BYTES, UNETMM_RIGHT_ALL);
 
     if (ret) {
         return ret;
     }
-    *steps = 1;
-    ret = unetmm_ep_create(h->ctx, NULL, &h->ep);
-    if (ret) {
-        return ret;
-    }
-    *steps = 2;
-    ret = unetmm_event_create(h->ctx, 1, &h->bell);
-    if (ret) {
-        return ret;
-    }
-    *steps = 3;
-    ret = unetmm_event_set_handler(h->ep, h->bell, 0, sync_on_count, NULL);
+    h->words = h->side.words;
+    /* Tickets of a light semaphore are served by those who give units back. */
+    h->limit = h->kind == SYNC_LIGHT ? 0 : units;
+    h->words->units = unetmm_swap64(units);
+    show_limit(h);
+    ret = unetmm_listen_ex(h->side.ep, service, 16, &attr);
     if (!ret) {
-        ret = unetmm_export_events(h->ctx, h->export, h->words, h->bytes,
-                                   UNETMM_RIGHT_ALL, 0, 0, h->bell, 1);
+        ret = start(h);
     }
     if (ret) {
-        return ret;
+        unetmm_sync_side_close(&h->side);
     }
-    *steps = 4;
-    ret = unetmm_listen_ex(h->ep, service, 16, &attr);
-    return ret ? ret : start(h);
+    return ret;
 }
 
 static int make_home(struct unetmm_ctx *ctx, uint64_t service, unsigned kind,
                      uint32_t units, struct unetmm_sync_home **result)
 {
     struct unetmm_sync_home *h;
-    unsigned steps = 0;
     int ret = unetmm_ctx_check(ctx);
 
     if (ret) {
@@ -608,11 +552,11 @@ static int make_home(struct unetmm_ctx *ctx, uint64_t service, unsigned kind,
     if (!h) {
         return -ENOMEM;
     }
-    h->ctx = ctx;
+    h->side.ctx = ctx;
     h->kind = kind;
-    ret = make_steps(h, service, units, &steps);
+    ret = open_home(h, service, units);
     if (ret) {
-        undo(h, steps);
+        free(h);
         return ret;
     }
     *result = h;
@@ -639,7 +583,7 @@ int unetmm_waitq_home(struct unetmm_ctx *ctx, uint64_t service,
 
 int unetmm_sync_home_close(struct unetmm_sync_home *h)
 {
-    int ret = unetmm_ctx_check(h->ctx);
+    int ret = unetmm_ctx_check(h->side.ctx);
 
     if (ret) {
         return ret;
@@ -648,6 +592,7 @@ int unetmm_sync_home_close(struct unetmm_sync_home *h)
     atomic_store(&h->stop, true);
     sys_join(h->thread);
     ret = h->error;
-    undo(h, 4);
+    unetmm_sync_side_close(&h->side);
+    free(h);
     return ret;
 }

@@ -16,7 +16,6 @@
  * of the word, unless a unit is already on its way to it: then it waits for that one.
  */
 #include "sync.h"
-#include "../handler/handler.h"
 #include "../sys/refusals.h"
 
 #include <sched.h>
@@ -32,11 +31,8 @@
 #define POST_NS 10000000000ull          /* a queue that stays full has failed */
 
 struct unetmm_sync {
-    struct unetmm_ctx *ctx;
-    struct unetmm_ep *ep;
-    struct unetmm_event_counter *told;
-    struct sync_answer *answer;         /* a page, exported */
-    uint64_t export;
+    struct sync_side side;
+    struct sync_answer *answer;         /* side.words */
     int channel, import;
     uint64_t record;                    /* offset of ours */
     unsigned kind;                      /* SYNC_* */
@@ -74,7 +70,7 @@ static int take_all(struct unetmm_sync *s)
     struct unetmm_completion c;
     int ret;
 
-    while ((ret = unetmm_poll(s->ep, &c, 1)) > 0) {
+    while ((ret = unetmm_poll(s->side.ep, &c, 1)) > 0) {
         take(s, &c);
     }
     s->broken = s->broken || ret < 0;
@@ -85,7 +81,7 @@ static int take_all(struct unetmm_sync *s)
 static int pause_until(struct unetmm_sync *s, uint64_t deadline)
 {
     struct unetmm_completion c;
-    int ret = unetmm_wait_any(s->ep, &c, 1, unetmm_time_until(deadline), true);
+    int ret = unetmm_wait_any(s->side.ep, &c, 1, unetmm_time_until(deadline), true);
 
     if (ret > 0) {
         take(s, &c);
@@ -94,7 +90,7 @@ static int pause_until(struct unetmm_sync *s, uint64_t deadline)
     } else if (ret < 0) {
         return ret;
     }
-    unetmm_upcall_events(unetmm_ep_private(s->ep), UINT32_MAX);
+    unetmm_upcall_events(unetmm_ep_private(s->side.ep), UINT32_MAX);
     return take_all(s);
 }
 
@@ -130,7 +126,7 @@ static int put(struct unetmm_sync *s, size_t member, uint64_t value, bool count)
     const uint64_t word = unetmm_swap64(value);
     int ret;
 
-    POST(s, ret, unetmm_write(s->ep, s->import, s->record + member, &word, sizeof(word), 0, 0,
+    POST(s, ret, unetmm_write(s->side.ep, s->import, s->record + member, &word, sizeof(word), 0, 0,
                               UNETMM_UNSIGNALED | UNETMM_INLINE | (count ? UNETMM_COUNT : 0)));
     return ret;
 }
@@ -143,7 +139,7 @@ static int read_words(struct unetmm_sync *s)
 {
     int ret;
 
-    POST(s, ret, unetmm_read(s->ep, s->import, 0, &s->answer->tail, 2 * sizeof(uint64_t),
+    POST(s, ret, unetmm_read(s->side.ep, s->import, 0, &s->answer->tail, 2 * sizeof(uint64_t),
                              OF_READ, 0));
     s->open_ops += !ret;
     return ret;
@@ -153,7 +149,7 @@ static int add_ticket(struct unetmm_sync *s)
 {
     int ret;
 
-    POST(s, ret, unetmm_fetch_add(s->ep, s->import, offsetof(struct sync_words, tail), 1,
+    POST(s, ret, unetmm_fetch_add(s->side.ep, s->import, offsetof(struct sync_words, tail), 1,
                                   OF_WAIT, 0));
     s->open_ops += !ret;
     return ret;
@@ -303,7 +299,7 @@ static int wait_turn(struct unetmm_sync *s, uint64_t deadline)
 static inline __attribute__((__always_inline__))
 int post_units(struct unetmm_sync *s, uint64_t n, uint64_t user_data)
 {
-    return unetmm_fetch_add(s->ep, s->import, offsetof(struct sync_words, units), n,
+    return unetmm_fetch_add(s->side.ep, s->import, offsetof(struct sync_words, units), n,
                             user_data, 0);
 }
 
@@ -336,7 +332,7 @@ static int leave_units(struct unetmm_sync *s)
 {
     int ret;
 
-    POST(s, ret, unetmm_cmp_swap(s->ep, s->import, offsetof(struct sync_words, units),
+    POST(s, ret, unetmm_cmp_swap(s->side.ep, s->import, offsetof(struct sync_words, units),
                                  s->left, s->left + 1, OF_WAIT, 0));
     s->open_ops += !ret;
     return ret;
@@ -359,7 +355,7 @@ int light_finish(struct unetmm_sync *s, int64_t timeout_ns)
     unsigned i;
 
     for (i = 0; i < LIGHT_POLLS && s->open_ops; i++) {
-        int ret = unetmm_poll(s->ep, &c, 1);
+        int ret = unetmm_poll(s->side.ep, &c, 1);
 
         if (ret > 0) {
             take(s, &c);
@@ -500,7 +496,7 @@ static void light_close(struct unetmm_sync *s)
 
 static int check(const struct unetmm_sync *s, bool semaphore)
 {
-    if (UNUSUAL(!s->ep->alive)) {
+    if (UNUSUAL(!s->side.ep->alive)) {
         return -EOWNERDEAD;
     }
     return s->broken ? -ENOTCONN :
@@ -581,7 +577,7 @@ static int receive_hello(struct unetmm_sync *s, uint64_t deadline,
     int ret;
 
     do {
-        ret = unetmm_wait(s->ep, &c, 1, unetmm_time_until(deadline));
+        ret = unetmm_wait(s->side.ep, &c, 1, unetmm_time_until(deadline));
         if (ret <= 0) {
             return ret ? ret : -ETIMEDOUT;
         }
@@ -593,7 +589,7 @@ static int receive_hello(struct unetmm_sync *s, uint64_t deadline,
         }
         /* Another member's, which had this channel before us. */
     } while (c.type != UNETMM_CQE_RECEIVED ||
-             (hello->to && unetmm_swap64(hello->to) != s->export));
+             (hello->to && unetmm_swap64(hello->to) != s->side.export));
     /* A home that does not keep the rules gives no error that is none. */
     ret = (int32_t)unetmm_swap32((uint32_t)hello->error);
     return ret > 0 || ret < -4095 ? -EPROTO : ret;
@@ -607,17 +603,17 @@ static int join(struct unetmm_sync *s, const uint8_t mac[6], uint64_t service,
         .rnr_retries = UNETMM_REFUSALS,
     };
     struct sync_hello hello = { .magic = unetmm_swap64(SYNC_MAGIC),
-                                .export = unetmm_swap64(s->export) };
+                                .export = unetmm_swap64(s->side.export) };
     uint32_t slot;
     int ret;
 
-    ret = unetmm_connect_ex(s->ep, mac, service, unetmm_time_until(deadline),
+    ret = unetmm_connect_ex(s->side.ep, mac, service, unetmm_time_until(deadline),
                             &attr, NULL);
     if (ret < 0) {
         return ret;
     }
     s->channel = ret;
-    ret = unetmm_send(s->ep, s->channel, &hello, sizeof(hello), 0,
+    ret = unetmm_send(s->side.ep, s->channel, &hello, sizeof(hello), 0,
                       UNETMM_UNSIGNALED | UNETMM_INLINE);
     if (!ret) {
         ret = receive_hello(s, deadline, &hello);
@@ -635,7 +631,7 @@ static int join(struct unetmm_sync *s, const uint8_t mac[6], uint64_t service,
     s->kind = (unsigned)unetmm_swap64(hello.kind);
     s->record = offsetof(struct sync_words, records) +
         slot * sizeof(struct sync_record);
-    ret = unetmm_import(s->ep, s->channel, unetmm_swap64(hello.export),
+    ret = unetmm_import(s->side.ep, s->channel, unetmm_swap64(hello.export),
                         UNETMM_RIGHT_ALL, unetmm_time_until(deadline), NULL);
     if (ret < 0) {
         return ret;
@@ -644,63 +640,11 @@ static int join(struct unetmm_sync *s, const uint8_t mac[6], uint64_t service,
     return 0;
 }
 
-static void undo(struct unetmm_sync *s, unsigned steps)
-{
-    if (steps > 3) {
-        unetmm_unexport(s->ctx, s->export);
-    }
-    if (steps > 2) {
-        unetmm_event_set_handler(s->ep, s->told, 0, NULL, NULL);
-        unetmm_event_destroy(s->told);
-    }
-    if (steps > 1) {
-        unetmm_ep_destroy(s->ep);
-    }
-    if (steps > 0) {
-        sys_munmap(s->answer, UNETMM_PAGE_BYTES);
-    }
-    free(s);
-}
-
-static int open_steps(struct unetmm_sync *s, unsigned *steps)
-{
-    void *page;
-    int ret = unetmm_alloc_unshared(UNETMM_PAGE_BYTES, &page);
-
-    if (ret) {
-        return ret;
-    }
-    s->answer = page;
-    *steps = 1;
-    ret = unetmm_ep_create(s->ctx, NULL, &s->ep);
-    if (ret) {
-        return ret;
-    }
-    *steps = 2;
-    ret = unetmm_event_create(s->ctx, 1, &s->told);
-    if (!ret) {
-        *steps = 3;
-        ret = unetmm_event_set_handler(s->ep, s->told, 0, sync_on_count, NULL);
-    }
-    if (ret) {
-        return ret;
-    }
-    if (!sys_random(&s->export)) {
-        return -EIO;
-    }
-    ret = unetmm_export_events(s->ctx, s->export, s->answer,
-                               UNETMM_PAGE_BYTES, UNETMM_RIGHT_WRITE, 0, 0,
-                               s->told, 1);
-    *steps += !ret;
-    return ret;
-}
-
 int unetmm_sync_open(struct unetmm_ctx *ctx, const uint8_t mac[6],
                      uint64_t service, int64_t timeout_ns,
                      struct unetmm_sync **result)
 {
     struct unetmm_sync *s;
-    unsigned steps = 0;
     int ret = unetmm_ctx_check(ctx);
 
     if (ret) {
@@ -710,13 +654,17 @@ int unetmm_sync_open(struct unetmm_ctx *ctx, const uint8_t mac[6],
     if (!s) {
         return -ENOMEM;
     }
-    s->ctx = ctx;
-    ret = open_steps(s, &steps);
+    s->side.ctx = ctx;
+    ret = unetmm_sync_side_open(&s->side, UNETMM_PAGE_BYTES, UNETMM_RIGHT_WRITE);
     if (!ret) {
+        s->answer = s->side.words;
         ret = join(s, mac, service, unetmm_time_of(timeout_ns));
+        if (ret) {
+            unetmm_sync_side_close(&s->side);
+        }
     }
     if (ret) {
-        undo(s, steps);
+        free(s);
         return ret;
     }
     *result = s;
@@ -725,7 +673,7 @@ int unetmm_sync_open(struct unetmm_ctx *ctx, const uint8_t mac[6],
 
 int unetmm_sync_close(struct unetmm_sync *s)
 {
-    int ret = unetmm_ctx_check(s->ctx);
+    int ret = unetmm_ctx_check(s->side.ctx);
 
     if (ret) {
         free(s);
@@ -735,6 +683,7 @@ int unetmm_sync_close(struct unetmm_sync *s)
         light_close(s);
     }
     /* The end of the channel tells the home to take back our units. */
-    undo(s, 4);
+    unetmm_sync_side_close(&s->side);
+    free(s);
     return 0;
 }

@@ -9,7 +9,7 @@
 #ifndef UNETMM_SYNC_INTERNAL_H
 #define UNETMM_SYNC_INTERNAL_H
 
-#include <libunetmm.h>
+#include "../handler/handler.h"
 
 #define SYNC_MAGIC      0x636e79736d6d6e75ull
 #define SYNC_ALIVE_NS   200000000       /* is the other side there? */
@@ -87,14 +87,19 @@ struct sync_hello {
     uint64_t kind;              /* SYNC_QUEUE, ... */
 };
 
-/* The handler of both sides' counters: wakes the waiting thread, which reads the words itself. */
-static inline void sync_on_count(struct unetmm_ep *ep, struct unetmm_event_counter *counter,
-                                 uint64_t now, void *arg)
-{
-    (void)ep;
-    (void)counter;
-    (void)now;
-    (void)arg;
-}
+/* A home or a member: words of its own, which the other side's card writes and counts. */
+struct sync_side {
+    struct unetmm_ctx *ctx;
+    struct unetmm_ep *ep;
+    struct unetmm_event_counter *told;      /* by the other side */
+    void *words;                            /* pages, exported */
+    size_t bytes;
+    uint64_t export;
+    bool exported;
+};
+
+/* Of ctx.  -errno: nothing is left. */
+int unetmm_sync_side_open(struct sync_side *side, size_t bytes, unsigned rights);
+void unetmm_sync_side_close(struct sync_side *side);
 
 #endif /* UNETMM_SYNC_INTERNAL_H */
