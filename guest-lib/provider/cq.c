@@ -113,12 +113,12 @@ UMFI_INLINE bool read_usual_entry(const struct umfi_cq *cq, struct umfi_port *po
     if (c.status || !op) {
         return false;
     }
-    if (c.type == UNETMM_CQE_SENT && op->direct == cq) {
+    if (c.type == UNETMM_CQE_SENT && op->usual_owner == cq) {
         umfi_fill_done(&entry, op, op->len);
         store_entry(buf, &entry, bytes);
         op->ep->sends--;
         umfi_op_free(&port->tx, op);
-    } else if (c.type == UNETMM_CQE_RECEIVED && op->direct == port && c.len <= op->len) {
+    } else if (c.type == UNETMM_CQE_RECEIVED && op->usual_owner == port && c.len <= op->len) {
         const struct umfi_ep *ep = umfi_port_find_ep(port, c.channel);
 
         if (!ep || ep->rx_cq != cq) {

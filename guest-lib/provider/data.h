@@ -68,7 +68,7 @@ struct umfi_op {
      * success is to be an entry.  Of a send this is the queue; of a receive the port, since the
      * queue is that of the EP that the message comes to.
      */
-    const void *direct;
+    const void *usual_owner;
     struct umfi_op *next;       /* free */
     /* From here on umfi_op_fill() writes one word. */
     uint32_t parts;             /* descriptors that the card still has */
@@ -145,7 +145,7 @@ void umfi_port_forget_ep(struct umfi_port *port, struct umfi_ep *ep);
 static inline struct umfi_op *umfi_op_fill(const struct umfi_pool *pool,
                                            struct umfi_ep *ep, void *buf, size_t len,
                                            void *context, uint64_t flags,
-                                           const void *direct)
+                                           const void *usual_owner)
 {
     struct umfi_op *op = pool->free;
 
@@ -155,7 +155,7 @@ static inline struct umfi_op *umfi_op_fill(const struct umfi_pool *pool,
         op->len = len;
         op->buf = buf;
         op->ep = ep;
-        op->direct = direct;
+        op->usual_owner = usual_owner;
         op->parts = 1;
         op->status = 0;
         op->busy = op->done = op->kept = false;

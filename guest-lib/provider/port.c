@@ -257,7 +257,7 @@ void umfi_pool_cancel_ops(const struct umfi_pool *pool, const struct umfi_ep *ep
         }
         if (!op->done) {
             op->done = true;
-            op->direct = NULL;
+            op->usual_owner = NULL;
             push_completion(op->flags & FI_RECV ? op->ep->rx_cq : op->ep->tx_cq, op, 0,
                             FI_ECANCELED, 0);
         }

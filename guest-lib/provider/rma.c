@@ -183,7 +183,7 @@ UMFI_INLINE ssize_t any_op(struct transfer *t, const struct iovec *iov, size_t n
         }
         ret = post_op(t, iov, n, len, op, flags & FI_READ);
         if (!ret && op->parts == 1 && !op->status && op->flags & FI_COMPLETION) {
-            op->direct = ep->tx_cq;
+            op->usual_owner = ep->tx_cq;
         }
     }
     umfi_unlock(ep->domain);

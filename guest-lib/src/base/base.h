@@ -70,8 +70,8 @@ struct unetmm_handlers {
     atomic_uint blocked;        /* by the program; running blocks, too */
     atomic_uintptr_t runner;    /* the thread that a handler runs in, or 0 */
     uint32_t inner;             /* of `blocked`: by the handler that runs */
-    bool gone;                  /* it has destroyed the endpoint */
-    atomic_bool threaded;       /* the library's thread exists */
+    bool ep_destroyed;          /* by the handler that runs */
+    atomic_bool has_thread;     /* of the library */
     bool busy;                  /* the thread uses the endpoint */
     bool asleep;                /* the thread has armed the endpoint */
     atomic_bool stop;           /* the thread is to end */

@@ -205,7 +205,7 @@ int unetmm_ep_destroy(struct unetmm_ep *pub)
     if (unetmm_in_handler(ep)) {
         /* The handler's caller still needs to look here. */
         pub->alive = pub->direct = 0;
-        ep->handlers.gone = true;
+        ep->handlers.ep_destroyed = true;
     } else {
         unetmm_ep_free(ep);
     }

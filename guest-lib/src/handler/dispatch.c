@@ -16,7 +16,7 @@ static int may_dispatch(const struct unetmm_ep_private *ep)
     if (unetmm_in_handler(ep)) {
         return -EDEADLK;
     }
-    if (h->threaded) {
+    if (h->has_thread) {
         return -EBUSY;
     }
     if (atomic_load(&h->blocked)) {

@@ -26,7 +26,7 @@ static int set_channel(struct unetmm_ep_private *ep, int channel,
 
 static int set_every(struct unetmm_handlers *h, struct unetmm_upcall upcall)
 {
-    if (h->threaded && !upcall.handler) {
+    if (h->has_thread && !upcall.handler) {
         return -EBUSY;
     }
     h->every = upcall;
@@ -143,7 +143,7 @@ int unetmm_event_set_handler(struct unetmm_ep *pub,
     unetmm_handlers_block(pub);
     ret = attach(ep, c, seen, handler, arg);
     /* A sleeping thread waits only for the counters that it knew. */
-    if (ep->handlers.threaded) {
+    if (ep->handlers.has_thread) {
         sys_eventfd_add(ep->event_fd);
     }
     /* From here on a handler may destroy the endpoint. */

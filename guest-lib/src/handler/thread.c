@@ -8,7 +8,7 @@
  * own descriptor, by which all events wake it.
  *
  * `lock` is taken by everybody, whether there is a thread or not: it may begin or
- * end between any two steps of another.  Under it: threaded (written), busy, asleep,
+ * end between any two steps of another.  Under it: has_thread (written), busy, asleep,
  * armed_at, error, inner.  It is held for no handler and no sleep.
  */
 #include "handler.h"
@@ -194,7 +194,7 @@ static int start_locked(struct unetmm_ep_private *ep, unetmm_end end, void *arg)
     struct unetmm_handlers *h = &ep->handlers;
     int ret;
 
-    if (h->threaded) {
+    if (h->has_thread) {
         return -EBUSY;
     }
     if (!h->every.handler) {
@@ -204,10 +204,10 @@ static int start_locked(struct unetmm_ep_private *ep, unetmm_end end, void *arg)
     h->end_arg = arg;
     h->error = 0;
     atomic_store(&h->stop, false);
-    h->threaded = true;
+    h->has_thread = true;
     ret = -pthread_create(&h->thread, NULL, handler_thread, ep);
     if (ret) {
-        h->threaded = false;
+        h->has_thread = false;
     }
     return ret;
 }
@@ -306,7 +306,7 @@ int unetmm_handlers_unblock(struct unetmm_ep *pub)
         }
     } else if (atomic_load(&h->blocked)) {
         ret = atomic_fetch_sub(&h->blocked, 1) == 1;
-        if (ret && h->threaded) {
+        if (ret && h->has_thread) {
             resume(ep);
         }
     }
@@ -328,7 +328,7 @@ int unetmm_handlers_stop(struct unetmm_ep *pub)
     }
     pthread_mutex_lock(&h->lock);
     /* Is there none, or does another caller end it already? */
-    ret = !h->threaded || atomic_exchange(&h->stop, true) ? -ESRCH : 0;
+    ret = !h->has_thread || atomic_exchange(&h->stop, true) ? -ESRCH : 0;
     pthread_cond_broadcast(&h->change);
     pthread_mutex_unlock(&h->lock);
     if (ret) {
@@ -337,7 +337,7 @@ int unetmm_handlers_stop(struct unetmm_ep *pub)
     wake(ep);
     sys_join(h->thread);
     pthread_mutex_lock(&h->lock);
-    h->threaded = false;
+    h->has_thread = false;
     ret = h->error;
     pthread_mutex_unlock(&h->lock);
     return ret;
@@ -345,7 +345,7 @@ int unetmm_handlers_stop(struct unetmm_ep *pub)
 
 void unetmm_thread_leave(struct unetmm_ep_private *ep)
 {
-    if (!ep->handlers.threaded) {
+    if (!ep->handlers.has_thread) {
         return;
     }
     if (unetmm_in_handler(ep)) {

@@ -59,7 +59,7 @@ static int upcall_ends(struct unetmm_ep_private *ep, int state)
     struct unetmm_handlers *h = &ep->handlers;
 
     sys_cancel_restore(state);
-    if (h->gone) {
+    if (h->ep_destroyed) {
         unetmm_ep_free(ep);
         return -ESHUTDOWN;
     }
