@@ -310,7 +310,7 @@ static void slow_with(Slots *t, uint8_t source)
     }
     fake_post(&t->e, SLOTS_PAGE(0) + 4000, 3 * FAKE_PAGE - 4000, 9);
     slots_give(t, 8000, 4);
-    assert_true(t->h.core.rx->active);
+    assert_true(t->h.core.landing->active);
     for (unsigned i = 0; i < 3; i++) {
         fake_expect_none(&t->e);
         if (source == UNETMM_SOURCE_SHADOW) {
@@ -321,7 +321,7 @@ static void slow_with(Slots *t, uint8_t source)
     }
     fake_expect(&t->e, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 9);
     fake_check(t->s, SLOTS_PAGE(0) + 4000, 8000, 4);
-    assert_false(t->h.core.rx->active);
+    assert_false(t->h.core.landing->active);
 }
 
 TEST(test_slow_pinned, slots_test)

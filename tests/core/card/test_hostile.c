@@ -304,7 +304,7 @@ TEST(test_short_in_the_queue, fix_test_with, slow)
 
         long_one = fake_datagram(&f->a, FIX_WIRE, 11, 100, bytes);
         fake_deliver(&f->h, long_one);
-        assert_true(f->h.core.rx->active);
+        assert_true(f->h.core.landing->active);
         cut->bytes = bytes;
         fake_deliver(&f->h, cut);
         assert_int_equal(f->h.core.port->fifo_used, 1);
@@ -688,7 +688,7 @@ static void all_under_way(Fix *f)
     fake_send_at(&f->b, FIX_WIRE, PAGE(20), 100, 4);
     fake_ring_bell(&f->a);
     fake_ring_bell(&f->b);
-    assert_true(f->h.core.rx->moving);
+    assert_true(f->h.core.landing->moving);
     assert_true(f->a.sq_prod && f->h.core.eps[1].tx.moving);
     assert_true(f->h.core.port->fifo_used >= 3);
     assert_true(f->h.core.miss->in_flight_used > 0);

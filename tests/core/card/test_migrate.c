@@ -284,7 +284,7 @@ static void busy_scene(Fix *f)
     fake_send_at(&f->a, FIX_LOCAL, PAGE(0), 2 * FAKE_PAGE, 1);
     fake_ring_bell(&f->a);
     fake_advance(&f->h, 2 * PAGE_NS);
-    assert_true(f->h.core.rx->active);
+    assert_true(f->h.core.landing->active);
     fake_send_at(&f->a, FIX_LOCAL, PAGE(1), FAKE_PAGE + 5, 2);
     fake_send_inline(&f->a, FIX_WIRE, 3, 30, 3, 0);
     fake_ring_bell(&f->a);
@@ -487,7 +487,7 @@ TEST(test_paused_timer, fix_test_with, paged)
     reads = f->h.reads;
     unetmm_core_timer(&f->h.core);
     assert_int_equal(f->h.reads, reads);
-    assert_true(f->h.core.rx->moving && f->h.core.eps[1].tx.moving);
+    assert_true(f->h.core.landing->moving && f->h.core.eps[1].tx.moving);
     unetmm_core_pause(&f->h.core, false);
     fake_run_later(&f->h);
     assert_true(f->h.timer <= f->h.now);
@@ -755,11 +755,11 @@ static void more_heads(UnetmmEp *ep)
     X(idle(c)->vpn += 1, "cannot be found") \
     X(idle(c)->space = 5, "of a space that has none") \
     X(idle(c)->pte = 0, "of a space that has none") \
-    X(c->rx->place.off += 5, "lands where it cannot") \
-    X(c->rx->place.pieces[0].addr += FAKE_PAGE, "lands where it cannot") \
-    X(c->rx->len = 0, "lands where it cannot") \
-    X(c->rx->ep = 1, "lands where it cannot") \
-    X(c->rx->cqe.cookie = 3, "lands where it cannot") \
+    X(c->landing->place.off += 5, "lands where it cannot") \
+    X(c->landing->place.pieces[0].addr += FAKE_PAGE, "lands where it cannot") \
+    X(c->landing->len = 0, "lands where it cannot") \
+    X(c->landing->ep = 1, "lands where it cannot") \
+    X(c->landing->cqe.cookie = 3, "lands where it cannot") \
     X(c->ring->all[UNETMM_RING_FAULT].log2 = 40, "no driver could have set") \
     X(c->ring->all[UNETMM_RING_CMD].prod += 70, "no driver could have set") \
     X(c->ring->all[UNETMM_RING_NOTIFY].enabled = false; \
@@ -966,7 +966,7 @@ static void waiting_scene(Slots *t)
     slots_give(t, 102, 2);
     assert_int_equal(fake_tail_arm(&t->e, 4, true, &posted), UNETMM_CS_OK);
     slots_give(t, 103, 3);
-    assert_true(t->h.core.rx->active);
+    assert_true(t->h.core.landing->active);
     assert_int_equal(t->h.core.eps[1].head_offset, 3);
 }
 
@@ -988,9 +988,9 @@ static void waiting_scene(Slots *t)
     X(e->error = true; e->head_offset = 0, "somebody waits for a slot") \
     X(e->notify_tail = true, "a notification that will not come") \
     X(e->raw = true, "could not have been") \
-    X(c->rx->cqe.flags = UNETMM_CQE_F_INLINE, "lands in its completion") \
-    X(c->rx->cqe.opcode = UNETMM_CQE_CONTROL, "lands where it cannot") \
-    X(c->rx->place.pieces[0].len--, "lands where it cannot") \
+    X(c->landing->cqe.flags = UNETMM_CQE_F_INLINE, "lands in its completion") \
+    X(c->landing->cqe.opcode = UNETMM_CQE_CONTROL, "lands where it cannot") \
+    X(c->landing->place.pieces[0].len--, "lands where it cannot") \
     X(e->misses[2].state = UNETMM_MISS_WANTED; e->misses[2].npages = 1, \
       "the reverse") \
     X(c->ring->all[UNETMM_RING_BACKUP].prod += 70, "no driver could have set")

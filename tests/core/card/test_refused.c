@@ -131,7 +131,7 @@ static void check_card(FakeHost *h, FakeEp *ep, const Told *told)
 
     assert_int_equal(fake_counter(h, UNETMM_C_err_dma), bus.met);
     assert_int_equal(fake_reg(h, UNETMM_REG_STATUS) & UNETMM_STATUS_FATAL, 0);
-    assert_false(h->core.rx->active);
+    assert_false(h->core.landing->active);
     assert_int_equal(h->core.source->tlb.moving, 0);
     assert_int_equal(h->core.lists->ready.used, 0);
     assert_true(bus.met || !e->error);

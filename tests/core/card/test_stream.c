@@ -458,8 +458,8 @@ static void landing_at(Fix *f, uint32_t n)
     give(f, UNETMM_WIRE_WRITE, 0, 0, 500, 0, 1000);
     fake_advance(&f->h, PAGE_NS);
     give(f, UNETMM_WIRE_WRITE, n, 1000, 0, LAST, 500);
-    assert_true(f->h.core.rx->active);
-    assert_int_equal(f->h.core.rx->header.psn, PEER_YOURS + n);
+    assert_true(f->h.core.landing->active);
+    assert_int_equal(f->h.core.landing->header.psn, PEER_YOURS + n);
     assert_int_equal(f->h.core.eps[1].rels->rx.nxt, PEER_YOURS + 1);
 }
 
@@ -484,8 +484,8 @@ static void header_of(struct unetmm_frame *f, uint8_t opcode)
     *f = (struct unetmm_frame) { .opcode = opcode, .len = f->len };
 }
 
-LIE(message_of_ud, header_of(&c->rx->header, UNETMM_WIRE_SEND_TO))
-LIE(message_of_datagram, header_of(&c->rx->header, UNETMM_WIRE_DATAGRAM))
+LIE(message_of_ud, header_of(&c->landing->header, UNETMM_WIRE_SEND_TO))
+LIE(message_of_datagram, header_of(&c->landing->header, UNETMM_WIRE_DATAGRAM))
 
 static void refused_miss(UnetmmMiss *miss)
 {
@@ -518,10 +518,10 @@ static void landing_stopped(Fix *f)
     fake_ring_bell(&f->a);
     fake_serve(&f->d);
     give_send(f, 0, 0, 500, 500);
-    assert_true(f->h.core.rx->active);
+    assert_true(f->h.core.landing->active);
     fake_user_word(&f->a, offsetof(struct unetmm_ep_user, sq_prod), 999);
     fake_ring_bell(&f->a);
-    assert_true(f->h.core.eps[1].error && f->h.core.rx->active);
+    assert_true(f->h.core.eps[1].error && f->h.core.landing->active);
 }
 
 TEST(test_stopped, cmocka_unit_test)
@@ -851,7 +851,7 @@ static void held_up(Fix *f, bool move)
     give(f, UNETMM_WIRE_WRITE, 0, 0, 0, LAST | NOTIFY, 100);
     fake_serve(&f->d);
     give(f, UNETMM_WIRE_WRITE, 1, 2 * FAKE_PAGE, 0, LAST, 100);
-    assert_true(f->h.core.rx->active);
+    assert_true(f->h.core.landing->active);
     fake_slot_serve(&f->d, 0);
     assert_true(f->h.core.eps[1].rels->rx.landed);
     assert_int_equal(f->h.core.lists->ready.used, 0);
@@ -860,7 +860,7 @@ static void held_up(Fix *f, bool move)
         fake_migrate(&f->h);
     }
     fake_advance(&f->h, PAGE_NS);
-    assert_false(f->h.core.rx->active);
+    assert_false(f->h.core.landing->active);
     fake_expect(&f->a, UNETMM_CQE_NOTIFY, UNETMM_ST_OK, PEER_REGION + 0x7000);
     assert_int_equal(f->h.core.eps[1].rels->rx.nxt, PEER_YOURS + 2);
 }

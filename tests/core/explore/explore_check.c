@@ -224,9 +224,9 @@ void check_world(World *w)
         }
         check_pins(w, w->x[i].ep.space);
     }
-    if (core->rx->active) {
-        check_moving(w, &core->rx->place.pages[core->rx->place.page]);
-        busy += core->rx->place.npages - core->rx->place.page;
+    if (core->landing->active) {
+        check_moving(w, &core->landing->place.pages[core->landing->place.page]);
+        busy += core->landing->place.npages - core->landing->place.page;
     }
     for (uint32_t i = 0; i < unetmm_tlb_capacity(&core->source->tlb); i++) {
         busy -= core->source->tlb.entries[i].busy;
@@ -234,7 +234,7 @@ void check_world(World *w)
     must(busy == 0, "entries held and holders differ by %d", (int)busy);
     must(core->counters[UNETMM_C_local_frames] + w->offered ==
          core->counters[UNETMM_C_rx_frames] + dropped_at_receive(core) +
-         core->port->fifo_used + core->rx->active,
+         core->port->fifo_used + core->landing->active,
          "a frame is neither received nor counted as dropped");
 }
 
@@ -297,8 +297,8 @@ void check_settled(World *w)
          "%u of changing entries",
          core->miss->in_flight_used, core->miss->wanted.used,
          core->miss->joined, core->miss->refused, core->miss->changing);
-    must(!core->rx->active && !core->port->fifo_used && !core->source->tlb.moving,
-         "something still moves");
+    must(!core->landing->active && !core->port->fifo_used &&
+         !core->source->tlb.moving, "something still moves");
     for (unsigned i = 0; i < X_EPS; i++) {
         XEp *x = &w->x[i];
 

@@ -142,7 +142,7 @@ static uint64_t hash_misses(uint64_t h, const UnetmmCore *core)
 static uint64_t hash_frames(uint64_t h, World *w)
 {
     const UnetmmCore *core = &w->h.core;
-    const UnetmmLanding *rx = core->rx;
+    const UnetmmLanding *rx = core->landing;
 
     for (uint32_t i = 0; i < core->port->fifo_used; i++) {
         uint32_t at = (core->port->fifo_first + i) % core->params.local_queue;

@@ -1007,7 +1007,7 @@ static void crowd(Fix *f)
     fake_post(&f->a, FIX_PAGE(0), 2 * FAKE_PAGE, 1);
     fake_ring_bell(&f->a);
     fake_deliver(&f->h, fake_datagram(&f->a, FIX_WIRE, 11, 5000, 1));
-    assert_true(f->h.core.rx->active);
+    assert_true(f->h.core.landing->active);
     for (unsigned i = 0; i < CROWD; i++) {
         fake_deliver(&f->h, fake_datagram(&f->b, FIX_WIRE, 12, 41, i));
     }

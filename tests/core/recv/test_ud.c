@@ -444,7 +444,7 @@ TEST(test_landing, fix_test_with, time_of_a_page)
     fake_header(frame)->flags = cpu_to_le32(UNETMM_WIRE_F_IMM);
     fake_header(frame)->imm = cpu_to_le32(0x12345678);
     ud_deliver(f, frame);
-    assert_true(f->h.core.rx->active);
+    assert_true(f->h.core.landing->active);
     fake_migrate(&f->h);
     fake_expect_none(&f->a);
     fake_advance(&f->h, 1000);
@@ -592,7 +592,7 @@ TEST(test_flush_landing, fix_test_with, time_of_a_page)
     ud_buffer(f, &f->a, 3, 3000, 9);
     ud_buffer(f, &f->a, 4, 3000, 10);
     ud_deliver(f, ud_frame(&f->a, UD_PEER_EP, UD_KEY, 3000, 5));
-    assert_true(f->h.core.rx->active);
+    assert_true(f->h.core.landing->active);
     flush(f, &f->a);
     fake_advance(&f->h, 1000);
     ud_received(f, &f->a, 9, ud_address(fake_peer_mac, UD_PEER_EP));
@@ -815,7 +815,7 @@ TEST(test_migrate_local, fix_test_with, time_of_a_page)
     ud_post(&f->a, ud_sqe(f, 1), 1, NULL);
     ud_post(&f->a, ud_sqe(f, 2), 2, NULL);
     fake_ring_bell(&f->a);
-    assert_true(f->h.core.rx->active);
+    assert_true(f->h.core.landing->active);
     assert_int_equal(f->h.core.port->fifo_used, 1);
     fake_migrate(&f->h);
     for (unsigned i = 1; i < 3; i++) {

@@ -79,7 +79,7 @@ static void scene(Fix *f)
     give(f, UNETMM_WIRE_WRITE, PEER_YOURS + 3, 3500, 0, LAST, 1000);
     fake_issue(&f->d, clear);
     assert_int_equal(f->h.core.eps[1].rels->rx.have >> 56, 0xf0);
-    assert_true(f->h.core.rx->active);
+    assert_true(f->h.core.landing->active);
     assert_true(f->h.core.remote->regions[PEER_REGION].clearing);
 }
 
@@ -95,15 +95,15 @@ static void scene(Fix *f)
     X(c->remote->regions[PEER_REGION].length = 4000, "lands where it cannot") \
     X(c->eps[1].imports[PEER_IMPORT].channel = 9, "import 2 of endpoint 1") \
     X(c->eps[1].imports[PEER_IMPORT].rights = 0, "import 2 of endpoint 1") \
-    X(c->rx->header.psn += 3, "lands where it cannot") \
-    X(c->rx->header.psn += 100, "lands where it cannot") \
-    X(c->rx->header.remote++, "lands where it cannot") \
-    X(c->rx->header.opcode = UNETMM_WIRE_READ, "a header that none has") \
-    X(c->rx->header.opcode = UNETMM_WIRE_SEND, "a header that none has") \
-    X(c->rx->place.pieces[0].from++, "lands where it cannot") \
-    X(c->rx->place.pieces[1].len += 2000, "lands where it cannot") \
-    X(c->rx->place.npieces = 0, "lands where it cannot") \
-    X(c->rx->place.piece = 2, "lands where it cannot") \
+    X(c->landing->header.psn += 3, "lands where it cannot") \
+    X(c->landing->header.psn += 100, "lands where it cannot") \
+    X(c->landing->header.remote++, "lands where it cannot") \
+    X(c->landing->header.opcode = UNETMM_WIRE_READ, "a header that none has") \
+    X(c->landing->header.opcode = UNETMM_WIRE_SEND, "a header that none has") \
+    X(c->landing->place.pieces[0].from++, "lands where it cannot") \
+    X(c->landing->place.pieces[1].len += 2000, "lands where it cannot") \
+    X(c->landing->place.npieces = 0, "lands where it cannot") \
+    X(c->landing->place.piece = 2, "lands where it cannot") \
     X(rel->tx.pending = 0, "is on its way and is not") \
     X(rel->tx.pending |= rel->tx.voids, "is on its way and is not") \
     X(rel->tx.unplaced = rel->tx.voids, "is on its way and is not") \
@@ -206,18 +206,18 @@ TEST(test_lies, cmocka_unit_test)
 }
 
 /* Of an answer that lands: its pieces are those that the request says. */
-#define PIECES  (f->h.core.rx->place.pieces)
+#define PIECES  (f->h.core.landing->place.pieces)
 #define ANSWER_LIES(X) \
     X(PIECES[0].addr += FAKE_PAGE) \
     X(PIECES[1].addr += FAKE_PAGE) \
     X(PIECES[1].addr -= 8) \
     X((PIECES[0].len++, PIECES[1].from++, PIECES[1].len--)) \
-    X((PIECES[0].len += PIECES[1].len, f->h.core.rx->place.npieces = 1)) \
-    X(f->h.core.rx->len--)
+    X((PIECES[0].len += PIECES[1].len, f->h.core.landing->place.npieces = 1)) \
+    X(f->h.core.landing->len--)
 
 static void tell_answer_lie(Fix *f, unsigned number, bool *told)
 {
-    UnetmmLanding was = *f->h.core.rx;
+    UnetmmLanding was = *f->h.core.landing;
     g_autofree char *why = NULL;
     GByteArray *saved;
     FakeHost other;
@@ -231,7 +231,7 @@ static void tell_answer_lie(Fix *f, unsigned number, bool *told)
 #undef LIE
     saved = unetmm_core_save(&f->h.core);
     *told = number < n;
-    *f->h.core.rx = was;
+    *f->h.core.landing = was;
     fake_host_init(&other, &f->h.core.params);
     if (unetmm_core_load(&other.core, saved->data, saved->len, &why) ==
         (number && *told)) {
@@ -259,8 +259,8 @@ TEST(test_answer_lies, fix_test_with, slow)
     peer_expect(f, UNETMM_WIRE_READ, PEER_MY);
     peer_give(f, (struct unetmm_frame) { .opcode = UNETMM_WIRE_ANSWER,
                                          .psn = PEER_MY }, data, 900);
-    assert_true(f->h.core.rx->active);
-    assert_int_equal(f->h.core.rx->place.npieces, 2);
+    assert_true(f->h.core.landing->active);
+    assert_int_equal(f->h.core.landing->place.npieces, 2);
     for (unsigned i = 0; told; i++) {
         tell_answer_lie(f, i, &told);
     }

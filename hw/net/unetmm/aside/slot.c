@@ -96,7 +96,7 @@ static void slot_landed_late(UnetmmCore *core, UnetmmEp *ep,
 
 static bool slot_place_ok(UnetmmCore *core, const UnetmmEp *ep)
 {
-    const UnetmmLanding *rx = core->rx;
+    const UnetmmLanding *rx = core->landing;
 
     return rx->place.npieces == 1 && rx->place.pieces[0].len == rx->len &&
            rx->cqe.opcode == UNETMM_CQE_RECEIVED && unetmm_slot_landing_ok(ep);
@@ -117,7 +117,7 @@ static void slot_land(UnetmmCore *core, UnetmmEp *ep, UnetmmPlacement *place,
                                             data);
 
     if (placed == UNETMM_PLACED_LATER) {
-        core->rx->cqe = *cqe;
+        core->landing->cqe = *cqe;
     } else {
         slot_landed(core, ep, cqe, placed == UNETMM_PLACED,
                     unetmm_recv_why(placed));

@@ -115,7 +115,7 @@ struct UnetmmCore {
     UnetmmEp *eps;              /* params.endpoints of them */
     UnetmmEpLists *lists;
     UnetmmHeads *heads;
-    UnetmmLanding *rx;
+    UnetmmLanding *landing;
     UnetmmRemote *remote;
     UnetmmStore *store;
     UnetmmSysbuf *sysbuf;

@@ -147,8 +147,9 @@ static void ep_finish(UnetmmCore *core, UnetmmEp *ep)
 static bool ep_page_moving(const UnetmmCore *core, const UnetmmEp *ep)
 {
     return ep->tx.moving ||
-           (core->rx->active && core->rx->moving && core->rx->ep == ep->id &&
-            core->rx->generation == ep->generation);
+           (core->landing->active && core->landing->moving &&
+            core->landing->ep == ep->id &&
+            core->landing->generation == ep->generation);
 }
 
 uint8_t unetmm_ep_destroy(UnetmmCore *core, uint16_t id, uint16_t tag,

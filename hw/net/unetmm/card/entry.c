@@ -115,7 +115,7 @@ static void entry_queued(UnetmmCore *core, const UnetmmQueued *q)
 
 static bool entry_busy(const UnetmmCore *core)
 {
-    return core->rx->active;
+    return core->landing->active;
 }
 
 const UnetmmPortOps unetmm_entry_port = {
@@ -134,7 +134,7 @@ bool unetmm_core_receive(UnetmmCore *core, const uint8_t *frame, size_t bytes)
     if (entry_takes(core, frame, bytes)) {
         core->budget.arriving = true;
         unetmm_charge(core, 0, MAX(bytes, UNETMM_LEAST_BYTES));
-        if (core->rx->active || core->port->fifo_used) {
+        if (core->landing->active || core->port->fifo_used) {
             uint8_t *copy = unetmm_port_buffer(core);
 
             memcpy(unetmm_frame_at(copy, 0, bytes), frame, bytes);

@@ -210,7 +210,7 @@ void unetmm_raw_receive(UnetmmCore *core, UnetmmEp *ep, const uint8_t *frame,
         .opcode = UNETMM_CQE_RECEIVED, .len = bytes,
     };
 
-    if (core->rx->active) {
+    if (core->landing->active) {
         unetmm_port_keep(core, raw_copy(core, frame, bytes), bytes,
                          UNETMM_NO_EP, ep->id);
         return;

@@ -480,7 +480,7 @@ static UnetmmPlaced place_at_once(UnetmmCore *core, UnetmmEp *ep,
 static bool landing_start_page(UnetmmCore *core, UnetmmEp *ep,
                                UnetmmPlacement *place)
 {
-    UnetmmLanding *rx = core->rx;
+    UnetmmLanding *rx = core->landing;
 
     if (!unetmm_page_lock(core, ep, &place->pages[place->page], true)) {
         return false;
@@ -506,7 +506,7 @@ static UnetmmPlaced landing_start(UnetmmCore *core, UnetmmEp *ep,
                                   const UnetmmLandingOps *owner, uint32_t len,
                                   const uint8_t *payload)
 {
-    UnetmmLanding *rx = core->rx;
+    UnetmmLanding *rx = core->landing;
 
     if (!landing_start_page(core, ep, place)) {
         unetmm_pages_release(core, place->pages, 0, place->npages);
@@ -541,7 +541,7 @@ UnetmmPlaced unetmm_recv_place(UnetmmCore *core, UnetmmEp *ep,
 /* Releases the pages that the landing message still holds. */
 static void landing_end(UnetmmCore *core)
 {
-    UnetmmLanding *rx = core->rx;
+    UnetmmLanding *rx = core->landing;
 
     core->eps[rx->ep].landing = false;
     unetmm_pages_release(core, rx->place.pages, rx->place.page,
@@ -555,7 +555,7 @@ static void landing_finish(UnetmmCore *core, UnetmmEp *ep, bool landed,
 {
     landing_end(core);
     unetmm_modules_landed(&core->modules, core);
-    core->rx->owner->landed(core, ep, core->rx, landed, why);
+    core->landing->owner->landed(core, ep, core->landing, landed, why);
     if (!ep->error) {
         unetmm_head_fetch(core, ep);
     }
@@ -565,7 +565,7 @@ static void landing_finish(UnetmmCore *core, UnetmmEp *ep, bool landed,
 static bool landing_may_go_on(const UnetmmCore *core,
                               enum unetmm_counter *why)
 {
-    const UnetmmLanding *rx = core->rx;
+    const UnetmmLanding *rx = core->landing;
 
     return !rx->owner->may_go_on || rx->owner->may_go_on(core, rx, why);
 }
@@ -573,7 +573,7 @@ static bool landing_may_go_on(const UnetmmCore *core,
 /* A page's time is over: the data is there; on to the next page, if any. */
 static void recv_landed(UnetmmCore *core)
 {
-    UnetmmLanding *rx = core->rx;
+    UnetmmLanding *rx = core->landing;
     UnetmmPlacement *place = &rx->place;
     UnetmmEp *ep = &core->eps[rx->ep];
     bool written = !ep->error && place_write(core, ep, place, rx->frame);
@@ -604,13 +604,13 @@ static void recv_landed(UnetmmCore *core)
 
 static void recv_reset(UnetmmCore *core)
 {
-    if (core->rx->active) {
+    if (core->landing->active) {
         core->counters[UNETMM_C_drop_reset]++;
-        unetmm_port_release(core, g_steal_pointer(&core->rx->frame));
-        core->rx->active = core->rx->moving = false;
+        unetmm_port_release(core, g_steal_pointer(&core->landing->frame));
+        core->landing->active = core->landing->moving = false;
     }
     /* Also of one that was never complete: its stream was refused. */
-    core->rx->of = NULL;
+    core->landing->of = NULL;
 }
 
 /* ---- Messages into heads ------------------------------------------------ */
@@ -646,7 +646,7 @@ static void head_landed_late(UnetmmCore *core, UnetmmEp *ep,
 static bool head_place_ok(UnetmmCore *core, const UnetmmEp *ep)
 {
     UnetmmEp *of = &core->eps[ep->id];
-    const UnetmmLanding *rx = core->rx;
+    const UnetmmLanding *rx = core->landing;
     UnetmmPart parts[UNETMM_MAX_SEGS];
     UnetmmPlacement place;
 
@@ -688,7 +688,7 @@ static void recv_land(UnetmmCore *core, UnetmmEp *ep, const UnetmmHead *head,
     placed = unetmm_recv_place(core, ep, place, &unetmm_landing_head, cqe->len,
                                payload);
     if (placed == UNETMM_PLACED_LATER) {
-        core->rx->cqe = *cqe;
+        core->landing->cqe = *cqe;
     } else {
         head_landed(core, ep, cqe, placed == UNETMM_PLACED,
                     unetmm_recv_why(placed));
@@ -825,16 +825,16 @@ void unetmm_recv_frame(UnetmmCore *core, const uint8_t *frame, size_t bytes)
 
 static void recv_create(UnetmmCore *core)
 {
-    core->rx = g_new0(UnetmmLanding, 1);
-    core->rx->blank.pages = g_new0(UnetmmPage, UNETMM_MAX_BUF_PAGES);
-    core->rx->place.pages = g_new0(UnetmmPage, UNETMM_MAX_BUF_PAGES);
+    core->landing = g_new0(UnetmmLanding, 1);
+    core->landing->blank.pages = g_new0(UnetmmPage, UNETMM_MAX_BUF_PAGES);
+    core->landing->place.pages = g_new0(UnetmmPage, UNETMM_MAX_BUF_PAGES);
 }
 
 static void recv_free(UnetmmCore *core)
 {
-    g_free(core->rx->blank.pages);
-    g_free(core->rx->place.pages);
-    g_clear_pointer(&core->rx, g_free);
+    g_free(core->landing->blank.pages);
+    g_free(core->landing->place.pages);
+    g_clear_pointer(&core->landing, g_free);
 }
 
 static uint64_t landing_save_limit(const UnetmmCore *core)
@@ -844,12 +844,12 @@ static uint64_t landing_save_limit(const UnetmmCore *core)
 
 static int64_t recv_deadline(const UnetmmCore *core)
 {
-    return core->rx->active ? core->rx->deadline_ns : INT64_MAX;
+    return core->landing->active ? core->landing->deadline_ns : INT64_MAX;
 }
 
 static void recv_due(UnetmmCore *core, int64_t now)
 {
-    if (core->rx->active && core->rx->deadline_ns <= now) {
+    if (core->landing->active && core->landing->deadline_ns <= now) {
         recv_landed(core);
     }
 }
@@ -857,7 +857,7 @@ static void recv_due(UnetmmCore *core, int64_t now)
 static uint32_t recv_owed(const UnetmmCore *core, const UnetmmEp *ep,
                           uint16_t channel)
 {
-    const UnetmmLanding *rx = core->rx;
+    const UnetmmLanding *rx = core->landing;
 
     /* A packet has its connection, which ends with the channel. */
     return rx->active && rx->ep == ep->id &&

@@ -49,7 +49,7 @@ struct UnetmmLandingOps {
      */
     void (*landed)(UnetmmCore *core, UnetmmEp *ep, UnetmmLanding *landing,
                    bool landed, enum unetmm_counter why);
-    /* core->rx has been restored: may it be where it is? */
+    /* core->landing has been restored: may it be where it is? */
     bool (*place_ok)(UnetmmCore *core, const UnetmmEp *ep);
 };
 
@@ -73,7 +73,7 @@ struct UnetmmLanding {
 /* The placement of a message that begins; the last caller's is void now. */
 static inline UnetmmPlacement *unetmm_recv_blank(UnetmmCore *core)
 {
-    return &core->rx->blank;
+    return &core->landing->blank;
 }
 
 static inline uint32_t unetmm_read_bytes(const struct unetmm_frame *f)
@@ -163,7 +163,7 @@ UnetmmXlat unetmm_recv_hold(UnetmmCore *core, UnetmmEp *ep,
                             uint32_t *npages);
 /*
  * Writes `len` bytes to the pieces, whose pages are held; lets them go.  LATER:
- * core->rx is this landing, and the caller fills its owner's members.
+ * core->landing is this landing, and the caller fills its owner's members.
  */
 UnetmmPlaced unetmm_recv_place(UnetmmCore *core, UnetmmEp *ep,
                                UnetmmPlacement *place,

@@ -87,7 +87,7 @@ void unetmm_recv_save_header(UnetmmStream *st, const UnetmmCore *core,
 static const UnetmmLandingOps *landing_owner(const UnetmmCore *core,
                                              const UnetmmEp *ep)
 {
-    return core->rx->of ? ep->rel_ops->landing :
+    return core->landing->of ? ep->rel_ops->landing :
            unetmm_ep_slotted(ep) ? core->tables->slots->landing :
            &unetmm_landing_head;
 }
@@ -95,7 +95,7 @@ static const UnetmmLandingOps *landing_owner(const UnetmmCore *core,
 /* Is each of the pieces a part of the message, and the current one one? */
 static bool landing_pieces_ok(const UnetmmCore *core)
 {
-    const UnetmmLanding *rx = core->rx;
+    const UnetmmLanding *rx = core->landing;
     const UnetmmPiece *now = &rx->place.pieces[rx->place.piece];
     uint64_t pages = 0;
 
@@ -130,7 +130,7 @@ static const UnetmmField placement_fields[] = {
 static void landing_pages(UnetmmStream *st, UnetmmCore *core,
                           const UnetmmEp *ep)
 {
-    UnetmmLanding *rx = core->rx;
+    UnetmmLanding *rx = core->landing;
     uint32_t at = 0;
 
     for (uint32_t i = 0; i < rx->place.npieces && !st->wrong; i++) {
@@ -173,7 +173,7 @@ static const UnetmmField landing_cqe[] = {
 
 static void landing_message(UnetmmStream *st, UnetmmCore *core)
 {
-    UnetmmLanding *rx = core->rx;
+    UnetmmLanding *rx = core->landing;
 
     UNETMM_STREAM_FIELDS(st, rx, landing_fields);
     if (UNETMM_STREAM_FIELDS(st, &rx->place, placement_fields) &&
@@ -192,7 +192,7 @@ static void landing_message(UnetmmStream *st, UnetmmCore *core)
 
 static void landing_save(UnetmmStream *st, UnetmmCore *core)
 {
-    UnetmmLanding *rx = core->rx;
+    UnetmmLanding *rx = core->landing;
     bool active = rx->active;
     UnetmmEp *ep;
 

@@ -69,7 +69,7 @@ typedef struct UnetmmRelOp {
     /* UnetmmLandingOps.may_go_on; NULL: always. */
     bool (*may_go_on)(const UnetmmCore *core, const UnetmmLanding *landing,
                       enum unetmm_counter *why);
-    /* May core->rx, a packet of the channel, go where it is to go? */
+    /* May core->landing, a packet of the channel, go where it is to go? */
     bool (*landing_ok)(UnetmmCore *core, UnetmmRel *rel);
 } UnetmmRelOp;
 

@@ -39,8 +39,8 @@ UnetmmPlaced unetmm_rel_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                             payload);
 
     if (placed == UNETMM_PLACED_LATER) {
-        core->rx->of = rel;
-        core->rx->header = *f;
+        core->landing->of = rel;
+        core->landing->header = *f;
     }
     return placed;
 }

@@ -105,7 +105,8 @@ static UnetmmRelTake rel_turn_early(UnetmmCore *core, UnetmmEp *ep,
 /* Takes the packets that were kept for this moment. */
 static void rel_go_on(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
 {
-    while (!ep->error && rel->state == UNETMM_REL_OPEN && !core->rx->active &&
+    while (!ep->error && rel->state == UNETMM_REL_OPEN &&
+           !core->landing->active &&
            (rel->rx.have & ~rel->share.unlanded &
             unetmm_rel_bit(rel->rx.nxt))) {
         UnetmmQueued *q = &rel->kept[rel->rx.nxt % UNETMM_REL_WINDOW];
@@ -351,7 +352,7 @@ static void packet_landed(UnetmmCore *core, UnetmmEp *ep,
 
 static bool packet_place_ok(UnetmmCore *core, const UnetmmEp *ep)
 {
-    return unetmm_rel_landing_ok(core, core->rx->of);
+    return unetmm_rel_landing_ok(core, core->landing->of);
 }
 
 const UnetmmLandingOps unetmm_landing_packet = {
@@ -384,7 +385,7 @@ static void rel_slots_go_on(UnetmmCore *core, UnetmmEp *ep)
         if (!rel->rx.landed) {
             continue;
         }
-        if (core->rx->active) {
+        if (core->landing->active) {
             core->rel->waiting = true;
             return;
         }

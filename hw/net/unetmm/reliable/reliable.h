@@ -37,7 +37,10 @@ uint64_t unetmm_rels_save_limit(const UnetmmCore *core);
 /* save_packet.c */
 /* UnetmmSavedParts.packet */
 void unetmm_rel_save_packet(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
-/* May core->rx->header, one of its packets, go where core->rx has it go? */
+/*
+ * May core->landing->header, one of its packets, go where core->landing has it
+ * go?
+ */
 bool unetmm_rel_landing_ok(UnetmmCore *core, UnetmmRel *rel);
 /* The number of the packet that is kept in this place. */
 uint32_t unetmm_rel_kept_psn(const UnetmmRel *rel, uint32_t slot);

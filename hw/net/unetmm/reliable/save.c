@@ -716,7 +716,7 @@ static bool misses_ok(const UnetmmRel *rel, bool goes)
 void unetmm_rels_check(UnetmmStream *st, UnetmmCore *core)
 {
     /* Channels that the landing does not hold up are not touched by its end. */
-    core->rel->waiting = core->rx->active;
+    core->rel->waiting = core->landing->active;
     for (uint32_t i = 0; i < core->params.reliable && !st->wrong; i++) {
         const UnetmmRel *rel = core->rel->all[i];
         bool goes;

@@ -106,7 +106,7 @@ void unetmm_rel_save_one_sided(UnetmmStream *st, UnetmmRel *rel)
 
 bool unetmm_rel_landing_ok(UnetmmCore *core, UnetmmRel *rel)
 {
-    const UnetmmLanding *rx = core->rx;
+    const UnetmmLanding *rx = core->landing;
     const UnetmmRelOp *op;
 
     if (unetmm_wire_op(core, rx->header.opcode)->with !=

@@ -47,8 +47,8 @@ static bool rel_send_moving(const UnetmmCore *core, const UnetmmEp *ep,
                             const UnetmmRel *rel)
 {
     return (ep->tx.rel == rel && ep->tx.moving && !ep->tx.answer) ||
-           (core->rx->active && core->rx->of == rel &&
-            core->rx->header.opcode == UNETMM_WIRE_ANSWER);
+           (core->landing->active && core->landing->of == rel &&
+            core->landing->header.opcode == UNETMM_WIRE_ANSWER);
 }
 
 static bool rel_send_due(const UnetmmCore *core, const UnetmmEp *ep,
@@ -61,7 +61,7 @@ static bool rel_send_due(const UnetmmCore *core, const UnetmmEp *ep,
 
 static bool rel_buffer_due(const UnetmmCore *core, const UnetmmRel *rel)
 {
-    return rel->in.giving_back && core->rx->of != rel && !rel->share.used;
+    return rel->in.giving_back && core->landing->of != rel && !rel->share.used;
 }
 
 static bool rel_over(const UnetmmCore *core, const UnetmmEp *ep,
@@ -69,7 +69,7 @@ static bool rel_over(const UnetmmCore *core, const UnetmmEp *ep,
 {
     return rel->state == UNETMM_REL_CLOSED &&
            rel->msgs.first == rel->msgs.end && !rel->in.giving_back &&
-           ep->tx.rel != rel && core->rx->of != rel && !rel->share.used;
+           ep->tx.rel != rel && core->landing->of != rel && !rel->share.used;
 }
 
 /* False: no room, or the endpoint was stopped. */

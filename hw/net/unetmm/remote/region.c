@@ -111,7 +111,7 @@ static bool region_meets(uint64_t at, uint32_t len, uint64_t first,
 bool unetmm_region_moving_in(const UnetmmCore *core, uint32_t number,
                              uint64_t first, uint64_t last)
 {
-    const UnetmmLanding *rx = core->rx;
+    const UnetmmLanding *rx = core->landing;
 
     if (rx->active && rx->header.opcode == UNETMM_WIRE_WRITE &&
         rx->header.handle == number &&

@@ -290,9 +290,9 @@ static bool answer_landing_ok(UnetmmCore *core, UnetmmRel *rel)
 {
     UnetmmPlacement now;
 
-    return !unetmm_sendwin_pends(&rel->tx, core->rx->header.psn) ||
-           (answer_aim(rel, &core->rx->header, &now) &&
-            unetmm_recv_same_pieces(&now, &core->rx->place));
+    return !unetmm_sendwin_pends(&rel->tx, core->landing->header.psn) ||
+           (answer_aim(rel, &core->landing->header, &now) &&
+            unetmm_recv_same_pieces(&now, &core->landing->place));
 }
 
 static bool answer_header_ok(const struct unetmm_frame *f)

@@ -303,7 +303,7 @@ static UnetmmRelTake send_landed(UnetmmCore *core, UnetmmEp *ep,
 
 static bool send_landing_ok(UnetmmCore *core, UnetmmRel *rel)
 {
-    const UnetmmLanding *rx = core->rx;
+    const UnetmmLanding *rx = core->landing;
     UnetmmPlacement place;
 
     unetmm_recv_parts(&place, rel->in.parts, rel->in.nparts, rel->in.done,

@@ -530,7 +530,7 @@ static bool write_piece_ok(const UnetmmRegion *region,
  */
 static bool write_landing_ok(UnetmmCore *core, UnetmmRel *rel)
 {
-    const UnetmmLanding *rx = core->rx;
+    const UnetmmLanding *rx = core->landing;
     const UnetmmRegion *region = &core->remote->regions[0];
 
     if (rx->header.handle >= core->params.regions ||
