@@ -56,7 +56,7 @@ static void rel_reset(UnetmmCore *core)
     core->rel->waiting = false;
 }
 
-static void rel_turn(UnetmmCore *core, UnetmmEp *ep)
+static void rel_ep_turn(UnetmmCore *core, UnetmmEp *ep)
 {
     if (ep->rels) {
         unetmm_rel_complete(core, ep);
@@ -92,7 +92,7 @@ const UnetmmModule unetmm_module_rel = {
     .free = rel_free,
     .ep_stop = rel_stop,
     .ep_end = rel_forget,
-    .turn = rel_turn,
+    .turn = rel_ep_turn,
     .idle = rel_idle,
     .deadline_at = rel_deadline,
     .due = rel_due,
