@@ -12,7 +12,7 @@
 #include "../packet.h"
 
 /* Is the packet the next one of the message? */
-static bool rel_fits(const UnetmmRel *rel, const struct unetmm_frame *f)
+static bool send_fits(const UnetmmRel *rel, const struct unetmm_frame *f)
 {
     bool last = f->flags & UNETMM_WIRE_F_LAST;
 
@@ -26,10 +26,10 @@ static bool rel_fits(const UnetmmRel *rel, const struct unetmm_frame *f)
            (last || f->len == rel->mtu);
 }
 
-static UnetmmRelTake rel_take_inline(UnetmmCore *core, UnetmmEp *ep,
-                                     UnetmmRel *rel,
-                                     const struct unetmm_frame *f,
-                                     const uint8_t *payload)
+static UnetmmRelTake send_take_inline(UnetmmCore *core, UnetmmEp *ep,
+                                      UnetmmRel *rel,
+                                      const struct unetmm_frame *f,
+                                      const uint8_t *payload)
 {
     struct unetmm_cqe cqe = {
         .opcode = UNETMM_CQE_RECEIVED, .len = f->len, .channel = rel->channel,
@@ -49,8 +49,8 @@ static UnetmmRelTake rel_take_inline(UnetmmCore *core, UnetmmEp *ep,
  * for the packet.  The other pages are looked up in their turn: not all of a
  * long buffer need ever be translated at the same time.
  */
-static UnetmmRelTake rel_claim(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                               const struct unetmm_frame *f)
+static UnetmmRelTake send_claim(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                                const struct unetmm_frame *f)
 {
     UnetmmNeed need = {
         .len = f->remote, .begins = f->len, .as_it_is = rel->share.credits,
@@ -86,8 +86,8 @@ static UnetmmRelTake rel_claim(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
  * The pages from vpn on, of the piece that misses npages: as far as the message
  * is to reach in that part of its buffer.
  */
-static uint32_t rel_ahead(UnetmmCore *core, UnetmmEp *ep, const UnetmmRelIn *in,
-                          uint64_t vpn, uint32_t npages)
+static uint32_t send_ahead(UnetmmCore *core, UnetmmEp *ep,
+                           const UnetmmRelIn *in, uint64_t vpn, uint32_t npages)
 {
     uint32_t at = in->done, left = in->len - in->done;
     uint32_t n = npages;
@@ -105,17 +105,17 @@ static uint32_t rel_ahead(UnetmmCore *core, UnetmmEp *ep, const UnetmmRelIn *in,
 }
 
 /* Asks for pages of the message's buffer. */
-static void rel_ask_buffer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                           uint32_t psn, uint64_t vpn, uint32_t npages)
+static void send_ask_buffer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                            uint32_t psn, uint64_t vpn, uint32_t npages)
 {
     unetmm_rel_ask(core, ep, rel, UNETMM_REL_FAULT_ARRIVE,
                    (UnetmmRelMissed) { .buffer = true, .psn = psn }, vpn,
-                   rel_ahead(core, ep, &rel->in, vpn, npages));
+                   send_ahead(core, ep, &rel->in, vpn, npages));
 }
 
 /* Holds all pages of the placement. */
-static UnetmmRelTake rel_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                               UnetmmPlacement *place, uint32_t psn)
+static UnetmmRelTake send_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                                UnetmmPlacement *place, uint32_t psn)
 {
     uint32_t npages;
     uint64_t vpn;
@@ -129,15 +129,15 @@ static UnetmmRelTake rel_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                         UNETMM_WHY_CHANNEL);
         return UNETMM_REL_ENDED;
     case UNETMM_XLAT_MISS:
-        rel_ask_buffer(core, ep, rel, psn, vpn, npages);
+        send_ask_buffer(core, ep, rel, psn, vpn, npages);
         return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PAGE);
     }
     return UNETMM_REL_ENDED;
 }
 
 /* The packet has been written: is the message complete?  False: not told. */
-static bool rel_placed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                       const struct unetmm_frame *f)
+static bool send_placed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                        const struct unetmm_frame *f)
 {
     struct unetmm_cqe cqe = {
         .opcode = UNETMM_CQE_RECEIVED, .cookie = rel->in.buf_cookie,
@@ -158,7 +158,7 @@ static bool rel_placed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     return true;
 }
 
-static void rel_bus_refused(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
+static void send_bus_refused(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
 {
     unetmm_recv_drop(core, ep, UNETMM_C_drop_dma);
     unetmm_rel_give_back(rel, UNETMM_ST_DMA);
@@ -166,9 +166,9 @@ static void rel_bus_refused(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
                     UNETMM_WHY_CHANNEL);
 }
 
-static UnetmmRelTake rel_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                               const struct unetmm_frame *f,
-                               const uint8_t *payload)
+static UnetmmRelTake send_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                                const struct unetmm_frame *f,
+                                const uint8_t *payload)
 {
     UnetmmPlacement *place = unetmm_recv_blank(core);
     UnetmmRelTake take;
@@ -179,7 +179,7 @@ static UnetmmRelTake rel_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     }
     unetmm_recv_parts(place, rel->in.parts, rel->in.nparts, rel->in.done,
                       f->len);
-    take = rel_pages(core, ep, rel, place, f->psn);
+    take = send_pages(core, ep, rel, place, f->psn);
     if (take == UNETMM_REL_REFUSED &&
         unetmm_rel_aside(core, ep, rel, UNETMM_ABSENT_SEND, f, place,
                          payload)) {
@@ -191,10 +191,10 @@ static UnetmmRelTake rel_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     }
     switch (unetmm_rel_place(core, ep, rel, place, f, payload)) {
     case UNETMM_PLACED:
-        return rel_placed(core, ep, rel, f) ? UNETMM_REL_TAKEN :
+        return send_placed(core, ep, rel, f) ? UNETMM_REL_TAKEN :
                UNETMM_REL_ENDED;
     case UNETMM_PLACED_NOT:
-        rel_bus_refused(core, ep, rel);
+        send_bus_refused(core, ep, rel);
         return UNETMM_REL_ENDED;
     case UNETMM_PLACED_GONE:
         return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PAGE);
@@ -205,8 +205,8 @@ static UnetmmRelTake rel_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 }
 
 /* The packet was in a slot: has the driver copied it to its place? */
-static UnetmmRelTake rel_copied(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                                const struct unetmm_frame *f)
+static UnetmmRelTake send_copied(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                                 const struct unetmm_frame *f)
 {
     if (!rel->in.in_message) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_bad);
@@ -222,7 +222,7 @@ static UnetmmRelTake rel_copied(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         ep->publish = true;
         return unetmm_rel_refuse(rel, UNETMM_REL_WANT_CQ);
     }
-    return rel_placed(core, ep, rel, f) ? UNETMM_REL_TAKEN : UNETMM_REL_ENDED;
+    return send_placed(core, ep, rel, f) ? UNETMM_REL_TAKEN : UNETMM_REL_ENDED;
 }
 
 static UnetmmRelTake send_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
@@ -231,27 +231,27 @@ static UnetmmRelTake send_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 {
     UnetmmRelTake take;
 
-    if (!rel_fits(rel, f)) {
+    if (!send_fits(rel, f)) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_bad);
         return UNETMM_REL_DROPPED;
     }
     if (!payload) {
-        return rel_copied(core, ep, rel, f);
+        return send_copied(core, ep, rel, f);
     }
     if (!rel->in.in_message) {
         if (f->remote <= UNETMM_CQE_INLINE && !ep->no_inline) {
-            return rel_take_inline(core, ep, rel, f, payload);
+            return send_take_inline(core, ep, rel, f, payload);
         }
-        take = rel_claim(core, ep, rel, f);
+        take = send_claim(core, ep, rel, f);
         if (take != UNETMM_REL_TAKEN) {
             return take;
         }
     }
-    return rel_place(core, ep, rel, f, payload);
+    return send_place(core, ep, rel, f, payload);
 }
 
 /* Packets that the channel keeps whole. */
-static uint32_t rel_kept(const UnetmmRel *rel)
+static uint32_t send_kept(const UnetmmRel *rel)
 {
     uint32_t n = 0;
 
@@ -271,7 +271,7 @@ static void send_early(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     UnetmmQueued *q = &rel->kept[f->psn % UNETMM_REL_WINDOW];
 
     if (!unetmm_half_left(core->params.reliable_keep, core->rel->kept,
-                          rel_kept(rel))) {
+                          send_kept(rel))) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_room);
         return;
     }
@@ -290,11 +290,11 @@ static UnetmmRelTake send_landed(UnetmmCore *core, UnetmmEp *ep,
                                  bool landed, enum unetmm_counter why)
 {
     if (landed) {
-        return rel_placed(core, ep, rel, f) ? UNETMM_REL_TAKEN :
+        return send_placed(core, ep, rel, f) ? UNETMM_REL_TAKEN :
                UNETMM_REL_ENDED;
     }
     if (why == UNETMM_C_drop_dma) {
-        rel_bus_refused(core, ep, rel);
+        send_bus_refused(core, ep, rel);
         return UNETMM_REL_ENDED;
     }
     unetmm_recv_drop(core, ep, why);
