@@ -80,6 +80,34 @@ TEST(test_end_waits_for_the_ring, slots_test)
     fake_expect_none(&t->e);
 }
 
+/* But not behind buffers that wait to come back: their completions name none. */
+TEST(test_end_waits_for_no_buffer, slots_test)
+{
+    Slots *t = *state;
+    struct unetmm_fault first, second;
+
+    slots_open(t, SOURCE, 4);
+    fake_connect_peer(&t->e, 0, 12, 65536);
+    fake_buffers(&t->d, 2, 2048);
+    slots_post(t, 0, 1);
+    fake_post(&t->e, SLOTS_PAGE(1), 0, SLOTS_PAGE(1));
+    slots_post(t, 2, 1);
+    slots_give(t, 100, 1);
+    slots_give(t, 100, 2);
+    first = slots_record(t);
+    second = slots_record(t);
+    assert_int_equal(fake_backup_done(&t->d, &second, UNETMM_ST_LIMIT,
+                                      SLOTS_PAGE(2)), UNETMM_CS_OK);
+    fake_expect_none(&t->e);
+    assert_int_equal(fake_channel_clear(&t->e, 0, UNETMM_CHANNEL_F_TELL), 0);
+    assert_int_equal(fake_channel_clear(&t->e, 1, UNETMM_CHANNEL_F_TELL), 1);
+    resolve(t, &first);
+    slots_got(t, 0, 100, 1);
+    slots_returned(t, 1, UNETMM_ST_BAD_DESC);
+    slots_returned(t, 2, UNETMM_ST_LIMIT);
+    fake_expect_none(&t->e);
+}
+
 /* Those that may be shown at last are shown as the budget goes. */
 TEST(test_shown_in_parts, slots_test)
 {

@@ -207,8 +207,10 @@ static uint32_t backup_owed(const UnetmmCore *core, const UnetmmEp *ep,
     uint32_t owed = 0;
 
     for (uint32_t i = 0; i < ep->head_offset; i++) {
-        owed += ep->taken[(ep->fq_cons + i) & ep->taken_mask].channel ==
-                channel;
+        const UnetmmTaken *t = &ep->taken[(ep->fq_cons + i) & ep->taken_mask];
+
+        /* The completion of a buffer names no channel. */
+        owed += t->status == UNETMM_ST_OK && t->channel == channel;
     }
     return owed;
 }
