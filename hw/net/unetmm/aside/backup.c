@@ -236,16 +236,6 @@ void unetmm_backup_walk(UnetmmCore *core, UnetmmEp *ep)
     }
 }
 
-static bool backup_rsvd_ok(const uint8_t *rsvd, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i++) {
-        if (rsvd[i]) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static UnetmmEp *backup_ep(UnetmmCore *core, uint16_t id)
 {
     UnetmmEp *ep = unetmm_ep_live(core, id);
@@ -274,7 +264,7 @@ uint8_t unetmm_backup_done(UnetmmCore *core, uint16_t id,
         return UNETMM_CS_BAD_ID;
     }
     if (cmd->status >= UNETMM_NUM_ST || !backup_done_ok(ep, cmd) ||
-        !backup_rsvd_ok(cmd->rsvd, sizeof(cmd->rsvd))) {
+        !unetmm_all_zero(cmd->rsvd, sizeof(cmd->rsvd))) {
         return UNETMM_CS_BAD_ARG;
     }
     trace_unetmm_backup_done(id, cmd->slot, cmd->bit, cmd->status);
@@ -318,7 +308,7 @@ uint8_t unetmm_tail_arm(UnetmmCore *core, uint16_t id,
     if (!ep || !unetmm_ep_read_user(core, ep)) {
         return UNETMM_CS_BAD_ID;
     }
-    if (cmd->arm > 1 || !backup_rsvd_ok(cmd->rsvd, sizeof(cmd->rsvd))) {
+    if (cmd->arm > 1 || !unetmm_all_zero(cmd->rsvd, sizeof(cmd->rsvd))) {
         return UNETMM_CS_BAD_ARG;
     }
     ep->tail_armed = cmd->arm && !tail_posted(ep, cmd->slot);

@@ -153,6 +153,18 @@ static inline bool unetmm_may_run(const UnetmmCore *core)
            !(e->status & UNETMM_STATUS_FATAL);
 }
 
+/* Are all bytes of a reserved member zero? */
+static inline bool unetmm_all_zero(const void *data, size_t bytes)
+{
+    const uint8_t *byte = data;
+
+    while (bytes && !*byte) {
+        byte++;
+        bytes--;
+    }
+    return !bytes;
+}
+
 /*
  * The budget.  A little DMA and an index (a completion, a short frame, a buffer
  * that goes back) take as much as so many bytes.

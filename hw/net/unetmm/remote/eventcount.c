@@ -64,16 +64,6 @@ static bool counter_reached(uint64_t now, uint64_t value)
     return now - value <= INT64_MAX;
 }
 
-static bool arm_rsvd_ok(const struct unetmm_cmd_arm *cmd)
-{
-    for (unsigned i = 0; i < sizeof(cmd->rsvd); i++) {
-        if (cmd->rsvd[i]) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static void counter_disarm(UnetmmSpace *space, UnetmmEventCounter *c)
 {
     space->counters_due -= c->state == UNETMM_COUNTER_DUE;
@@ -91,7 +81,7 @@ uint8_t unetmm_event_counter_arm(UnetmmCore *core, uint16_t id,
         !core->spaces[id].counters || cmd->counter >= UNETMM_EVENT_COUNTERS) {
         return UNETMM_CS_BAD_ID;
     }
-    if (cmd->arm > 1 || !arm_rsvd_ok(cmd)) {
+    if (cmd->arm > 1 || !unetmm_all_zero(cmd->rsvd, sizeof(cmd->rsvd))) {
         return UNETMM_CS_BAD_ARG;
     }
     space = &core->spaces[id];

@@ -47,12 +47,8 @@ static bool proxy_cmd_ok(const struct unetmm_cmd_proxy *cmd)
 {
     uint64_t bytes = (uint64_t)cmd->npages * UNETMM_PAGE_BYTES;
 
-    for (unsigned i = 0; i < sizeof(cmd->rsvd); i++) {
-        if (cmd->rsvd[i]) {
-            return false;
-        }
-    }
-    return cmd->at % UNETMM_PAGE_BYTES == 0 && cmd->at <= UINT64_MAX - bytes &&
+    return unetmm_all_zero(cmd->rsvd, sizeof(cmd->rsvd)) &&
+           cmd->at % UNETMM_PAGE_BYTES == 0 && cmd->at <= UINT64_MAX - bytes &&
            (cmd->kind == UNETMM_PROXY_TO ||
             (cmd->kind == UNETMM_PROXY_FROM && !cmd->import));
 }

@@ -62,7 +62,7 @@ static bool window_cmd_ok(const struct unetmm_cmd_window *cmd)
     return cmd->combine_bytes <= UNETMM_MAX_INLINE &&
            cmd->combine_ns <= UNETMM_MAX_COMBINE_NS &&
            combines == !!cmd->combine_ns &&
-           !(cmd->rsvd[0] | cmd->rsvd[1] | cmd->rsvd[2] | cmd->rsvd[3]);
+           unetmm_all_zero(cmd->rsvd, sizeof(cmd->rsvd));
 }
 
 /* Does the import have these bytes, and may they be written? */
