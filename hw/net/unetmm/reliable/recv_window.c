@@ -18,11 +18,6 @@ uint64_t unetmm_recvwin_bits(const UnetmmRecvWindow *w)
     return bits;
 }
 
-void unetmm_recvwin_begin(UnetmmRecvWindow *w, uint32_t psn)
-{
-    w->nxt = psn;
-}
-
 void unetmm_recvwin_drop(UnetmmRecvWindow *w)
 {
     w->have = w->spoilt = 0;
@@ -37,11 +32,6 @@ void unetmm_recvwin_end(UnetmmRecvWindow *w)
     w->why = w->late_why = 0;
 }
 
-void unetmm_recvwin_kept(UnetmmRecvWindow *w, uint32_t psn)
-{
-    w->have |= unetmm_rel_bit(psn);
-}
-
 void unetmm_recvwin_lost(UnetmmRecvWindow *w)
 {
     w->have &= ~unetmm_rel_bit(w->nxt);
@@ -54,47 +44,12 @@ void unetmm_recvwin_landed(UnetmmRecvWindow *w, uint32_t psn, bool in_place)
     w->landed = true;
 }
 
-void unetmm_recvwin_goes_on(UnetmmRecvWindow *w)
-{
-    w->landed = false;
-}
-
-void unetmm_recvwin_refused(UnetmmRecvWindow *w, UnetmmRelWant want)
-{
-    w->refused = want;
-}
-
-void unetmm_recvwin_tell_refusal(UnetmmRecvWindow *w)
-{
-    w->refuse = true;
-}
-
-void unetmm_recvwin_ready(UnetmmRecvWindow *w)
-{
-    w->refused = UNETMM_REL_WANT_NOTHING;
-}
-
-void unetmm_recvwin_rejected(UnetmmRecvWindow *w, uint8_t why)
-{
-    w->why = why;
-}
-
 void unetmm_recvwin_rejected_late(UnetmmRecvWindow *w, uint32_t psn,
                                   uint8_t why)
 {
     /* One packet at a time: the peer asks for the others again. */
     w->late_why = why;
     w->late_psn = psn;
-}
-
-void unetmm_recvwin_told_late(UnetmmRecvWindow *w)
-{
-    w->late_why = 0;
-}
-
-void unetmm_recvwin_wrong_key(UnetmmRecvWindow *w, uint32_t psn)
-{
-    w->wrong |= unetmm_rel_bit(psn);
 }
 
 bool unetmm_recvwin_bad_key(UnetmmRecvWindow *w)

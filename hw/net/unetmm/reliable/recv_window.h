@@ -3,8 +3,8 @@
  *
  * Packets are taken in their order.  A packet before its turn may be kept; the
  * packet whose turn it is may be refused (the peer is to come again) or
- * rejected (the peer's VOID alone is taken).  Only the functions of
- * recv_window.c write the members of the window; each is one event.
+ * rejected (the peer's VOID alone is taken).  Only the functions of this
+ * header write the members of the window; each is one event.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -58,7 +58,11 @@ void unetmm_recvwin_save_rejects(UnetmmStream *st, UnetmmRecvWindow *w);
 
 /* ---- Events ------------------------------------------------------------- */
 
-void unetmm_recvwin_begin(UnetmmRecvWindow *w, uint32_t psn);
+static inline void unetmm_recvwin_begin(UnetmmRecvWindow *w, uint32_t psn)
+{
+    w->nxt = psn;
+}
+
 /* Kept packets are forgotten. */
 void unetmm_recvwin_drop(UnetmmRecvWindow *w);
 /* The channel ends: nothing is refused or rejected any more. */
@@ -77,32 +81,65 @@ static inline void unetmm_recvwin_taken(UnetmmRecvWindow *w)
 }
 
 /* A packet before its turn is kept, whole or in part. */
-void unetmm_recvwin_kept(UnetmmRecvWindow *w, uint32_t psn);
+static inline void unetmm_recvwin_kept(UnetmmRecvWindow *w, uint32_t psn)
+{
+    w->have |= unetmm_rel_bit(psn);
+}
+
 /* Packet nxt, which was kept, is neither taken nor kept. */
 void unetmm_recvwin_lost(UnetmmRecvWindow *w);
 /* The packet in a slot is in its place, or never will be. */
 void unetmm_recvwin_landed(UnetmmRecvWindow *w, uint32_t psn, bool in_place);
 /* Packets behind slots are taken now. */
-void unetmm_recvwin_goes_on(UnetmmRecvWindow *w);
+static inline void unetmm_recvwin_goes_on(UnetmmRecvWindow *w)
+{
+    w->landed = false;
+}
+
 /* Packet nxt lacks something. */
-void unetmm_recvwin_refused(UnetmmRecvWindow *w, UnetmmRelWant want);
+static inline void unetmm_recvwin_refused(UnetmmRecvWindow *w,
+                                          UnetmmRelWant want)
+{
+    w->refused = want;
+}
+
 /* The peer has to be told of a refusal, and is. */
-void unetmm_recvwin_tell_refusal(UnetmmRecvWindow *w);
+static inline void unetmm_recvwin_tell_refusal(UnetmmRecvWindow *w)
+{
+    w->refuse = true;
+}
+
 static inline void unetmm_recvwin_told_refusal(UnetmmRecvWindow *w)
 {
     w->refuse = false;
 }
 
 /* Packet nxt lacks nothing any more, as far as is known. */
-void unetmm_recvwin_ready(UnetmmRecvWindow *w);
+static inline void unetmm_recvwin_ready(UnetmmRecvWindow *w)
+{
+    w->refused = UNETMM_REL_WANT_NOTHING;
+}
+
 /* Packet nxt will never be accepted. */
-void unetmm_recvwin_rejected(UnetmmRecvWindow *w, uint8_t why);
+static inline void unetmm_recvwin_rejected(UnetmmRecvWindow *w, uint8_t why)
+{
+    w->why = why;
+}
+
 /* The request, which has been taken, will never be answered. */
 void unetmm_recvwin_rejected_late(UnetmmRecvWindow *w, uint32_t psn,
                                   uint8_t why);
-void unetmm_recvwin_told_late(UnetmmRecvWindow *w);
+static inline void unetmm_recvwin_told_late(UnetmmRecvWindow *w)
+{
+    w->late_why = 0;
+}
+
 /* The packet's key is wrong: only a VOID takes its number now. */
-void unetmm_recvwin_wrong_key(UnetmmRecvWindow *w, uint32_t psn);
+static inline void unetmm_recvwin_wrong_key(UnetmmRecvWindow *w, uint32_t psn)
+{
+    w->wrong |= unetmm_rel_bit(psn);
+}
+
 /* A wrong key counts.  True: it was the last that the channel is allowed. */
 bool unetmm_recvwin_bad_key(UnetmmRecvWindow *w);
 
