@@ -75,8 +75,8 @@ const UnetmmSqeOp unetmm_sqe_control = {
 
 const UnetmmSqeOp unetmm_sqe_send_to = {
     .flags = UNETMM_SQE_F_INLINE | UNETMM_SQE_F_QUIET | UNETMM_SQE_F_IMM,
-    .must = UNETMM_SQE_F_INLINE, .head = UNETMM_UD_HEAD,
-    .behind = UNETMM_UD_SEGS, .ud = true,
+    .must = UNETMM_SQE_F_INLINE, .inline_least = UNETMM_UD_HEAD,
+    .segs_behind = UNETMM_UD_SEGS, .ud = true,
 };
 
 /* `imm` has one meaning. */
@@ -97,29 +97,40 @@ bool unetmm_send_flags_ok(const UnetmmCore *core, uint8_t op, uint8_t flags)
            tx_imm_ok(flags, 0);
 }
 
+/* Has the opcode these flags, and the members that they go with? */
+static bool tx_flags_ok(const UnetmmCore *core, const UnetmmSqeOp *op,
+                        const struct unetmm_sqe *sqe)
+{
+    return !(sqe->flags & ~op->flags) && !(op->must & ~sqe->flags) &&
+           (!sqe->region || sqe->flags & UNETMM_SQE_F_KEYED) &&
+           (!sqe->handle || op->one_sided || op->ud) &&
+           (op->raw ? core->tables->frames->imm_ok(sqe->imm) :
+            tx_imm_ok(sqe->flags, sqe->imm));
+}
+
+static bool tx_lengths_ok(const UnetmmSqeOp *op, const struct unetmm_sqe *sqe)
+{
+    bool is_inline = sqe->flags & UNETMM_SQE_F_INLINE;
+
+    return sqe->nsegs <= (op->bare ? 0 : is_inline ? op->segs_behind :
+                          UNETMM_MAX_SEGS) &&
+           sqe->inline_len <= (is_inline ? UNETMM_MAX_INLINE : 0) &&
+           sqe->inline_len >= op->inline_least &&
+           (!op->operands || sqe->inline_len == op->operands) &&
+           tx_inline_places(sqe) + sqe->nsegs <= UNETMM_MAX_PLACES;
+}
+
 static bool tx_fields_ok(const UnetmmCore *core, const UnetmmEp *ep,
                          const struct unetmm_sqe *sqe)
 {
-    bool is_inline = sqe->flags & UNETMM_SQE_F_INLINE;
     const UnetmmSqeOp *op = unetmm_sqe_op(core, sqe->opcode);
 
-    if (!op || (op->bare && sqe->nsegs) ||
-        sqe->flags & ~op->flags || op->must & ~sqe->flags ||
-        op->raw != ep->raw ||
-        (sqe->region && !(sqe->flags & UNETMM_SQE_F_KEYED)) ||
-        !(ep->raw ? core->tables->frames->imm_ok(sqe->imm) :
-          tx_imm_ok(sqe->flags, sqe->imm)) ||
-        (sqe->handle && !op->one_sided && !op->ud) ||
-        sqe->nsegs > UNETMM_MAX_SEGS ||
-        sqe->inline_len > UNETMM_MAX_INLINE ||
-        (is_inline ? sqe->nsegs > op->behind : sqe->inline_len) ||
-        (op->operands && sqe->inline_len != op->operands) ||
-        sqe->inline_len < op->head ||
-        tx_inline_places(sqe) + sqe->nsegs > UNETMM_MAX_PLACES) {
+    if (!op || op->raw != ep->raw || !tx_flags_ok(core, op, sqe) ||
+        !tx_lengths_ok(op, sqe)) {
         return false;
     }
     if (op->ud) {
-        /* A group has no members. */
+        /* Multicast destinations are not supported. */
         return !(sqe->remote & 1);
     }
     if (sqe->opcode == UNETMM_OP_CONTROL) {

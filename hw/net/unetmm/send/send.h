@@ -34,7 +34,7 @@ struct UnetmmSqeOp {
     uint8_t flags;              /* UNETMM_SQE_F_* that may be set ... */
     uint8_t must;               /* ... and must be */
     uint8_t operands;           /* atomics: inline bytes */
-    uint8_t head, behind;       /* least inline bytes; segments behind them */
+    uint8_t inline_least, segs_behind;  /* segments: behind inline bytes */
     bool one_sided;             /* has a handle and an offset */
     bool bare;                  /* has no data */
     bool raw;                   /* raw endpoints have it, and no other */

@@ -188,8 +188,8 @@ static void atomic_fill(const UnetmmRelMsg *m, struct unetmm_frame *f,
 #define ATOMIC_KIND(bytes) { \
         .sqe = { .flags = UNETMM_SQE_F_INLINE | UNETMM_SQE_F_QUIET | \
                           UNETMM_SQE_F_KEYED, \
-                 .must = UNETMM_SQE_F_INLINE, .operands = bytes, .behind = 1, \
-                 .one_sided = true }, \
+                 .must = UNETMM_SQE_F_INLINE, .operands = bytes, \
+                 .segs_behind = 1, .one_sided = true }, \
         .opcode = UNETMM_WIRE_ATOMIC, .request = true, .fill = atomic_fill, \
     }
 
