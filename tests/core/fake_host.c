@@ -591,7 +591,7 @@ static void check_endpoints(const UnetmmCore *core)
 
         listed += ep->live ? check_awake(ep) : 0;
         for (uint32_t c = 0; ep->live && c < core->params.channels; c++) {
-            owed += ep->channels[c].ended != UNETMM_ST_OK;
+            owed += ep->channels[c].end_owed != UNETMM_ST_OK;
         }
         assert_int_equal(ep->live ? ep->ends_owed : 0, owed);
     }

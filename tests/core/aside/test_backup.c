@@ -67,7 +67,7 @@ TEST(test_end_waits_for_the_ring, slots_test)
     slots_open(t, SOURCE, 4);
     fake_buffers(&t->d, 2, 2048);
     slots_post(t, 0, 2);
-    t->h.core.eps[1].channels[1].tell = true;
+    t->h.core.eps[1].channels[1].tells_end = true;
     slots_give(t, 500, 1);
     assert_int_equal(fake_channel_clear(&t->e, 1, UNETMM_CHANNEL_F_TELL), 2);
     fake_ring_bell(&t->e);

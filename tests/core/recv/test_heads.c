@@ -733,7 +733,7 @@ TEST(test_end_waits_for_a_landing, fix_test_bare, slow_and_large)
     Fix *f = *state;
 
     open_long(f, UNETMM_SOURCE_TLB, LONG_PAGES);
-    f->h.core.eps[1].channels[FIX_WIRE].tell = true;
+    f->h.core.eps[1].channels[FIX_WIRE].tells_end = true;
     fake_post(&f->a, FIX_VA, LONG_PAGES * FAKE_PAGE, 7);
     fake_ring_bell(&f->a);
     fake_run_later(&f->h);

@@ -19,15 +19,15 @@
 static void channel_end_save(UnetmmStream *st, UnetmmEp *ep,
                              UnetmmChannel *channel)
 {
-    unetmm_stream_bool(st, &channel->tell, "tell");
-    channel->ended = unetmm_stream_choice(st, channel->ended, UNETMM_NUM_ST,
-                                          "ended");
-    if (channel->tell && (channel->ended || !channel->live)) {
+    unetmm_stream_bool(st, &channel->tells_end, "tell");
+    channel->end_owed = unetmm_stream_choice(st, channel->end_owed,
+                                             UNETMM_NUM_ST, "ended");
+    if (channel->tells_end && (channel->end_owed || !channel->live)) {
         unetmm_stream_refuse(st, "a channel of endpoint %u ends twice",
                              ep->id);
     }
     if (unetmm_stream_reads(st)) {
-        ep->ends_owed += channel->ended != UNETMM_ST_OK;
+        ep->ends_owed += channel->end_owed != UNETMM_ST_OK;
     }
 }
 

@@ -34,9 +34,9 @@ static UnetmmChannel *channel_at(UnetmmCore *core, uint16_t id,
 /* A process that frees or reuses the number need not be told. */
 static void channel_forget_end(UnetmmEp *ep, UnetmmChannel *channel)
 {
-    ep->ends_owed -= channel->ended != UNETMM_ST_OK;
-    channel->ended = UNETMM_ST_OK;
-    channel->tell = false;
+    ep->ends_owed -= channel->end_owed != UNETMM_ST_OK;
+    channel->end_owed = UNETMM_ST_OK;
+    channel->tells_end = false;
 }
 
 void unetmm_channel_ended(UnetmmCore *core, UnetmmEp *ep, uint16_t number,
@@ -44,9 +44,9 @@ void unetmm_channel_ended(UnetmmCore *core, UnetmmEp *ep, uint16_t number,
 {
     UnetmmChannel *channel = &ep->channels[number];
 
-    if (channel->tell) {
-        channel->tell = false;
-        channel->ended = status;
+    if (channel->tells_end) {
+        channel->tells_end = false;
+        channel->end_owed = status;
         ep->ends_owed++;
         unetmm_engine_queue(core, ep);
     }
@@ -77,7 +77,7 @@ static bool channel_flushes(const UnetmmEp *ep, const UnetmmChannel *channel)
  */
 static bool channel_due(const UnetmmCore *core, const UnetmmEp *ep, uint16_t i)
 {
-    return ep->channels[i].ended != UNETMM_ST_OK &&
+    return ep->channels[i].end_owed != UNETMM_ST_OK &&
            !channel_flushes(ep, &ep->channels[i]) &&
            !unetmm_modules_owed(&core->modules, core, ep, i);
 }
@@ -99,7 +99,7 @@ void unetmm_channel_tell(UnetmmCore *core, UnetmmEp *ep)
          unetmm_ep_cq_spare(ep) && unetmm_budget_left(core); i++) {
         UnetmmChannel *channel = &ep->channels[i];
         struct unetmm_cqe cqe = {
-            .opcode = UNETMM_CQE_CLOSED, .status = channel->ended,
+            .opcode = UNETMM_CQE_CLOSED, .status = channel->end_owed,
             .channel = i,
         };
 
@@ -109,7 +109,7 @@ void unetmm_channel_tell(UnetmmCore *core, UnetmmEp *ep)
         if (!unetmm_ep_complete(core, ep, &cqe)) {
             return;
         }
-        channel->ended = UNETMM_ST_OK;
+        channel->end_owed = UNETMM_ST_OK;
         ep->ends_owed--;
     }
 }
@@ -155,7 +155,8 @@ uint8_t unetmm_channel_clear(UnetmmCore *core, uint16_t id,
         if (!channel_flush(core, ep, channel)) {
             return UNETMM_CS_BAD_ARG;
         }
-        channel->tell = cmd->flags & UNETMM_CHANNEL_F_TELL && !channel->ended;
+        channel->tells_end = cmd->flags & UNETMM_CHANNEL_F_TELL &&
+                             !channel->end_owed;
         unetmm_channel_ended(core, ep, cmd->channel, UNETMM_ST_FLUSHED);
     } else {
         channel_end(core, ep, channel);
@@ -165,7 +166,7 @@ uint8_t unetmm_channel_clear(UnetmmCore *core, uint16_t id,
     } else if (!(cmd->flags & UNETMM_CHANNEL_F_FLUSH)) {
         channel_forget_end(ep, channel);
     }
-    *result = (channel->ended != UNETMM_ST_OK) +
+    *result = (channel->end_owed != UNETMM_ST_OK) +
               unetmm_modules_owed(&core->modules, core, ep, cmd->channel) +
               (ep->rels ? ep->rel_ops->owed(ep, cmd->channel) : 0);
     trace_unetmm_channel(id, cmd->channel, false, 0, 0);
@@ -179,7 +180,7 @@ static bool channel_other_flushes(const UnetmmCore *core, const UnetmmEp *ep,
     for (uint32_t i = 0; ep->flushing && i < core->params.channels; i++) {
         const UnetmmChannel *other = &ep->channels[i];
 
-        if (other != but && other->ended != UNETMM_ST_OK &&
+        if (other != but && other->end_owed != UNETMM_ST_OK &&
             channel_flushes(ep, other)) {
             return true;
         }
@@ -195,7 +196,7 @@ uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,
         .live = true, .peer_ep = cmd->peer_ep,
         .peer_channel = cmd->peer_channel, .mtu = cmd->mtu,
         .longest = cmd->mtu, .qkey = cmd->qkey,
-        .tell = cmd->flags & UNETMM_CHANNEL_F_TELL,
+        .tells_end = cmd->flags & UNETMM_CHANNEL_F_TELL,
         .peer_takes = cmd->flags & UNETMM_CHANNEL_F_PEER,
         .strict = cmd->flags & UNETMM_CHANNEL_F_STRICT,
     };

@@ -15,9 +15,9 @@ typedef struct UnetmmLandingOps UnetmmLandingOps;
 
 typedef struct UnetmmChannel {
     bool live;
-    bool tell;                  /* the process wants to know of its end */
+    bool tells_end;             /* the process wants to know of its end */
     bool strict;                /* UNETMM_CHANNEL_F_STRICT */
-    uint8_t ended;              /* UNETMM_ST_*: owed to it; OK: nothing is */
+    uint8_t end_owed;           /* UNETMM_ST_* of a CLOSED to come; OK: none */
     uint8_t mac[6];
     uint16_t peer_ep;
     uint16_t peer_channel;

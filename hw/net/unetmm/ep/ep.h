@@ -121,8 +121,8 @@ struct UnetmmEp {
     uint32_t pd;
     uint32_t sq_log2, fq_log2, cq_log2;
     uint32_t sq_prod, sq_cons, fq_prod, fq_cons;
-    bool flushing;              /* CHANNEL_F_FLUSH; of the queues till here: */
-    uint32_t flush_sq, flush_fq;
+    bool flushing;              /* CHANNEL_F_FLUSH */
+    uint32_t flush_sq, flush_fq;        /* producers when the flush began */
     uint32_t cq_prod, cq_cons, arm, arm_done;
     uint32_t activity;          /* doorbells and datagrams */
     uint32_t max_heads;

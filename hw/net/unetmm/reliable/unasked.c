@@ -80,7 +80,7 @@ void unetmm_rel_overrun(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
     const UnetmmRelMsg *blame = overrun_blame(core, ep, rel);
 
     /* Also a process that has not asked for CQE_CLOSED must hear of the end. */
-    ep->channels[rel->channel].tell |= !blame;
+    ep->channels[rel->channel].tells_end |= !blame;
     unetmm_rel_fail(core, ep, rel, blame, UNETMM_ST_OVERRUN,
                     UNETMM_WHY_CHANNEL);
 }
