@@ -80,6 +80,15 @@ static void shape_channel(FuzzCard *c, FuzzIn *in, struct unetmm_cmd *cmd)
     cmd->channel.flags = (how & 0x40 ? UNETMM_CHANNEL_F_STRICT : 0) |
                          (how & 0x80 ? UNETMM_CHANNEL_F_TELL |
                                        UNETMM_CHANNEL_F_FLUSH : 0);
+    if (number >= UD && !(how & 1) &&
+        cmd->opcode == UNETMM_CMD_CHANNEL_SET) {
+        /* The members that a UD channel has */
+        cmd->channel = (struct unetmm_cmd_channel) {
+            .channel = cmd->channel.channel, .mtu = cmd->channel.mtu,
+            .type = UNETMM_CHANNEL_UD, .qkey = FUZZ_UD_KEY,
+            .flags = cmd->channel.flags & UNETMM_CHANNEL_F_TELL,
+        };
+    }
 }
 
 static void shape_modify(FuzzIn *in, struct unetmm_cmd *cmd)

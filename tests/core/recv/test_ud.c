@@ -237,6 +237,33 @@ TEST(test_channel_set, fix_test)
     }
 }
 
+/* Members that a UD channel has no use for */
+#define UNUSED(X) \
+    X(peer_ep = 1) X(peer_channel = 1) X(retries = 1) X(peer_mac[5] = 1) \
+    X(not_ready_retries = 1) X(flags = UNETMM_CHANNEL_F_REWIND) \
+    X(flags = UNETMM_CHANNEL_F_STRICT | UNETMM_CHANNEL_F_TELL) \
+    X(timeout_us = 1) X(send_psn = 1) X(recv_psn = 1) X(send_credits = 1) \
+    X(recv_credits = 1) X(not_ready_us = 1) X(denied = 1) \
+    X(state = UNETMM_CHANNEL_RTR)
+
+TEST(test_unused, fix_test)
+{
+    Fix *f = *state;
+    const struct unetmm_cmd good = ud_cmd(1, UD_KEY, UD_MTU);
+    struct unetmm_cmd cmd;
+
+#define TRY(change, expected) do { \
+        cmd = good; \
+        cmd.channel.change; \
+        assert_int_equal(fake_command(&f->d, cmd, NULL), expected); \
+    } while (0);
+#define BAD(change) TRY(change, UNETMM_CS_BAD_ARG)
+    UNUSED(BAD)
+    TRY(flags = UNETMM_CHANNEL_F_TELL, UNETMM_CS_OK)
+#undef BAD
+#undef TRY
+}
+
 /* The driver of ktlb has not translated the segments behind inline bytes. */
 TEST(test_ktlb_has_none, fix_test)
 {

@@ -307,7 +307,7 @@ struct unetmm_cmd_modify {
 
 #define UNETMM_CHANNEL_DATAGRAM 0       /* all but channel, peer, mtu: unused */
 #define UNETMM_CHANNEL_RELIABLE 1
-#define UNETMM_CHANNEL_UD       2       /* channel, mtu, qkey, F_TELL alone */
+#define UNETMM_CHANNEL_UD       2       /* channel, mtu, qkey, F_TELL; 0 else */
 
 /* SET: CQE_CLOSED when the peer ends it, or it fails.  CLEAR: the peer did. */
 #define UNETMM_CHANNEL_F_TELL   0x01

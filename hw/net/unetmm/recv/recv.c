@@ -780,7 +780,13 @@ static uint8_t recv_ud_set(UnetmmCore *core, UnetmmEp *ep,
                            UnetmmChannel *channel,
                            const struct unetmm_cmd_channel *cmd)
 {
-    return ep->posts ? UNETMM_CS_BAD_ARG : UNETMM_CS_OK;
+    struct unetmm_cmd_channel rest = *cmd;
+
+    rest.channel = rest.mtu = rest.type = 0;
+    rest.flags &= ~UNETMM_CHANNEL_F_TELL;
+    return ep->posts ||
+           !unetmm_all_zero(&rest, offsetof(struct unetmm_cmd_channel, rsvd)) ?
+           UNETMM_CS_BAD_ARG : UNETMM_CS_OK;
 }
 
 const UnetmmChannelOps unetmm_channel_ud = {
