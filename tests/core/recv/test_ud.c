@@ -705,6 +705,28 @@ TEST(test_flush_long_ago, fix_test)
     }
 }
 
+/* The flush is the endpoint's: its other UD channels neither send nor receive. */
+TEST(test_flush_of_another, fix_test)
+{
+    Fix *f = *state;
+    struct unetmm_cmd other = ud_cmd(1, UD_KEY, UD_MTU);
+    struct unetmm_sqe sqe = ud_sqe(f, 3);
+    FakeFrame *frame = ud_frame(&f->a, UD_PEER_EP, UD_KEY, 100, 1);
+
+    other.channel.channel = sqe.channel = UD_CH + 1;
+    other.channel.flags = UNETMM_CHANNEL_F_TELL;
+    fake_header(frame)->dst_channel = cpu_to_le16(UD_CH + 1);
+    ud_open(f);
+    assert_int_equal(fake_command(&f->d, other, NULL), UNETMM_CS_OK);
+    flush(f, &f->a);
+    fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_FLUSHED, 0);
+    ud_post(&f->a, sqe, 1, NULL);
+    fix_settle(f);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_FLUSHED, 3);
+    expect_count(&f->h, drop_stopped, 1, ud_deliver(f, frame));
+    fake_expect_none(&f->a);
+}
+
 /* ---- Beside a reliable channel ---- */
 
 /* Messages of both go at once, and take the endpoint's buffers in turn. */
