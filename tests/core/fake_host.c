@@ -476,14 +476,21 @@ void fake_expect_only(FakeHost *host, uint64_t addr, size_t bytes)
 static void check_misses(const UnetmmCore *core)
 {
     uint32_t n[UNETMM_MISS_CHANGING + 1] = { 0 }, queued = 0, late = 0;
+    g_autofree uint16_t *followers = g_new0(uint16_t, unetmm_misses(core));
 
     for (uint32_t i = 0; i < unetmm_misses(core); i++) {
         const UnetmmMiss *miss = &core->miss->all[i];
+        bool joined = miss->state == UNETMM_MISS_JOINED;
 
         n[miss->state]++;
+        followers[miss->leader] += joined;
+        assert_int_equal(core->miss->joined_bits[i / 64] >> i % 64 & 1, joined);
         queued += core->miss->wanted.has[i];
         late += miss->late;
         assert_true(core->miss->wanted.has[i] || miss->state != UNETMM_MISS_WANTED);
+    }
+    for (uint32_t i = 0; i < unetmm_misses(core); i++) {
+        assert_int_equal(core->miss->all[i].followers, followers[i]);
     }
     /* A miss that is taken back stays in the queue until its turn. */
     assert_int_equal(core->miss->wanted.used, queued);

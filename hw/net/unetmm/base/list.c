@@ -6,6 +6,14 @@
 #include "../abi/unetmm_host.h"
 #include "list.h"
 
+uint32_t unetmm_next_bit(const uint64_t *bits, uint32_t n, uint32_t limit)
+{
+    while (n < limit && !(bits[n / 64] >> n % 64)) {
+        n = (n | 63) + 1;
+    }
+    return n < limit ? n + __builtin_ctzll(bits[n / 64] >> n % 64) : limit;
+}
+
 void unetmm_list_create(UnetmmList *list, uint32_t size)
 {
     list->size = MAX(size, 1);

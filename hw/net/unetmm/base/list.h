@@ -45,6 +45,8 @@ static inline void unetmm_list_pop(UnetmmList *list)
 }
 
 /* base/list.c */
+/* The first bit from n on that is set; limit: none is. */
+uint32_t unetmm_next_bit(const uint64_t *bits, uint32_t n, uint32_t limit);
 void unetmm_list_create(UnetmmList *list, uint32_t size);
 void unetmm_list_free(UnetmmList *list);
 void unetmm_list_clear(UnetmmList *list);

@@ -95,8 +95,8 @@ void unetmm_rel_flush_acks(UnetmmCore *core)
 {
     uint32_t n = core->params.reliable;
 
-    for (uint32_t i = unetmm_rel_next_bit(core->rel->acks, 0, n); i < n;
-         i = unetmm_rel_next_bit(core->rel->acks, i + 1, n)) {
+    for (uint32_t i = unetmm_next_bit(core->rel->acks, 0, n); i < n;
+         i = unetmm_next_bit(core->rel->acks, i + 1, n)) {
         UnetmmRel *rel = core->rel->all[i];
 
         /* A late rejection is a frame of its own, before the usual one. */

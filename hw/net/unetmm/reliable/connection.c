@@ -6,15 +6,6 @@
 #include "../abi/unetmm_host.h"
 #include "connection.h"
 
-/* The first from n on that is set; limit: none is. */
-uint32_t unetmm_rel_next_bit(const uint64_t *bits, uint32_t n, uint32_t limit)
-{
-    while (n < limit && !(bits[n / 64] >> n % 64)) {
-        n = (n | 63) + 1;
-    }
-    return n < limit ? n + __builtin_ctzll(bits[n / 64] >> n % 64) : limit;
-}
-
 /* The timer looks at the channel, then or before. */
 void unetmm_rel_due_at(UnetmmCore *core, const UnetmmRel *rel, int64_t when)
 {

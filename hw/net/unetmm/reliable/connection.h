@@ -193,7 +193,6 @@ static inline bool unetmm_rel_asks(const UnetmmRel *rel, UnetmmRelFault kind)
 /* connection.c */
 void unetmm_rel_header(UnetmmCore *core, const UnetmmRel *rel,
                        struct unetmm_frame *f, uint8_t opcode);
-uint32_t unetmm_rel_next_bit(const uint64_t *bits, uint32_t n, uint32_t limit);
 void unetmm_rel_owe_ack(UnetmmCore *core, UnetmmRel *rel);
 bool unetmm_rel_owes_ack(const UnetmmCore *core, const UnetmmRel *rel);
 void unetmm_rel_no_ack(UnetmmCore *core, UnetmmRel *rel);

@@ -64,8 +64,8 @@ void unetmm_rel_timer(UnetmmCore *core, int64_t now)
     uint32_t n = core->params.reliable;
 
     core->rel->due_ns = INT64_MAX;
-    for (uint32_t i = unetmm_rel_next_bit(core->rel->timed, 0, n); i < n;
-         i = unetmm_rel_next_bit(core->rel->timed, i + 1, n)) {
+    for (uint32_t i = unetmm_next_bit(core->rel->timed, 0, n); i < n;
+         i = unetmm_next_bit(core->rel->timed, i + 1, n)) {
         UnetmmRel *rel = core->rel->all[i];
         int64_t due = INT64_MAX;
 

@@ -85,6 +85,15 @@ static void miss_leave_flight(UnetmmCore *core, const UnetmmMiss *miss)
     }
 }
 
+void unetmm_miss_follows(UnetmmCore *core, const UnetmmMiss *miss, bool joins)
+{
+    uint32_t number = miss_number(core, miss);
+
+    core->miss->joined += joins ? 1 : -1;
+    core->miss->all[miss->leader].followers += joins ? 1 : -1;
+    core->miss->joined_bits[number / 64] ^= 1ull << number % 64;
+}
+
 /* Takes a miss out of whatever it is in. */
 static void miss_clear(UnetmmCore *core, UnetmmMiss *miss)
 {
@@ -97,7 +106,7 @@ static void miss_clear(UnetmmCore *core, UnetmmMiss *miss)
         miss_leave_flight(core, miss);
         break;
     case UNETMM_MISS_JOINED:
-        core->miss->joined--;
+        unetmm_miss_follows(core, miss, false);
         break;
     case UNETMM_MISS_REFUSED:
         core->miss->refused--;
@@ -175,12 +184,14 @@ typedef void MissJoined(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
 static void miss_for_joined(UnetmmCore *core, uint32_t leader, MissJoined *fn,
                             uint8_t reply, uint8_t status)
 {
-    uint32_t n = unetmm_misses(core);
+    const UnetmmMisses *misses = core->miss;
+    uint32_t n = unetmm_misses(core), i = 0;
 
-    for (uint32_t i = 0; core->miss->joined && i < n; i++) {
-        UnetmmMiss *miss = &core->miss->all[i];
+    while (misses->all[leader].followers &&
+           (i = unetmm_next_bit(misses->joined_bits, i, n)) < n) {
+        UnetmmMiss *miss = &misses->all[i++];
 
-        if (miss->state == UNETMM_MISS_JOINED && miss->leader == leader) {
+        if (miss->leader == leader) {
             fn(core, miss, reply, status);
         }
     }
@@ -212,7 +223,7 @@ static bool miss_join(UnetmmCore *core, UnetmmMiss *miss)
     miss_for_joined(core, miss_number(core, miss), miss_on_its_own, 0, 0);
     miss->state = UNETMM_MISS_JOINED;
     miss->leader = miss_number(core, leader);
-    core->miss->joined++;
+    unetmm_miss_follows(core, miss, true);
     core->counters[UNETMM_C_faults_joined]++;
     if (leader->state == UNETMM_MISS_DEFERRED) {
         miss_tell(core, miss, UNETMM_REPLY_DEFERRED, 0);
@@ -702,6 +713,7 @@ static void miss_create(UnetmmCore *core)
     core->miss->all = g_new0(UnetmmMiss, unetmm_misses(core));
     unetmm_list_create(&core->miss->wanted, unetmm_misses(core));
     core->miss->in_flight = g_new0(uint16_t, unetmm_misses(core));
+    core->miss->joined_bits = g_new0(uint64_t, unetmm_misses(core) / 64 + 1);
 }
 
 static void miss_reset(UnetmmCore *core)
@@ -710,8 +722,11 @@ static void miss_reset(UnetmmCore *core)
     for (uint32_t i = 0; i < unetmm_misses(core); i++) {
         core->miss->all[i].state = UNETMM_MISS_NONE;
         core->miss->all[i].late = false;
+        core->miss->all[i].followers = 0;
         core->miss->all[i].generation++;
     }
+    memset(core->miss->joined_bits, 0,
+           (unetmm_misses(core) / 64 + 1) * sizeof(uint64_t));
     unetmm_list_clear(&core->miss->wanted);
     core->miss->in_flight_used = core->miss->asked = 0;
     core->miss->joined = core->miss->refused = 0;
@@ -725,6 +740,7 @@ static void miss_free(UnetmmCore *core)
     g_free(core->miss->all);
     unetmm_list_free(&core->miss->wanted);
     g_free(core->miss->in_flight);
+    g_free(core->miss->joined_bits);
     g_clear_pointer(&core->miss, g_free);
 }
 

@@ -62,6 +62,7 @@ struct UnetmmMiss {
     bool zero;                  /* the old contents need not be kept */
     uint16_t generation;        /* makes fault ids of old misses stale */
     uint16_t leader;            /* JOINED: number of the miss in flight */
+    uint16_t followers;         /* that have joined this one */
     uint32_t npages;
     uint64_t vpn;
     int64_t found_ns;           /* WANTED: since when */
@@ -74,6 +75,7 @@ struct UnetmmMisses {
     UnetmmMiss *all;            /* unetmm_misses() of them */
     uint16_t *in_flight;        /* numbers of misses ASKED or DEFERRED */
     uint32_t in_flight_used, asked; /* `asked`: ASKED, at most max_faults */
+    uint64_t *joined_bits;      /* by number: JOINED */
     UnetmmList wanted;          /* to be reported, if they are WANTED still */
     uint32_t joined, refused, changing, late;   /* misses in such states */
     bool evict_waits;           /* an entry could not leave: ring full */
@@ -107,6 +109,8 @@ void unetmm_miss_own(UnetmmMiss *miss, const UnetmmMissOwner *owner,
 void unetmm_miss_want(UnetmmCore *core, UnetmmMiss *miss, uint64_t vpn,
                       uint32_t npages, bool zero);
 void unetmm_miss_cancel(UnetmmCore *core, UnetmmMiss *miss);
+/* Counts a miss that is JOINED now, or no longer. */
+void unetmm_miss_follows(UnetmmCore *core, const UnetmmMiss *miss, bool joins);
 /* Has the fault ring room for a waiting miss?  If not, the driver is told. */
 bool unetmm_fault_room(UnetmmCore *core);
 /* Has the fault ring room for a record that is never deferred? */

@@ -87,7 +87,9 @@ static void miss_save(UnetmmStream *st, UnetmmCore *core, uint32_t number)
     }
     if (unetmm_stream_takes(st)) {
         core->miss->asked += miss->state == UNETMM_MISS_ASKED;
-        core->miss->joined += miss->state == UNETMM_MISS_JOINED;
+        if (miss->state == UNETMM_MISS_JOINED) {
+            unetmm_miss_follows(core, miss, true);
+        }
         core->miss->refused += miss->state == UNETMM_MISS_REFUSED;
         core->miss->changing += miss->state == UNETMM_MISS_CHANGING;
         core->miss->late += miss->late;
