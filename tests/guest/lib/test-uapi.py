@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The driver's interface as compilers see it: test-uapi.py REPOSITORY.
+"""The interfaces of driver and card as compilers see them: test-uapi.py REPOSITORY.
 
-Its structures have the published layout for x86-64, i386 and arm64, with no holes;
-it has the card's constants that the library uses; and a constant that is not the
+The driver's structures have the published layout for x86-64, i386 and arm64; no structure
+of driver, card and verbs has holes; the driver's header has the card's constants that the library uses; and a constant that is not the
 card's does not compile.
 """
 
@@ -17,6 +17,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 LAYOUT = os.path.join(HERE, "uapi_layout.c")
 UAPI = "guest-driver/uapi/linux/unetmm.h"
+OTHERS = ["hw/net/unetmm/abi/unetmm_hw.h", "guest-driver/uapi/linux/unetmm_verbs.h"]
 USER = "hw/net/unetmm/abi/unetmm_user.h"
 FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-Wpadded", "-Werror",
          "-fsyntax-only"]
@@ -44,6 +45,14 @@ def compile_for(command, source, *flags):
 def layout(command):
     """The published layout is the header's, for one machine."""
     return compile_for(command, LAYOUT)
+
+
+def others(command):
+    """The structures of the other headers have no holes, for one machine."""
+    with tempfile.NamedTemporaryFile("w", suffix=".c") as file:
+        file.write("".join(f'#include "{os.path.abspath(header)}"\n' for header in OTHERS))
+        file.flush()
+        return compile_for(command, file.name)
 
 
 def holes_are_found(command):
@@ -113,6 +122,8 @@ def main():
     os.chdir(sys.argv[1])
     tests = [(f"layout for {name}", layout, command)
              for name, command in MACHINES]
+    tests += [(f"no holes in card and verbs for {name}", others, command)
+              for name, command in MACHINES if name != "i386"]
     tests += [(f"holes are found for {name}", holes_are_found, command)
               for name, command in MACHINES[:1]]
     tests += [("each member has a line", all_members, None),

@@ -473,7 +473,7 @@ struct unetmm_cmd_window {
     unetmm_le16 combine_bytes;  /* 0..UNETMM_MAX_INLINE */
     unetmm_le16 import;
     unetmm_u8 rsvd[4];          /* MBZ */
-    unetmm_u8 spare[UNETMM_CMD_BYTES - 32];
+    unetmm_u8 spare[UNETMM_CMD_BYTES - 28];
 };
 
 /*
