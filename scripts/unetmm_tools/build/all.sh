@@ -10,6 +10,9 @@ case ":$PATH:" in
     *) export PATH="$PATH:/usr/sbin:/sbin" ;;
 esac
 
+# The scripts read the output of apt and others, which translate it.
+export LC_ALL=C.UTF-8
+
 LIB="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 for part in cache ui packages apt python codespell qemu qemu_versions stock \
     kernel driver guest fuzz cross threads initramfs bench docs \

@@ -103,6 +103,8 @@ fetch_deb() { fetch_suite_deb "" "$@"; }
 fetch_suite_deb() {
     local suite=$1 package=$2 dir=$3 debs="$3.debs"
     shift
+    # A killed download leaves a part of a file under its final name.
+    rm -rf "$debs"
     mkdir -p "$debs" "$dir"
     (cd "$debs" && suite_apt "$suite" download "$package") ||
         die "cannot download $package from Debian's archive: run scripts/setup --update for newer versions"
@@ -144,8 +146,13 @@ candidate() {
     suite_apt_cache "${2:-}" policy "$1" | sed -n 's/^ *Candidate: //p'
 }
 
-# forget_versions: versions are chosen again, from freshly read lists.
+# forget_versions: versions are chosen again, from freshly read lists.  Without a network the
+# old ones stay.
 forget_versions() {
-    rm -rf "$CACHE/pin" "$APT_DIR/updated" "$APT_DIR"/*/updated
-    apt_ready
+    local lock
+    take_lock apt lock
+    step apt "reading Debian's package lists" apt_update ""
+    find "$APT_DIR" -mindepth 2 -name updated -delete
+    rm -rf "$CACHE/pin"
+    drop_lock "$lock"
 }

@@ -4,6 +4,8 @@
 # The cache: the place of products. A product appears in it whole or not at all,
 # also beside other builds and when a build is killed.
 
+# cron and services have no HOME.
+HOME="${HOME:-$(getent passwd "$(id -u)" | cut -d: -f6)}"
 CACHE="${XDG_CACHE_HOME:-$HOME/.cache}/unetmm"
 # shellcheck disable=SC2034 # the other files use it
 REPO="$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)"
@@ -37,9 +39,22 @@ check_machine() {
         "Linux x86_64" | "Linux aarch64") ;;
         *) die "this needs Linux on x86-64 or arm64: run it on such a machine" ;;
     esac
+    # The linker's LD_PRELOAD, make and the kernel's build take such characters for others.
+    [[ $CACHE == /* && $CACHE != *[[:space:]\'\"\`:\;\#\&\$\\]* ]] ||
+        die "the cache cannot be $CACHE: set XDG_CACHE_HOME to an absolute path without blanks, quotes and the characters : ; # & \$ \\"
     mkdir -p "$CACHE" 2>/dev/null || true
     [ -w "$CACHE" ] ||
         die "cannot write to $CACHE: set XDG_CACHE_HOME to a directory with 12 GB free"
+    check_place
+}
+
+# check_place: products have the cache's path in them, as the kernel's headers do.
+check_place() {
+    local place=$CACHE
+    [ ! -s "$CACHE/place" ] || place=$(cat "$CACHE/place")
+    [ "$place" = "$CACHE" ] ||
+        die "$CACHE was moved here from $place: make $place a symbolic link to it and use that name, or remove $CACHE"
+    [ -s "$CACHE/place" ] || printf '%s\n' "$CACHE" >"$CACHE/place"
 }
 
 # compiler: the C compiler, behind ccache where there is one.
@@ -111,15 +126,21 @@ product() {
 }
 
 # prune KIND: every edit of ours leaves one more product of that kind behind;
-# those that nobody has asked for in a day go.
+# those that nobody has asked for in a day go, each at once, since the rest of one would count
+# as a whole product.
 prune() {
-    find "$CACHE/$1" -mindepth 1 -maxdepth 1 -type d -mmin +1440 \
-        -exec rm -rf {} +
+    local old gone="$CACHE/$1/.gone.$$"
+    find "$CACHE/$1" -mindepth 1 -maxdepth 1 -type d -mmin +1440 -print0 |
+        while IFS= read -r -d '' old; do
+            # Another process may have been faster.
+            mv -T "$old" "$gone" 2>/dev/null || continue
+            rm -rf "$gone"
+        done
 }
 
 # use_product KIND DIR: a product in use is not old.
 use_product() {
-    touch "$2"
+    touch -c "$2"
     prune "$1"
 }
 

@@ -73,9 +73,11 @@ debian_kernel_abi() {
 
 # choose_kernel NAME: prints "ABI VERSION".
 choose_kernel() {
-    local abi
+    local abi version
     abi=$(debian_kernel_abi "$1") || return 1
-    echo "$abi $(candidate "linux-image-$abi" "$(kernel_suite "$1")")"
+    version=$(candidate "linux-image-$abi" "$(kernel_suite "$1")")
+    [ -n "$version" ] || return 1
+    echo "$abi $version"
 }
 
 # depends_of SUITE PACKAGE=VERSION: the names of the packages, one a line.

@@ -64,14 +64,14 @@ copy_project() {
 package_names() { sed -n 's/^Package: //p' "$REPO/debian/control"; }
 
 # make_repository DIR: a signed repository for apt of the packages in DIR.  The key is made
-# at the first call, and remains in the cache.
+# at the first call, and is not in the cache, which can be removed.
 make_repository() (
     set -e
     cd "$1"
-    export GNUPGHOME="$CACHE/repository-key"
-    if [ ! -d "$GNUPGHOME" ]; then
-        mkdir -p "$GNUPGHOME"
-        chmod 700 "$GNUPGHOME"
+    export GNUPGHOME="${XDG_DATA_HOME:-$HOME/.local/share}/unetmm/repository-key"
+    mkdir -p "$GNUPGHOME"
+    chmod 700 "$GNUPGHOME"
+    if ! gpg --batch --list-secret-keys --with-colons | grep -q ^sec; then
         gpg --batch --quiet --passphrase '' --quick-generate-key \
             "unetmm, packages of $(hostname)" ed25519 sign never
     fi
@@ -83,6 +83,13 @@ make_repository() (
     printf '%s\n' "Types: deb" "URIs: file:$REPOSITORY_PLACE" "Suites: ./" \
         "Signed-By: $REPOSITORY_PLACE/unetmm.asc" >unetmm.sources
 )
+
+# backports_sources RELEASE: the source list for the suite that has the QEMU of our packages,
+# if it is not the release itself; the mirror is the one of this machine.
+backports_sources() {
+    [ "$(stock_release "$1")" != "$1" ] || return 0
+    sed -e "s/^Suites:.*/Suites: $(stock_release "$1")/" -e '/^$/q' "$APT_DIR/unetmm.sources"
+}
 
 # build_repository DIR: the packages, as this system builds them.
 build_repository() {
@@ -98,6 +105,18 @@ build_repository() {
         dpkg-buildpackage -b -uc -us -d -j"$(nproc)")
     rm -rf "$dir/source" "${dir:?}/bin" "$dir"/*.{changes,buildinfo}
     make_repository "$dir"
+    backports_sources "$(host_codename)" >"$dir/unetmm-backports.sources"
+}
+
+# install_advice DIR: the commands that install from the repository.
+install_advice() {
+    local suite sources="$REPOSITORY_PLACE/unetmm.sources"
+    suite=$(stock_release "$(host_codename)")
+    apt-cache policy | grep -q "n=$suite\\b" || sources+=" $REPOSITORY_PLACE/unetmm-backports.sources"
+    note "To install from these packages, type:
+  sudo install -D -m 644 -t $REPOSITORY_PLACE '$1'/*
+  sudo install -m 644 -t /etc/apt/sources.list.d $sources
+  sudo apt update && sudo apt install -t $suite unetmm-vm"
 }
 
 repository_dir() {
@@ -112,9 +131,7 @@ setup_repository() {
     setup_stock_headers
     product repository "building the packages" "$(repository_dir)" build_repository
     use_product repository "$(repository_dir)"
-    note "To install from these packages, type:
-  sudo cp -rT '$(repository_dir)' $REPOSITORY_PLACE && sudo cp $REPOSITORY_PLACE/unetmm.sources /etc/apt/sources.list.d/
-  sudo apt update && sudo apt install -t $(stock_release "$(host_codename)") unetmm-vm"
+    install_advice "$(repository_dir)"
 }
 
 # enter_root ROOT OPTION COMMAND...: in a root, without the caller's environment, with a

@@ -112,7 +112,8 @@ as_root() {
 
 install_packages() {
     as_root apt-get update
-    as_root apt-get install -y --no-install-recommends "$@"
+    # A desktop's own updates hold the lock for minutes.
+    as_root apt-get -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "$@"
 }
 
 # setup_packages: asks before it installs, unless --yes was given or there is

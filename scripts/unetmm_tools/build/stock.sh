@@ -116,8 +116,9 @@ stock_qemu_dir() {
     local version
     version=$(pinned stock-qemu stock_qemu_version) ||
         die "Debian's archive has no QEMU $STOCK_SERIES for this release: use --qemu built"
-    # The name goes into LD_LIBRARY_PATH, whose separator is a colon.
-    echo "$CACHE/stock-qemu/${1#qemu-system-}_${version//:/_}"
+    # The name goes into LD_LIBRARY_PATH, whose separator is a colon.  The other libraries are
+    # those of the release.
+    echo "$CACHE/stock-qemu/${1#qemu-system-}_$(host_codename)_${version//:/_}"
 }
 
 # stock_wrapper PROGRAM MODULE [ROOT]: prints the program that starts PROGRAM with

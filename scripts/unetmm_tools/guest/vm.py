@@ -238,6 +238,9 @@ def check_options(options):
     if INSTALLED and (options.qemu == "built" or options.python or options.verbs):
         raise VmError("--qemu built, --python and --verbs need the project's sources: use "
                       "scripts/vm there")
+    if INSTALLED and options.kernel in BUILT_KERNELS:
+        raise VmError(f"--kernel {options.kernel} is built from Linux's sources: use "
+                      "scripts/vm of the project for it")
     if options.kernel not in (*KERNELS, ARM64) and not os.path.exists(options.kernel):
         raise VmError(f"--kernel {options.kernel}: use {KERNELS_TEXT}, or "
                       "the path of a kernel image")
