@@ -1397,6 +1397,44 @@ def whole_changes():
             for n in range(24))
 
 
+def whole_sends_changed():
+    """Saved states of a channel with a send of each kind, an arriving message and a packet
+    that is kept: values that contradict each other, by their place in the channel."""
+    opens = b"".join(whole_buffers(ep, 0) for ep in (1, 2, 6, 7)) + whole_answers()
+    head = ((2, 1), (2, 2), (9, 200), (12, 5), (13, 1), (14, 0), (15, 0), (20, 1), (21, U32_MAX),
+            (23, 1), (23, U32_MAX), (24, 1), (25, 1), (25, U32_MAX))
+    # From the number of messages on
+    sends = ((0, 0), (0, 4), (1, 0), (1, 2), (1, 5),
+             # an inline SEND
+             (2, 2), (2, 3), (2, 7), (3, 8), (5, 5), (5, 300), (7, 0), (7, 16), (8, 1), (9, 1),
+             (11, 0), (12, 0), (13, 0), (13, 5),
+             # an atomic, a WRITE, a FENCE
+             (14, 6), (15, 16), (17, 9), (19, 0), (29, 1), (33, 100), (36, 1), (37, 1), (42, 0),
+             (43, 1), (43, U32_MAX), (44, 256), (45, 0), (47, 1), (66, 1), (69, 5), (75, 1),
+             # its end, a deadline
+             (79, 1), (80, 0), (81, 1),
+             # the message that arrives
+             (84, 1), (84, 2), (85, 1), (86, 1), (88, 1), (89, 1), (92, 0), (93, 0), (94, 1),
+             (96, 1), (97, 5), (97, 576), (98, 0), (100, 0))
+    last = {1: ((141, 9), (142, 9), (144, 1), (149, 60), (150, 9), (152, 9), (153, 1), (153, 2),
+                (157, 1), (158, 1), (159, 1)),
+            6: ((147, 0), (148, 9), (149, 0), (150, 5), (151, 0), (152, 8), (153, 7), (154, 9),
+                (155, 9), (157, 1), (162, 60), (163, 9), (165, 9), (166, 1), (171, 1))}
+    for ep, channel, msgs in ((1, 0, 39), (6, 10, 45)):
+        work = (whole_post(ep, W_SEND, TO_PEER, 0, 20, W_INLINE) + whole_post(ep, W_ADD, TO_PEER) +
+                whole_post(ep, W_WRITE, TO_PEER, 0, 2500) + whole_post(ep, W_READ, TO_PEER) +
+                whole_answers() + whole_post(ep, W_FENCE, TO_PEER) +
+                whole_peer(ep, SEND, 0x48, ASK | 0x10) +
+                whole_peer(ep, SEND, 0x80, ASK | 0x10) + b"\x02" +
+                whole_peer(ep, P_WRITE, 0x80, LAST | ASK, 60, 5)[:-1] + b"\x01\x05" +
+                whole_peer(ep, P_READ, 100, ASK, where=1))
+        changes = [*head, *((msgs + at, value) for at, value in sends), *last[ep]]
+        for first in range(0, len(changes), 40):
+            yield f"changed-sends-{ep}-{first}", opens + work + b"".join(
+                whole_changed(b"\x13" + bytes([at, channel]) + b"\x80" + u32(value))
+                for at, value in changes[first:first + 40])
+
+
 def whole():
     """Programs for fuzz-whole.c."""
     go_on = whole_answers() + whole_time(300) + whole_answers()
@@ -1503,6 +1541,8 @@ def whole():
         yield name + "-slow", "slow", content
     for name, content in (*whole_landing_seeds(), *whole_changes()):
         yield name, "slow", content
+    for name, content in whole_sends_changed():
+        yield name, "roomy", content
     yield "absent-frames", "roomy", b"".join(
         whole_buffers(ep, 0) * 2 + whole_away(6) + whole_ethernet(ep, 90, bytes([8, 2])) +
         whole_answers(how) + whole_ethernet(ep, 90, bytes([8, 2])) + go_on
