@@ -3,7 +3,8 @@
 
 The card's is QEMU's (-trace 'unetmm_*' -msg timestamp=on), the driver's is
 the text of the guest's tracefs.  The output is the JSON of Chrome's trace
-viewer, which Perfetto opens as well.  scripts/timeline runs main().
+viewer, which Perfetto opens as well, or a page (timeline_page.py).
+scripts/timeline runs main().
 
 The clocks.  The card's events have the host's time of day, the driver's the
 guest's time since boot.  Each miss is seen on both sides, by its id: the card
@@ -16,21 +17,30 @@ clock runs at a slightly other rate, and the rate with the widest interval is ta
 
 import argparse
 import collections
+import heapq
 import json
 import os
 import re
 import sys
 import tempfile
 
-from unetmm_tools.guest import pair, vm
+from unetmm_tools.guest import pair, timeline_page, vm
 
 # The events of a timeline; registers and commands would be most of the trace.
 CARD_EVENTS = ("doorbell", "send", "receive", "complete", "buffer_returned",
                "drop", "notify", "miss", "reply", "invalidate", "tlb_evict",
                "wire_*", "interrupt", "reset", "ep_*", "rel_*", "err_*")
-CARD_LINE = re.compile(r"^(?:\d+@(\d+)\.(\d+):)?(unetmm_\w+) ?(.*)$")
-DRIVER_LINE = re.compile(r"^\s*(\S.*)-(\d+)\s+\[\d+\]\s+\S+\s+(\d+)\.(\d+): "
+CARD_LINE = re.compile(r"^(?:[0-9]+@([0-9]{1,12})\.([0-9]{6}):)?(unetmm_\w+) ?(.*)$")
+DRIVER_LINE = re.compile(r"^\s*(\S.*)-(\d+)\s+\[\d+\]\s+\S+\s+([0-9]{1,12})\.([0-9]{6}): "
                          r"(unetmm_\w+): (.*)$")
+NUMBER = r"0x[0-9a-f]{1,16}|0|[1-9][0-9]{0,19}"
+CARD_FIELD = re.compile(rf"(\w+) ({NUMBER})\b")
+RANGE = re.compile(r" (0x[0-9a-f]{1,16})\.\.(0x[0-9a-f]{1,16})\b")
+# Numbers that the lanes need; "ep" is decimal everywhere.
+CARD_NEEDS = {"miss": ("ep", "id", "vaddr", "npages", "flags"), "reply": ("id", "status"),
+              "send": ("ep", "len"), "receive": ("ep", "len"), "complete": ("ep", "opcode")}
+DRIVER_NEEDS = {"miss": ("id",), "reply": ("id", "status")}
+UNREADABLE = "unreadable"       # the name of an event whose text is damaged
 LOST = re.compile(r"LOST (\d+) EVENTS", re.I)
 REPLIES = ("resolved", "deferred", "error", "retry")
 DEFERRED = 1
@@ -53,14 +63,34 @@ class EmptyTrace(TraceError):
 # ---- Reading ----------------------------------------------------------------
 
 
+def with_range(fields, text):
+    """Adds "first" and "last" of the addresses "0x..0x" of an invalidation."""
+    match = RANGE.search(text)
+    return {**fields, "first": match[1], "last": match[2]} if match else fields
+
+
 def card_fields(text):
     """The "name value" pairs of an event; values stay texts."""
-    return dict(re.findall(r"(\w+) (0x[0-9a-f]+|\d+)", text))
+    return with_range(dict(CARD_FIELD.findall(text)), text)
 
 
 def driver_fields(text):
     """The "name=value" pairs of a tracepoint."""
-    return dict(re.findall(r"(\w+)=(\S+)", text))
+    return with_range(dict(re.findall(r"(\w+)=(\S+)", text)), text)
+
+
+def checked(event, needs):
+    """The event, or an unreadable one in its place: a run that is killed cuts a line off."""
+    if all(re.fullmatch(NUMBER, event.fields.get(key, ""))
+           for key in needs.get(event.name, ())) and \
+            re.fullmatch("[0-9]{1,10}", event.fields.get("ep", "0")):
+        return event
+    return event._replace(name=UNREADABLE, fields={"line": event.text[:200]})
+
+
+def in_order(events, needs):
+    """The checked events by their time."""
+    return sorted((checked(event, needs) for event in events), key=lambda e: e.time)
 
 
 def read_card(lines):
@@ -79,7 +109,7 @@ def read_card(lines):
     if not events:
         raise EmptyTrace("the card's trace has no event of unetmm: give QEMU "
                          "-trace 'unetmm_*'")
-    return events
+    return in_order(events, CARD_NEEDS)
 
 
 def read_driver(lines):
@@ -98,7 +128,7 @@ def read_driver(lines):
     if not events:
         raise TraceError("the driver's trace has no event of unetmm: write 1 "
                          "to events/unetmm/enable in the guest's tracefs")
-    return events
+    return in_order(events, DRIVER_NEEDS)
 
 
 def ident(event):
@@ -123,7 +153,7 @@ def faults(events):
                 spans.append(fault_span(going.pop(key), event.time, None))
             going[key] = event
         elif event.name == "reply" and ident(event) in going:
-            status = int(event.fields["status"])
+            status = int(event.fields["status"], 0)
             if status != DEFERRED:
                 spans.append(fault_span(going.pop(ident(event)), event.time,
                                         status))
@@ -140,14 +170,25 @@ def fault_span(miss, end, status):
                 {**miss.fields, "answer": answer, "detail": miss.text})
 
 
-def sends(events, ep):
+def by_endpoint(events):
+    """{ep: its events and the answers to its misses}, by number."""
+    own, asked = collections.defaultdict(list), {}
+    for event in events:
+        if event.name == "miss":
+            asked[ident(event)] = event.fields["ep"]
+        ep = asked.get(ident(event)) if event.name == "reply" else event.fields.get("ep")
+        if ep is not None and int(ep) < 0xffffffff:
+            own[ep].append(event)
+    return dict(sorted(own.items(), key=lambda pair: int(pair[0])))
+
+
+def sends(own):
     """From the descriptor to its completion.
 
     An endpoint has one send in work at a time.  One that asked for no
     completion ends with the last answer that it waited for, if any.
     """
     spans, going, end = [], None, 0
-    own = [e for e in events if e.fields.get("ep") == ep or e.name == "reply"]
     missing = set()
 
     def finish(when):
@@ -173,16 +214,14 @@ def sends(events, ep):
     return spans
 
 
-def receives(events, ep):
+def receives(own):
     """From the completion that announces a message to its last byte counted.
 
     The card writes both in one run; with x-dma-page-ns the message has been
     landing before, unseen by the trace.
     """
     spans, announced = [], None
-    for event in events:
-        if event.fields.get("ep") != ep:
-            continue
+    for event in own:
         if event.name == "complete" and event.fields["opcode"] in ("2", "4"):
             announced = event
         elif event.name == "receive":
@@ -286,14 +325,16 @@ class Trace:
 
     def spans(self, pid, name, spans):
         """Spans that may overlap: as many lanes as it takes."""
-        lanes = []
+        lanes, busy, free = [], [], []
         for span in sorted(spans):
-            for lane in lanes:
-                if lane[-1].end <= span.start:
-                    lane.append(span)
-                    break
-            else:
-                lanes.append([span])
+            while busy and busy[0][0] <= span.start:
+                heapq.heappush(free, heapq.heappop(busy)[1])
+            if not free:
+                heapq.heappush(free, len(lanes))
+                lanes.append([])
+            number = heapq.heappop(free)
+            lanes[number].append(span)
+            heapq.heappush(busy, (span.end, number))
         for number, lane in enumerate(lanes):
             tid = self.lane(pid, name if not number
                             else f"{name} ({number + 1})")
@@ -317,19 +358,17 @@ def card_lanes(trace, card, first, prefix=""):
     trace.group(first, prefix + "card")
     trace.moments(first, "events", [e for e in card if "ep" not in e.fields and
                                     e.name not in ("reply",)])
-    card_faults = faults(card)
-    eps = {e.fields["ep"] for e in card if "ep" in e.fields and
-           int(e.fields["ep"]) < 0xffffffff}
-    for ep in sorted(eps, key=int):
+    card_faults = collections.defaultdict(list)
+    for span in faults(card):
+        card_faults[span.fields["ep"]].append(span)
+    for ep, own in by_endpoint(card).items():
         pid = first + 98 + int(ep)
         trace.group(pid, f"{prefix}endpoint {ep}")
-        trace.spans(pid, "sends", sends(card, ep))
-        trace.spans(pid, "receives", receives(card, ep))
-        trace.spans(pid, "faults",
-                    [s for s in card_faults if s.fields["ep"] == ep])
+        trace.spans(pid, "sends", sends(own))
+        trace.spans(pid, "receives", receives(own))
+        trace.spans(pid, "faults", card_faults[ep])
         trace.moments(pid, "events", [
-            e for e in card if e.fields.get("ep") == ep and
-            e.name not in ("send", "receive", "miss")])
+            e for e in own if e.name not in ("send", "receive", "miss", "reply")])
 
 
 def build(card, driver):
@@ -456,18 +495,19 @@ def parse():
         prog="scripts/timeline", allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Turns the card's and the driver's trace of one run into "
-        "a timeline (JSON)\nthat https://ui.perfetto.dev and chrome://tracing "
-        "open: lanes for each endpoint\n(sends, receives, faults, events) and "
-        "for the driver.",
+        "a timeline: lanes for each\nendpoint (sends, receives, faults, events) "
+        "and for the driver.  -o writes JSON,\nwhich https://ui.perfetto.dev and "
+        "chrome://tracing open; --html writes a page for\nany browser, which needs "
+        "no network and shows the history of each page of memory.",
         epilog="examples:\n"
         "  A short run of its own:\n"
-        "    scripts/timeline --run -o out.json\n\n"
+        "    scripts/timeline --run -o out.json --html out.html\n\n"
         "  Traces of another run:\n"
         "    scripts/vm -- -trace 'unetmm_*' -msg timestamp=on -D card.trace\n"
         "    (in the guest: echo 1 >/sys/kernel/tracing/events/unetmm/enable;\n"
         "    then the workload; then take /sys/kernel/tracing/trace along)\n"
         "    scripts/timeline --card card.trace --driver driver.trace "
-        "-o out.json\n\n"
+        "--html out.html\n\n"
         "The clocks are aligned by the misses, which both traces have; the\n"
         "document says how exactly (otherData).\n")
     parser.add_argument("--card", metavar="FILE", help="QEMU's trace")
@@ -479,9 +519,12 @@ def parse():
                         help="with --run (default: 6.1)")
     parser.add_argument("--keep", metavar="DIR",
                         help="with --run: keep both traces there")
-    parser.add_argument("-o", "--output", metavar="FILE", required=True,
+    parser.add_argument("-o", "--output", metavar="FILE",
                         help="where the JSON goes")
+    parser.add_argument("--html", metavar="FILE", help="where the page goes")
     options = parser.parse_args()
+    if not options.output and not options.html:
+        parser.error("give -o FILE, --html FILE, or both")
     if options.run == bool(options.card or options.driver) or \
             bool(options.card) != bool(options.driver):
         parser.error("give either --run, or both --card and --driver")
@@ -505,24 +548,39 @@ def both_traces(options):
     return card, driver
 
 
+def write(path, text):
+    """A file with the text and an end of line."""
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text.rstrip("\n") + "\n")
+
+
+def say(path, document):
+    """Prints one line about a written file."""
+    events = document["traceEvents"]
+    spans = sum(event["ph"] == "B" for event in events)
+    damaged = sum(event.get("name") == UNREADABLE for event in events)
+    print(f"{path}: {len(events)} events, {spans} spans; clocks agree within "
+          f"{document['otherData']['driver_uncertainty_us']:.0f} us" +
+          (f"; {damaged} events are damaged ({UNREADABLE})" if damaged else ""))
+
+
 def main():
     """scripts/timeline."""
     try:
         options = parse()
         card, driver = both_traces(options)
         document = build(read_card(card), read_driver(driver))
-        with open(options.output, "w", encoding="utf-8") as file:
-            json.dump(document, file)
-            file.write("\n")
+        if options.output:
+            write(options.output, json.dumps(document))
+            say(options.output, document)
+        if options.html:
+            name = "a run" if options.run else os.path.basename(options.card)
+            write(options.html, timeline_page.page(document, name))
+            say(options.html, document)
     except (TraceError, pair.GuestError, vm.VmError) as error:
         sys.exit(f"error: {error}")
     except OSError as error:
         sys.exit(f"error: {error.filename}: {error.strerror}")
-    spans = sum(event["ph"] == "B" for event in document["traceEvents"])
-    data = document["otherData"]
-    print(f"{options.output}: {len(document['traceEvents'])} events, "
-          f"{spans} spans; clocks agree within "
-          f"{data['driver_uncertainty_us']:.0f} us")
 
 
 if __name__ == "__main__":
