@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Tests of scripts/tlb-sim --trace and of scripts/bench --paper --set, for tests/tools/run."""
 
+import csv
 import json
 import os
 import subprocess
+import xml.etree.ElementTree
 from unittest import mock
 
 from unetmm_tools import SCRIPTS
@@ -41,8 +43,37 @@ def trace_rows(directory):
         (4, 4, "lru", 45), (4, 4, "fifo", 45), (8, 4, "lru", 0), (8, 4, "fifo", 0),
         (8, 8, "lru", 0), (8, 8, "fifo", 0)], f"{found}")
     require(all(row["references"] == 55 and row["first"] == 5 for row in rows), f"{rows}")
+    refused("tlb-sim", ["--trace", path, "--ways", "1,2", "--victims", "0,1,2,3,4,5,6,7",
+                        "--entries", "8,16", "--svg", os.path.join(directory, "svg")],
+            "--svg: 16 lines are too many for a figure, which has 14 at most")
     table = started("tlb-sim", "--trace", path, "--entries", "4", "--ways", "4", "--victims", "0")
     require("| 4 | 4 | 0 | add | fifo | 55 | 5 | 45 | 90.91 | 0 |" in table.stdout, f"{table}")
+
+
+def trace_files(directory):
+    """tlb-sim: the rows as a file, and as a figure with a line for each TLB, axes and a legend"""
+    path, rows, figure = (os.path.join(directory, name) for name in ("pages", "csv", "svg"))
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(f"1 {page}\n" for _ in range(10) for page in range(5))
+    done = started("tlb-sim", "--trace", path, "--entries", "2,4,8", "--ways", "2", "--victims", "0",
+                   "--replace", "lru,fifo", "--csv", rows, "--svg", figure)
+    require(done.returncode == 0, f"{done}")
+    with open(rows, encoding="utf-8", newline="") as file:
+        found = list(csv.DictReader(file))
+    require([(row["entries"], row["replace"], float(row["missed_percent"])) for row in found if
+             row["entries"] != "4"] == [("2", "lru", 100), ("2", "fifo", 100), ("8", "lru", 10),
+                                        ("8", "fifo", 10)], f"{found}")
+    tree = xml.etree.ElementTree.parse(figure)
+    texts = [node.text for node in tree.iter("{http://www.w3.org/2000/svg}text")]
+    for words in ("TLB misses of pages, 50 references", "entries", "missed, % of all references",
+                  "the same in all lines: ways 2, victims 0, index add", "replace lru",
+                  "replace fifo", "first misses of a page, which each TLB has", "2", "4", "8"):
+        require(words in texts, f"no {words} in {texts}")
+    lines = [[tuple(map(float, point.split(","))) for point in node.get("points").split()]
+             for node in tree.iter("{http://www.w3.org/2000/svg}polyline")]
+    lines = [points for points in lines if len(points) == 3]
+    require(len(lines) == 3 and all(points[2][1] == lines[2][2][1] for points in lines) and
+            lines[0][0][1] < lines[0][2][1] and lines[2][0][1] == lines[2][2][1], f"{lines}")
 
 
 def trace_mistakes(directory):
@@ -59,6 +90,7 @@ def trace_mistakes(directory):
             (["--trace", path, "--replace", "mru"], "fifo, lru, random"),
             (["--trace", path, "--index", "sub"], "add, xor"),
             (["--trace", path, "--utlb"], "--trace goes with"),
+            (["--csv", "x"], "--csv goes with --trace"),
             (["--ways", "2"], "--ways goes with --trace")):
         refused("tlb-sim", arguments, words)
     said = " ".join(started("tlb-sim", "--help").stdout.split())
@@ -119,4 +151,4 @@ def profile_errors(directory):
                 raise AssertionError(f"{text} is taken")
 
 
-TESTS = (trace_rows, trace_mistakes, paper_set, paper_mistakes, profile_errors)
+TESTS = (trace_rows, trace_files, trace_mistakes, paper_set, paper_mistakes, profile_errors)
