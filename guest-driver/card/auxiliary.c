@@ -265,7 +265,6 @@ static const struct unetmm_lent_calls unetmm_lent_calls = {
 	.uncharge = unetmm_lent_uncharge,
 	.take = unetmm_lent_take,
 	.give = unetmm_lent_give,
-	.link_up = unetmm_link_up,
 	.netdev = unetmm_lent_netdev,
 };
 

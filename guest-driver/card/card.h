@@ -99,7 +99,6 @@ struct unetmm_lent_calls {
 	/* One of the small objects that a user may have. */
 	bool (*take)(struct unetmm_file *file);
 	void (*give)(struct unetmm_file *file);
-	bool (*link_up)(struct unetmm_dev *dev);
 	struct net_device *(*netdev)(struct unetmm_dev *dev);
 };
 
