@@ -173,7 +173,7 @@ struct unetmm_ib_qp {
 	u8 ended;			/* UNETMM_ST_*: the reason that the card has said */
 	bool told_established;		/* since RESET */
 	bool stuck;			/* a request is wrong: nothing behind it is taken */
-	u8 wqe[UNETMM_IB_WQE_BYTES];	/* copy of a request */
+	u8 wqe[UNETMM_IB_WQE_BYTES] __aligned(8);	/* copy of a request */
 };
 
 static inline struct unetmm_ib *unetmm_ib_of(struct ib_device *ib)
