@@ -212,13 +212,15 @@ static int unetmm_ib_dereg_mr(struct ib_mr *ib, struct ib_udata *udata)
 	struct unetmm_ib_mr *mr = container_of(ib, struct unetmm_ib_mr, ib);
 	struct unetmm_ib *dev = unetmm_ib_of(ib->device);
 
-	xa_erase(&dev->mrs, mr->index);
+	/* The number stays taken until the card's region of this number has ended. */
+	xa_store(&dev->mrs, mr->index, XA_ZERO_ENTRY, GFP_KERNEL);
 	/*
 	 * When this has ended no peer uses it.  Requests that the card has taken go on: the
 	 * memory is the process's own.
 	 */
 	if (mr->region)
 		dev->calls->region_clear(mr->file, mr->index);
+	xa_erase(&dev->mrs, mr->index);
 	if (mr->file) {
 		dev->calls->watch(mr->file, &mr->watch, false);
 		dev->calls->give(mr->file);
