@@ -22,7 +22,16 @@ static bool unetmm_ib_cq_wakes(struct unetmm_ib_cq *cq, bool solicited)
 	return wakes;
 }
 
-/* A completion that has no room is lost, and the process is told once. */
+/* A completion had no room and is lost: true, if the owner is to be told, which is once. */
+static bool unetmm_ib_cq_loses(struct unetmm_ib_cq *cq)
+{
+	bool first = !cq->overrun;
+
+	lockdep_assert_held(&cq->lock);
+	cq->overrun = true;
+	return first;
+}
+
 static void unetmm_ib_cq_overrun(struct unetmm_ib_cq *cq)
 {
 	struct ib_event event = {
@@ -42,10 +51,8 @@ void unetmm_ib_cq_put(struct ib_cq *ib, const struct ib_uverbs_wc *wc, bool soli
 	unsigned long flags;
 
 	spin_lock_irqsave(&cq->lock, flags);
-	if (!unetmm_ib_queue_put(&cq->q, wc, sizeof(*wc))) {
-		lost = !cq->overrun;
-		cq->overrun = true;
-	}
+	if (!unetmm_ib_queue_put(&cq->q, wc, sizeof(*wc)))
+		lost = unetmm_ib_cq_loses(cq);
 	wake = unetmm_ib_cq_wakes(cq, solicited || wc->status);
 	spin_unlock_irqrestore(&cq->lock, flags);
 	if (lost)
@@ -57,14 +64,18 @@ void unetmm_ib_cq_put(struct ib_cq *ib, const struct ib_uverbs_wc *wc, bool soli
 void unetmm_ib_cq_put_kernel(struct ib_cq *ib, const struct ib_wc *wc)
 {
 	struct unetmm_ib_cq *cq = unetmm_ib_cq(ib);
+	bool wake, lost = false;
 	unsigned long flags;
-	bool wake;
 
 	spin_lock_irqsave(&cq->lock, flags);
 	if (cq->head - cq->tail < ib->cqe)
-		cq->ring[cq->head++ % ib->cqe] = *wc;
+		cq->ring[cq->head++ & (ib->cqe - 1)] = *wc;
+	else
+		lost = unetmm_ib_cq_loses(cq);
 	wake = unetmm_ib_cq_wakes(cq, true);
 	spin_unlock_irqrestore(&cq->lock, flags);
+	if (lost)
+		unetmm_ib_cq_overrun(cq);
 	if (wake)
 		ib->comp_handler(ib, ib->cq_context);
 }
@@ -94,7 +105,7 @@ static int unetmm_ib_poll_cq(struct ib_cq *ib, int n, struct ib_wc *wc)
 		return 0;
 	spin_lock_irqsave(&cq->lock, flags);
 	while (i < n && cq->tail != cq->head)
-		wc[i++] = cq->ring[cq->tail++ % ib->cqe];
+		wc[i++] = cq->ring[cq->tail++ & (ib->cqe - 1)];
 	spin_unlock_irqrestore(&cq->lock, flags);
 	return i;
 }
@@ -122,6 +133,8 @@ static int unetmm_ib_cq_make(struct unetmm_ib_cq *cq, u32 cqe, struct ib_udata *
 	int ret;
 
 	if (!udata) {
+		/* head and tail run through 2^32. */
+		cqe = roundup_pow_of_two(cqe);
 		cq->ring = kvcalloc(cqe, sizeof(*cq->ring), GFP_KERNEL);
 		cq->ib.cqe = cqe;
 		return cq->ring ? 0 : -ENOMEM;
