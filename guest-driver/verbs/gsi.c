@@ -9,7 +9,8 @@
  *
  * LIFETIMES.  A unetmm_ib_gsi is there as long as its queue pair, and listed in
  * unetmm_ib_gsis: a datagram finds it there under RCU.  Sends wait in its list for the
- * work item, since ib_mad posts with interrupts disabled.
+ * work item, since ib_mad posts with interrupts disabled.  The work item has a queue without
+ * engines: however busy these are, connections are made.
  *
  * LOCKS.  gsi->lock: receives and sends; innermost but for cq->lock.
  */
@@ -80,6 +81,7 @@ struct unetmm_ib_gsi {
 static LIST_HEAD(unetmm_ib_gsis);
 static DEFINE_MUTEX(unetmm_ib_gsis_lock);	/* the list's writers */
 static struct socket *unetmm_ib_socks[2];	/* IPv4, IPv6; NULL: none */
+static struct workqueue_struct *unetmm_ib_gsi_wq;
 
 static void *unetmm_ib_kernel(u64 addr)
 {
@@ -286,7 +288,7 @@ static struct unetmm_ib_mad_send *unetmm_ib_mad(const struct ib_send_wr *wr)
 	int i;
 
 	if (!s)
-		return NULL;
+		return ERR_PTR(-ENOMEM);
 	s->cqe = wr->wr_cqe;
 	s->to = grh->dgid;
 	if (ud->ah->sgid_attr)
@@ -315,17 +317,17 @@ int unetmm_ib_gsi_send(struct ib_qp *ib, const struct ib_send_wr *wr,
 	int ret = 0;
 
 	for (; wr; wr = wr->next) {
-		s = wr->opcode == IB_WR_SEND ? unetmm_ib_mad(wr) : NULL;
-		if (!s) {
+		s = wr->opcode == IB_WR_SEND ? unetmm_ib_mad(wr) : ERR_PTR(-EINVAL);
+		if (IS_ERR(s)) {
 			*bad = wr;
-			ret = -ENOMEM;
+			ret = PTR_ERR(s);
 			break;
 		}
 		spin_lock_irqsave(&gsi->lock, flags);
 		list_add_tail(&s->node, &gsi->sends);
 		spin_unlock_irqrestore(&gsi->lock, flags);
 	}
-	queue_work(unetmm_ib_wq, &gsi->work);
+	queue_work(unetmm_ib_gsi_wq, &gsi->work);
 	return ret;
 }
 
@@ -427,11 +429,16 @@ static int unetmm_ib_sock(bool v6)
 /* A kernel may have no IPv6. */
 int unetmm_ib_gsi_init(void)
 {
-	int ret = unetmm_ib_sock(false);
+	int ret;
 
+	unetmm_ib_gsi_wq = alloc_ordered_workqueue("unetmm-ib-cm", WQ_MEM_RECLAIM);
+	if (!unetmm_ib_gsi_wq)
+		return -ENOMEM;
+	ret = unetmm_ib_sock(false);
 	if (ret) {
 		pr_err("unetmm_ib: no UDP port %d (%d): is rdma_rxe loaded?\n",
 		       UNETMM_IB_PORT, ret);
+		destroy_workqueue(unetmm_ib_gsi_wq);
 		return ret;
 	}
 	ret = unetmm_ib_sock(true);
@@ -449,4 +456,5 @@ void unetmm_ib_gsi_exit(void)
 			unetmm_tunnel_release(unetmm_ib_socks[i]);
 		unetmm_ib_socks[i] = NULL;
 	}
+	destroy_workqueue(unetmm_ib_gsi_wq);
 }
