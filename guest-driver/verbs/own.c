@@ -82,8 +82,11 @@ int unetmm_own_open(struct unetmm_ib_qp *qp)
 	phys_addr_t doorbell = card->doorbell_start + (u64)qp->ep->id * card->hw.db_stride;
 
 	/* Behind an IOMMU the memory can be in pieces: one mapping is of one piece. */
-	if (block->pages.orig_nents != 1)
+	if (block->pages.orig_nents != 1) {
+		dev_warn_once(&card->pdev->dev,
+			      "no queue pair: the IOMMU gives memory in pieces; verbs=rxe has no need of one piece\n");
 		return -EOPNOTSUPP;
+	}
 	qp->maps[0] = unetmm_own_map(qp, page_to_pfn(sg_page(block->pages.sgl)), block->bytes,
 				     false);
 	qp->maps[1] = unetmm_own_map(qp, PHYS_PFN(doorbell), PAGE_SIZE, true);
