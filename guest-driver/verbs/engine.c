@@ -95,7 +95,7 @@ void unetmm_ib_error(struct unetmm_ib_qp *qp)
 	qp->state = IB_QPS_ERR;
 	qp->attr.qp_state = IB_QPS_ERR;
 	if (qp->open)
-		qp->flushes = !qp->dev->calls->channel_flush(qp->ep);
+		qp->card_flushes = !qp->dev->calls->channel_flush(qp->ep);
 	qp->open = false;
 }
 
@@ -124,9 +124,9 @@ static u8 unetmm_ib_reason(struct unetmm_ib_qp *qp, u8 status)
 {
 	if (!status || status == IB_WC_WR_FLUSH_ERR)
 		return status;
-	if (qp->failed)
+	if (qp->reason_told)
 		return IB_WC_WR_FLUSH_ERR;
-	qp->failed = true;
+	qp->reason_told = true;
 	return status;
 }
 
@@ -146,7 +146,7 @@ static void unetmm_ib_settle(struct unetmm_ib_qp *qp)
 
 		if (s->done)
 			wc.status = unetmm_ib_reason(qp, s->status);
-		else if (qp->state != IB_QPS_ERR || qp->flushes)
+		else if (qp->state != IB_QPS_ERR || qp->card_flushes)
 			return;
 		qp->sent_done++;
 		if (s->signaled || wc.status)
@@ -162,12 +162,12 @@ static void unetmm_ib_flush_sends(struct unetmm_ib_qp *qp)
 		.status = IB_WC_WR_FLUSH_ERR,
 		.qp_num = qp->ib.qp_num,
 	};
-	const struct rxe_send_wqe *w = (const void *)qp->wqe;
+	const struct rxe_send_wqe *w = (const void *)qp->request;
 	u32 most = qp->sq.mask + 1;
 
 	/* Behind those that the card has. */
 	while (qp->sent_done == qp->sent_next && most-- &&
-	       unetmm_ib_queue_peek(&qp->sq, qp->wqe, sizeof(*w))) {
+	       unetmm_ib_queue_peek(&qp->sq, qp->request, sizeof(*w))) {
 		wc.wr_id = w->wr.wr_id;
 		unetmm_ib_queue_next(&qp->sq);
 		unetmm_ib_cq_put(qp->ib.send_cq, &wc, false);
@@ -177,10 +177,10 @@ static void unetmm_ib_flush_sends(struct unetmm_ib_qp *qp)
 static void unetmm_ib_flush_receives(struct unetmm_ib_qp *qp)
 {
 	struct ib_uverbs_wc wc = { .status = IB_WC_WR_FLUSH_ERR, .opcode = IB_WC_RECV };
-	const struct rxe_recv_wqe *w = (const void *)qp->wqe;
+	const struct rxe_recv_wqe *w = (const void *)qp->request;
 	u32 most = qp->rq.mask + 1;
 
-	while (!qp->flushes && qp->received_done != qp->received_next) {
+	while (!qp->card_flushes && qp->received_done != qp->received_next) {
 		const struct unetmm_ib_received *r = unetmm_ib_received(qp, qp->received_done++);
 
 		wc.wr_id = r->wr_id;
@@ -188,7 +188,7 @@ static void unetmm_ib_flush_receives(struct unetmm_ib_qp *qp)
 			unetmm_ib_tell_receive(qp, &wc);
 	}
 	while (qp->received_done == qp->received_next && most-- &&
-	       unetmm_ib_queue_peek(&qp->rq, qp->wqe, sizeof(*w))) {
+	       unetmm_ib_queue_peek(&qp->rq, qp->request, sizeof(*w))) {
 		wc.wr_id = w->wr_id;
 		unetmm_ib_queue_next(&qp->rq);
 		unetmm_ib_tell_receive(qp, &wc);
@@ -252,8 +252,8 @@ static void unetmm_ib_got_received(struct unetmm_ib_qp *qp, const struct unetmm_
 /* The endpoint was stopped, or the channel has failed, or has been flushed. */
 static void unetmm_ib_got_end(struct unetmm_ib_qp *qp, u8 status)
 {
-	if (status != UNETMM_ST_FLUSHED && !qp->ended)
-		qp->ended = status;
+	if (status != UNETMM_ST_FLUSHED && !qp->end_status)
+		qp->end_status = status;
 	unetmm_ib_error(qp);
 }
 
@@ -263,11 +263,11 @@ static void unetmm_ib_got_end(struct unetmm_ib_qp *qp, u8 status)
  */
 static void unetmm_ib_tell_end(struct unetmm_ib_qp *qp)
 {
-	u8 status = unetmm_ib_status(qp->ended);
+	u8 status = unetmm_ib_status(qp->end_status);
 
-	if (!qp->ended || qp->sent_done != qp->sent_next || qp->failed)
+	if (!qp->end_status || qp->sent_done != qp->sent_next || qp->reason_told)
 		return;
-	qp->failed = true;
+	qp->reason_told = true;
 	unetmm_ib_event(qp, status == IB_WC_REM_ACCESS_ERR ? IB_EVENT_QP_ACCESS_ERR :
 			    status == IB_WC_REM_INV_REQ_ERR ? IB_EVENT_QP_REQ_ERR :
 			    IB_EVENT_QP_FATAL);
@@ -361,12 +361,12 @@ static u32 unetmm_ib_fq_room(struct unetmm_ib_qp *qp)
 
 static u32 unetmm_ib_take_receives(struct unetmm_ib_qp *qp)
 {
-	const struct rxe_recv_wqe *w = (const void *)qp->wqe;
+	const struct rxe_recv_wqe *w = (const void *)qp->request;
 	u32 n = 0;
 
 	while (unetmm_ib_fq_room(qp) >= UNETMM_IB_MAX_SGE &&
 	       qp->received_next - qp->received_done < unetmm_ib_received_most(qp) &&
-	       unetmm_ib_queue_peek(&qp->rq, qp->wqe, sizeof(qp->wqe))) {
+	       unetmm_ib_queue_peek(&qp->rq, qp->request, sizeof(qp->request))) {
 		qp->fq_prod += unetmm_ib_put_receive(qp, w);
 		*unetmm_ib_received(qp, qp->received_next++) = (struct unetmm_ib_received) {
 			.wr_id = w->wr_id,
@@ -565,12 +565,12 @@ static u32 unetmm_ib_sq_room(struct unetmm_ib_qp *qp)
 /* The next request may go: a fence waits until earlier READs and atomics have ended. */
 static bool unetmm_ib_next_send(struct unetmm_ib_qp *qp)
 {
-	const struct rxe_send_wqe *w = (const void *)qp->wqe;
+	const struct rxe_send_wqe *w = (const void *)qp->request;
 
-	return qp->state == IB_QPS_RTS && !qp->stuck &&
+	return qp->state == IB_QPS_RTS && !qp->bad_request &&
 	       unetmm_ib_sq_room(qp) >= UNETMM_MAX_SLOTS &&
 	       qp->sent_next - qp->sent_done < unetmm_ib_sent_most(qp) &&
-	       unetmm_ib_queue_peek(&qp->sq, qp->wqe, sizeof(qp->wqe)) &&
+	       unetmm_ib_queue_peek(&qp->sq, qp->request, sizeof(qp->request)) &&
 	       !(w->wr.send_flags & IB_SEND_FENCE && qp->fetching);
 }
 
@@ -581,7 +581,7 @@ static u32 unetmm_ib_take_sends(struct unetmm_ib_qp *qp)
 
 	while (unetmm_ib_next_send(qp)) {
 		struct unetmm_ib_sent *s = unetmm_ib_sent(qp, qp->sent_next);
-		u8 wrong = unetmm_ib_build(qp, &d, s, (const void *)qp->wqe);
+		u8 wrong = unetmm_ib_build(qp, &d, s, (const void *)qp->request);
 
 		if (!wrong)
 			unetmm_ib_put_desc(qp, &d);
@@ -589,7 +589,7 @@ static u32 unetmm_ib_take_sends(struct unetmm_ib_qp *qp)
 		s->done = wrong;
 		s->fetches = !wrong && (d.read || d.atomic);
 		qp->fetching += s->fetches;
-		qp->stuck = wrong;
+		qp->bad_request = wrong;
 		qp->sent_next++;
 		unetmm_ib_queue_next(&qp->sq);
 		n++;
@@ -625,7 +625,7 @@ static bool unetmm_ib_turn(struct unetmm_ib_qp *qp)
 	n = unetmm_ib_drain(qp);
 	if (unetmm_ib_card_state(qp) & UNETMM_EP_ERROR) {
 		unetmm_ib_got_end(qp, UNETMM_ST_BAD_CHANNEL);
-		qp->flushes = false;
+		qp->card_flushes = false;
 	}
 	if (qp->state != IB_QPS_ERR) {
 		taken = unetmm_ib_take_receives(qp) + unetmm_ib_take_sends(qp);

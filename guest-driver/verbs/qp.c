@@ -250,16 +250,16 @@ static int unetmm_ib_reset(struct unetmm_ib_qp *qp)
 	if (ret) {
 		/* The channel may be there still. */
 		qp->state = IB_QPS_ERR;
-		qp->flushes = false;
+		qp->card_flushes = false;
 		unetmm_ib_error(qp);
 		return ret;
 	}
 	qp->state = IB_QPS_RESET;
 	qp->open = false;
-	qp->flushes = false;
-	qp->failed = false;
-	qp->ended = UNETMM_ST_OK;
-	qp->stuck = false;
+	qp->card_flushes = false;
+	qp->reason_told = false;
+	qp->end_status = UNETMM_ST_OK;
+	qp->bad_request = false;
 	qp->told_established = false;
 	qp->fetching = 0;
 	qp->sq_prod = 0;
@@ -319,7 +319,7 @@ static int unetmm_ib_change(struct unetmm_ib_qp *qp, enum ib_qp_state next, int 
 		/* A queue pair in RESET has nothing, and is told nothing. */
 		if (qp->state == IB_QPS_RESET)
 			qp->state = IB_QPS_ERR;
-		qp->failed = true;
+		qp->reason_told = true;
 		unetmm_ib_error(qp);
 		return 0;
 	case IB_QPS_RTR:

@@ -168,12 +168,12 @@ struct unetmm_ib_qp {
 	u32 fetching;			/* of these: READs and atomics that have not ended */
 	struct unetmm_ib_received *received;
 	bool open;			/* the card has the channel, which has not failed */
-	bool flushes;			/* the card gives back all requests that it has */
-	bool failed;			/* the process knows the reason of the end */
-	u8 ended;			/* UNETMM_ST_*: the reason that the card has said */
+	bool card_flushes;		/* the card gives back all requests that it has */
+	bool reason_told;		/* the process knows the reason of the end */
+	u8 end_status;			/* UNETMM_ST_*: the reason that the card has said */
 	bool told_established;		/* since RESET */
-	bool stuck;			/* a request is wrong: nothing behind it is taken */
-	u8 wqe[UNETMM_IB_WQE_BYTES] __aligned(8);	/* copy of a request */
+	bool bad_request;		/* a request is wrong: nothing behind it is taken */
+	u8 request[UNETMM_IB_WQE_BYTES] __aligned(8);	/* copy of a request */
 };
 
 static inline struct unetmm_ib *unetmm_ib_of(struct ib_device *ib)
