@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * unetmm_ib: contexts of processes, protection domains, addresses.
+ * unetmm_ib: contexts of processes, protection domains.
  *
  * A context is an open file of the card without a descriptor, with an address space of
  * source odp.  A protection domain is a number that the card compares.
@@ -49,14 +49,14 @@ static struct unetmm_file *unetmm_ib_pd_file(const struct ib_pd *pd)
 }
 
 /* Counts a process's protection domain, or an object in one; a user has a limit. */
-static int unetmm_ib_take(const struct ib_pd *pd)
+int unetmm_ib_take(const struct ib_pd *pd)
 {
 	struct unetmm_file *file = unetmm_ib_pd_file(pd);
 
 	return !file || unetmm_ib_of(pd->device)->calls->take(file) ? 0 : -ENOMEM;
 }
 
-static void unetmm_ib_give(const struct ib_pd *pd)
+void unetmm_ib_give(const struct ib_pd *pd)
 {
 	struct unetmm_file *file = unetmm_ib_pd_file(pd);
 
@@ -83,45 +83,6 @@ static int unetmm_ib_dealloc_pd(struct ib_pd *ib, struct ib_udata *udata)
 	return 0;
 }
 
-static struct unetmm_ib_ah *unetmm_ib_ah(struct ib_ah *ib)
-{
-	return container_of(ib, struct unetmm_ib_ah, ib);
-}
-
-/* QP1's; one of a process is of no use without UD, and does no harm. */
-static int unetmm_ib_create_ah(struct ib_ah *ib, struct rdma_ah_init_attr *attr,
-			       struct ib_udata *udata)
-{
-	struct unetmm_ib *dev = unetmm_ib_of(ib->device);
-	struct rxe_create_ah_resp resp = {};
-	int ret = unetmm_ib_take(ib->pd);
-
-	if (ret)
-		return ret;
-	unetmm_ib_ah(ib)->attr = *attr->ah_attr;
-	/* The caller's reference ends with the call. */
-	unetmm_ib_ah(ib)->attr.grh.sgid_attr = NULL;
-	if (!udata || udata->outlen < sizeof(resp))
-		return 0;
-	resp.ah_num = atomic_inc_return(&dev->ah_next);
-	ret = ib_copy_to_udata(udata, &resp, sizeof(resp));
-	if (ret)
-		unetmm_ib_give(ib->pd);
-	return ret;
-}
-
-static int unetmm_ib_query_ah(struct ib_ah *ib, struct rdma_ah_attr *attr)
-{
-	*attr = unetmm_ib_ah(ib)->attr;
-	return 0;
-}
-
-static int unetmm_ib_destroy_ah(struct ib_ah *ib, u32 flags)
-{
-	unetmm_ib_give(ib->pd);
-	return 0;
-}
-
 const struct ib_device_ops unetmm_ib_context_ops = {
 	.alloc_ucontext = unetmm_ib_alloc_ucontext,
 	.dealloc_ucontext = unetmm_ib_dealloc_ucontext,
@@ -130,11 +91,6 @@ const struct ib_device_ops unetmm_ib_context_ops = {
 	.mmap_free = unetmm_ib_mmap_free,
 	.alloc_pd = unetmm_ib_alloc_pd,
 	.dealloc_pd = unetmm_ib_dealloc_pd,
-	.create_ah = unetmm_ib_create_ah,
-	.create_user_ah = unetmm_ib_create_ah,
-	.query_ah = unetmm_ib_query_ah,
-	.destroy_ah = unetmm_ib_destroy_ah,
-	INIT_RDMA_OBJ_SIZE(ib_ah, unetmm_ib_ah, ib),
 	INIT_RDMA_OBJ_SIZE(ib_pd, unetmm_ib_pd, ib),
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, unetmm_ib_context, ib),
 };

@@ -30,10 +30,9 @@
 #include <rdma/ib_pack.h>
 
 #include "compat/compat.h"
-#include "verbs/verbs.h"
+#include "verbs/ud.h"
 
 #define UNETMM_IB_PORT		4791
-#define UNETMM_IB_GRH		40
 #define UNETMM_IB_MAD_SGES	4
 #define UNETMM_IB_MAD_ALL	(UNETMM_IB_GRH + IB_MGMT_MAD_SIZE)
 
@@ -185,27 +184,11 @@ static int unetmm_ib_encap_rcv(struct sock *sk, struct sk_buff *skb)
 static void unetmm_ib_loop(struct unetmm_ib_gsi *gsi, const struct unetmm_ib_mad_send *s)
 {
 	bool v6 = !ipv6_addr_v4mapped((const struct in6_addr *)s->to.raw);
+	const struct ib_global_route to = { .dgid = s->to, .hop_limit = 64 };
 	u8 all[UNETMM_IB_MAD_ALL] = {};
 
-	if (v6) {
-		struct ipv6hdr *ip6 = (struct ipv6hdr *)all;
-
-		ip6->version = 6;
-		ip6->nexthdr = IPPROTO_UDP;
-		ip6->hop_limit = 64;
-		memcpy(&ip6->saddr, s->from.raw, sizeof(ip6->saddr));
-		memcpy(&ip6->daddr, s->to.raw, sizeof(ip6->daddr));
-	} else {
-		struct iphdr *ip = (struct iphdr *)(all + UNETMM_IB_GRH - sizeof(*ip));
-
-		ip->version = 4;
-		ip->ihl = sizeof(*ip) / 4;
-		ip->ttl = 64;
-		ip->protocol = IPPROTO_UDP;
-		memcpy(&ip->saddr, s->from.raw + 12, sizeof(ip->saddr));
-		memcpy(&ip->daddr, s->to.raw + 12, sizeof(ip->daddr));
-		ip->check = ip_fast_csum(ip, ip->ihl);
-	}
+	unetmm_ib_grh(all, &s->from, &to);
+	unetmm_ib_grh_length(all, sizeof(s->packet.mad));
 	memcpy(all + UNETMM_IB_GRH, s->packet.mad, sizeof(s->packet.mad));
 	unetmm_ib_deliver(gsi, all, &s->packet, v6);
 }

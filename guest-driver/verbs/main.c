@@ -11,6 +11,7 @@
 #include <rdma/ib_mad.h>
 
 #include "verbs/own.h"
+#include "verbs/ud.h"
 
 #define UNETMM_IB_GIDS	64
 
@@ -55,6 +56,8 @@ static int unetmm_ib_query_device(struct ib_device *ib, struct ib_device_attr *a
 	a->odp_caps.per_transport_caps.rc_odp_caps = IB_ODP_SUPPORT_SEND | IB_ODP_SUPPORT_RECV |
 						     IB_ODP_SUPPORT_WRITE | IB_ODP_SUPPORT_READ |
 						     IB_ODP_SUPPORT_ATOMIC;
+	if (unetmm_ib_of(ib)->own && hw->caps & UNETMM_CAP_UD)
+		a->odp_caps.per_transport_caps.ud_odp_caps = IB_ODP_SUPPORT_SEND;
 	return 0;
 }
 
@@ -71,8 +74,7 @@ static int unetmm_ib_query_port(struct ib_device *ib, u32 port, struct ib_port_a
 	a->state = up ? IB_PORT_ACTIVE : IB_PORT_DOWN;
 	a->phys_state = up ? IB_PORT_PHYS_STATE_LINK_UP : IB_PORT_PHYS_STATE_DISABLED;
 	a->max_mtu = IB_MTU_4096;
-	a->active_mtu = dev->dev->hw.user_mtu >= 4096 ? IB_MTU_4096 :
-			iboe_get_mtu(dev->dev->hw.user_mtu);
+	a->active_mtu = ib_mtu_int_to_enum(unetmm_ib_mtu(dev));
 	a->gid_tbl_len = UNETMM_IB_GIDS;
 	a->pkey_tbl_len = 1;
 	a->max_msg_sz = dev->max_message;
@@ -150,6 +152,7 @@ static int unetmm_ib_register(struct unetmm_ib *dev, struct device *parent)
 	ib_set_device_ops(&dev->ib, dev->own ? &unetmm_own_ops : &unetmm_rxe_ops);
 	ib_set_device_ops(&dev->ib, &unetmm_ib_ops);
 	ib_set_device_ops(&dev->ib, &unetmm_ib_context_ops);
+	ib_set_device_ops(&dev->ib, &unetmm_ib_ah_ops);
 	ib_set_device_ops(&dev->ib, &unetmm_ib_cq_ops);
 	ib_set_device_ops(&dev->ib, &unetmm_ib_mr_ops);
 	ib_set_device_ops(&dev->ib, &unetmm_ib_qp_ops);

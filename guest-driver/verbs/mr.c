@@ -4,7 +4,9 @@
  *
  * Each region is paged on demand, whatever the process asks for: nothing is pinned.  One
  * without IB_ACCESS_ON_DEMAND is looked at when it is registered: all of it has to be
- * there, with the rights.  A region of huge pages is as any other.  A region that peers
+ * there, with the rights.  In a protection domain with a UD queue pair its pages are entered
+ * into the card's table, too, so that a message finds them: the calling thread faults them in,
+ * and waits as for an access.  A region of huge pages is as any other.  A region that peers
  * may use is a region of the card; the lkey is the driver's, which translates it when it
  * copies a request.
  */
@@ -21,6 +23,8 @@
 	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ | \
 	 IB_ACCESS_REMOTE_ATOMIC | IB_ACCESS_ON_DEMAND | IB_ACCESS_HUGETLB | \
 	 IB_ACCESS_OPTIONAL)
+#define UNETMM_IB_MR_WRITES \
+	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_ATOMIC)
 #define UNETMM_IB_MR_MOST	BIT(24)	/* lkeys have 8 bits beside the index */
 
 static u8 unetmm_ib_rights(int access)
@@ -59,14 +63,90 @@ bool unetmm_ib_mr_find(struct unetmm_ib_qp *qp, const struct rxe_sge *rxe, int a
 	return unetmm_ib_mr_at(qp->dev, qp->ib.pd, &sge, access, addr);
 }
 
+/* Pages for the region, if it is there still. */
+static void unetmm_ib_prefetched(struct unetmm_ib *dev, u32 lkey, const struct unetmm_prefetch *a)
+{
+	struct unetmm_ib_mr *mr;
+
+	xa_lock(&dev->mrs);
+	mr = xa_load(&dev->mrs, lkey >> 8);
+	if (mr && mr->ib.lkey == lkey)
+		mr->prefetched += ((a->addr + a->done - 1) >> PAGE_SHIFT) -
+				  (a->addr >> PAGE_SHIFT) + 1;
+	xa_unlock(&dev->mrs);
+}
+
+/* All of it, or the first error: pages that came stay.  lkey 0: no region counts them. */
+static int unetmm_ib_prefetch(struct unetmm_ib *dev, struct unetmm_file *file, u64 addr,
+			      u64 length, u32 flags, u32 lkey)
+{
+	struct unetmm_prefetch a = { .size = sizeof(a), .flags = flags };
+	int ret = 0;
+
+	while (length && !ret) {
+		a.addr = addr;
+		a.length = length;
+		ret = dev->calls->page_in(file, &a);
+		if (!ret)
+			unetmm_ib_prefetched(dev, lkey, &a);
+		addr += ret ? 0 : a.done;
+		length -= ret ? 0 : a.done;
+		if (length && fatal_signal_pending(current))
+			ret = -EINTR;
+	}
+	return ret;
+}
+
+/*
+ * Without ON_DEMAND.  A page that cannot come is an error when it is used.  After a signal the
+ * call begins again.
+ */
+static int unetmm_ib_mr_enter(struct unetmm_ib *dev, struct unetmm_file *file, u64 start,
+			      u64 length, int access)
+{
+	u32 flags = access & UNETMM_IB_MR_WRITES ? UNETMM_PREFETCH_WRITE : 0;
+	int ret = 0;
+
+	if (!(access & IB_ACCESS_ON_DEMAND))
+		ret = unetmm_ib_prefetch(dev, file, start, length, flags, 0);
+	return ret == -EINTR ? -ERESTARTSYS : 0;
+}
+
+/* The regions that the protection domain has already; of the calling process. */
+int unetmm_ib_mr_enter_all(struct unetmm_ib *dev, const struct ib_pd *pd,
+			   struct unetmm_file *file)
+{
+	unsigned long index = 0;
+	struct unetmm_ib_mr *mr;
+	int ret;
+
+	if (!dev->calls->ours(file))
+		return -EPERM;
+	do {
+		u64 start = 0, length = 0;
+		int access = 0;
+
+		xa_lock(&dev->mrs);
+		mr = xa_find(&dev->mrs, &index, ULONG_MAX, XA_PRESENT);
+		if (mr && mr->ib.pd == pd) {
+			start = mr->start;
+			length = mr->length;
+			access = mr->access;
+		}
+		xa_unlock(&dev->mrs);
+		ret = unetmm_ib_mr_enter(dev, file, start, length, access);
+		index++;
+		cond_resched();
+	} while (mr && !ret);
+	return ret;
+}
+
 /* All of it is memory of the process, which may use it so. */
 static int unetmm_ib_mr_check(struct unetmm_ib *dev, u64 start, u64 length, int access)
 {
-	u8 rights = UNETMM_RIGHT_READ;
+	u8 rights = UNETMM_RIGHT_READ | (access & UNETMM_IB_MR_WRITES ? UNETMM_RIGHT_WRITE : 0);
 	u64 last;
 
-	if (access & (IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_ATOMIC))
-		rights |= UNETMM_RIGHT_WRITE;
 	if (check_add_overflow(start, length - 1, &last) || last >= TASK_SIZE_MAX)
 		return -EINVAL;
 	return access & IB_ACCESS_ON_DEMAND ? 0 : dev->calls->memory(start, last, rights);
@@ -93,6 +173,19 @@ static int unetmm_ib_mr_region(struct unetmm_ib *dev, struct unetmm_ib_mr *mr, b
 	return ret == -EDQUOT ? -ENOMEM : ret;
 }
 
+/*
+ * When this has ended no peer uses the region.  Requests that the card has taken go on: the
+ * memory is the process's own.
+ */
+static void unetmm_ib_mr_drop(struct unetmm_ib *dev, struct unetmm_ib_mr *mr)
+{
+	/* The number stays taken until the card's region of this number has ended. */
+	xa_store(&dev->mrs, mr->index, XA_ZERO_ENTRY, GFP_KERNEL);
+	if (mr->region)
+		dev->calls->region_clear(mr->file, mr->index);
+	xa_erase(&dev->mrs, mr->index);
+}
+
 static int unetmm_ib_mr_add(struct unetmm_ib *dev, struct unetmm_ib_mr *mr, bool whole)
 {
 	int ret;
@@ -107,11 +200,8 @@ static int unetmm_ib_mr_add(struct unetmm_ib *dev, struct unetmm_ib_mr *mr, bool
 	ret = unetmm_ib_mr_region(dev, mr, whole);
 	if (!ret)
 		ret = xa_err(xa_store(&dev->mrs, mr->index, mr, GFP_KERNEL_ACCOUNT));
-	if (ret) {
-		if (mr->region)
-			dev->calls->region_clear(mr->file, mr->index);
-		xa_erase(&dev->mrs, mr->index);
-	}
+	if (ret)
+		unetmm_ib_mr_drop(dev, mr);
 	return ret;
 }
 
@@ -154,6 +244,11 @@ static struct ib_mr *unetmm_ib_mr_make(struct ib_pd *pd, u64 start, u64 length, 
 	mr->watch.node.last = whole ? ULONG_MAX : (start + length - 1) >> PAGE_SHIFT;
 	dev->calls->watch(mr->file, &mr->watch, true);
 	ret = unetmm_ib_mr_add(dev, mr, whole);
+	if (!ret && atomic_read(&unetmm_ib_pd(pd)->uds)) {
+		ret = unetmm_ib_mr_enter(dev, mr->file, start, length, access);
+		if (ret)
+			unetmm_ib_mr_drop(dev, mr);
+	}
 	if (!ret)
 		return &mr->ib;
 	dev->calls->watch(mr->file, &mr->watch, false);
@@ -212,56 +307,13 @@ static int unetmm_ib_dereg_mr(struct ib_mr *ib, struct ib_udata *udata)
 	struct unetmm_ib_mr *mr = container_of(ib, struct unetmm_ib_mr, ib);
 	struct unetmm_ib *dev = unetmm_ib_of(ib->device);
 
-	/* The number stays taken until the card's region of this number has ended. */
-	xa_store(&dev->mrs, mr->index, XA_ZERO_ENTRY, GFP_KERNEL);
-	/*
-	 * When this has ended no peer uses it.  Requests that the card has taken go on: the
-	 * memory is the process's own.
-	 */
-	if (mr->region)
-		dev->calls->region_clear(mr->file, mr->index);
-	xa_erase(&dev->mrs, mr->index);
+	unetmm_ib_mr_drop(dev, mr);
 	if (mr->file) {
 		dev->calls->watch(mr->file, &mr->watch, false);
 		dev->calls->give(mr->file);
 	}
 	kfree(mr);
 	return 0;
-}
-
-/* Pages for the region, if it is there still. */
-static void unetmm_ib_prefetched(struct unetmm_ib *dev, u32 lkey, const struct unetmm_prefetch *a)
-{
-	struct unetmm_ib_mr *mr;
-
-	xa_lock(&dev->mrs);
-	mr = xa_load(&dev->mrs, lkey >> 8);
-	if (mr && mr->ib.lkey == lkey)
-		mr->prefetched += ((a->addr + a->done - 1) >> PAGE_SHIFT) -
-				  (a->addr >> PAGE_SHIFT) + 1;
-	xa_unlock(&dev->mrs);
-}
-
-/* All of it, or the first error: the process learns of it, and pages that came stay. */
-static int unetmm_ib_prefetch(struct unetmm_ib *dev, struct unetmm_file *file,
-			      const struct ib_sge *sge, u64 addr, u32 flags)
-{
-	struct unetmm_prefetch a = { .size = sizeof(a), .flags = flags };
-	u32 length = sge->length;
-	int ret = 0;
-
-	while (length && !ret) {
-		a.addr = addr;
-		a.length = length;
-		ret = dev->calls->page_in(file, &a);
-		if (!ret)
-			unetmm_ib_prefetched(dev, sge->lkey, &a);
-		addr += ret ? 0 : a.done;
-		length -= ret ? 0 : a.done;
-		if (length && fatal_signal_pending(current))
-			ret = -EINTR;
-	}
-	return ret;
 }
 
 /*
@@ -291,7 +343,8 @@ static int unetmm_ib_advise_mr(struct ib_pd *pd, enum ib_uverbs_advise_mr_advice
 	for (i = 0; i < n; i++) {
 		if (!unetmm_ib_mr_at(dev, pd, &sges[i], write ? IB_ACCESS_LOCAL_WRITE : 0, &addr))
 			return -ENOENT;
-		ret = unetmm_ib_prefetch(dev, context->file, &sges[i], addr, how);
+		ret = unetmm_ib_prefetch(dev, context->file, addr, sges[i].length, how,
+					 sges[i].lkey);
 		if (ret && (wait || fatal_signal_pending(current)))
 			return ret;
 	}

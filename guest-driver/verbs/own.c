@@ -15,6 +15,7 @@
 #include "compat/compat.h"
 #include "map/map.h"
 #include "verbs/own.h"
+#include "verbs/ud.h"
 
 struct unetmm_own_map {
 	struct rdma_user_mmap_entry entry;
@@ -129,12 +130,14 @@ static u32 unetmm_own_log2(const struct unetmm_ib *dev, u32 entries)
 void unetmm_own_sizes(const struct unetmm_ib_qp *qp, struct unetmm_endpoint *a)
 {
 	const struct ib_qp_cap *cap = &qp->cap;
-	u32 data = cap->max_inline_data > UNETMM_SQE_INLINE ?
-		   DIV_ROUND_UP(cap->max_inline_data - UNETMM_SQE_INLINE, UNETMM_SLOT_BYTES) : 0;
-	u32 segs = cap->max_send_sge > UNETMM_SQE_SEGS ?
-		   DIV_ROUND_UP(cap->max_send_sge - UNETMM_SQE_SEGS, UNETMM_SLOT_SEGS) : 0;
+	u32 head = unetmm_ib_is_ud(qp) ? UNETMM_IB_GRH : 0;
+	u32 segs = ALIGN(head, sizeof(struct unetmm_seg)) +
+		   cap->max_send_sge * sizeof(struct unetmm_seg);
+	u32 bytes = max(head + cap->max_inline_data, segs);
+	u32 more = bytes > UNETMM_SQE_INLINE ?
+		   DIV_ROUND_UP(bytes - UNETMM_SQE_INLINE, UNETMM_SLOT_BYTES) : 0;
 
-	a->sq_log2 = unetmm_own_log2(qp->dev, cap->max_send_wr * (1 + max(data, segs)));
+	a->sq_log2 = unetmm_own_log2(qp->dev, cap->max_send_wr * (1 + more));
 	a->fq_log2 = unetmm_own_log2(qp->dev, cap->max_recv_wr * max(cap->max_recv_sge, 1u));
 }
 

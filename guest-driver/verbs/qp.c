@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * unetmm_ib: queue pairs: an endpoint with policy rnr, and its channel 0.
+ * unetmm_ib: queue pairs: an endpoint with policy rnr, and its channel 0.  verbs/ud.c has the
+ * part of those of type UD.
  *
  * The number of a queue pair is its endpoint's, so that a peer that knows it and the
  * card's MAC address knows all; there is no CONNECT.  It stays for the queue pair's life:
@@ -13,6 +14,7 @@
 
 #include "compat/compat.h"
 #include "verbs/own.h"
+#include "verbs/ud.h"
 
 /* Room for twice as many requests as the process asked for, and for a long one. */
 static u32 unetmm_ib_log2(const struct unetmm_ib *dev, u32 requests)
@@ -23,13 +25,18 @@ static u32 unetmm_ib_log2(const struct unetmm_ib *dev, u32 requests)
 	return min(log2, most);
 }
 
+static u32 unetmm_ib_policy(const struct unetmm_ib_qp *qp)
+{
+	return unetmm_ib_is_ud(qp) ? UNETMM_POLICY_DROP : UNETMM_POLICY_RNR;
+}
+
 static int unetmm_ib_open_ep(struct unetmm_ib_qp *qp)
 {
 	struct unetmm_ib *dev = qp->dev;
 	struct unetmm_endpoint a = {
 		.size = sizeof(a),
 		.flags = UNETMM_ENDPOINT_NO_INLINE,
-		.policy = UNETMM_POLICY_RNR,
+		.policy = unetmm_ib_policy(qp),
 		.event_fd = -1,
 		.sq_log2 = unetmm_ib_log2(dev, qp->cap.max_send_wr),
 		.fq_log2 = unetmm_ib_log2(dev, qp->cap.max_recv_wr),
@@ -64,6 +71,7 @@ static int unetmm_ib_open_ep(struct unetmm_ib_qp *qp)
 /* Also of one that is made in part.  Nobody posts any more. */
 static void unetmm_ib_close(struct unetmm_ib_qp *qp)
 {
+	unetmm_ud_leave(qp);
 	mutex_lock(&qp->lock);
 	qp->state = IB_QPS_RESET;
 	WRITE_ONCE(qp->closing, true);
@@ -128,12 +136,14 @@ static int unetmm_ib_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *attr,
 	if (attr->qp_type == IB_QPT_GSI)
 		return unetmm_ib_gsi_create(ib, attr);
 	/* The kernel's own would post in memory that is not a process's. */
-	if (attr->qp_type != IB_QPT_RC || !udata)
+	if ((attr->qp_type != IB_QPT_RC && attr->qp_type != IB_QPT_UD) || !udata)
 		return -EOPNOTSUPP;
-	ret = unetmm_ib_check_cap(&attr->cap);
+	qp->dev = unetmm_ib_of(ib->device);
+	ret = unetmm_ib_is_ud(qp) ? unetmm_ud_check(qp->dev, &attr->cap) : 0;
+	if (!ret)
+		ret = unetmm_ib_check_cap(&attr->cap);
 	if (ret)
 		return ret;
-	qp->dev = unetmm_ib_of(ib->device);
 	if (udata->outlen < (qp->dev->own ? sizeof(struct unetmm_verbs_qp) :
 					    sizeof(struct rxe_create_qp_resp)))
 		return -EINVAL;
@@ -149,6 +159,8 @@ static int unetmm_ib_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *attr,
 		ret = unetmm_ib_open_ep(qp);
 	if (!ret && qp->dev->own)
 		ret = unetmm_own_tell(qp, udata);
+	if (!ret && unetmm_ib_is_ud(qp))
+		ret = unetmm_ud_join(qp);
 	if (ret) {
 		unetmm_ib_close(qp);
 		return ret;
@@ -245,7 +257,7 @@ static int unetmm_ib_modify_channel(struct unetmm_ib_qp *qp, int mask, bool send
 
 static int unetmm_ib_reset(struct unetmm_ib_qp *qp)
 {
-	int ret = qp->dev->calls->ep_restart(qp->ep, UNETMM_POLICY_RNR);
+	int ret = qp->dev->calls->ep_restart(qp->ep, unetmm_ib_policy(qp));
 
 	if (ret) {
 		/* The channel may be there still. */
@@ -277,6 +289,8 @@ static void unetmm_ib_keep(struct ib_qp_attr *to, const struct ib_qp_attr *a, in
 {
 	if (mask & IB_QP_DEST_QPN)
 		to->dest_qp_num = a->dest_qp_num;
+	if (mask & IB_QP_QKEY)
+		to->qkey = a->qkey;
 	if (mask & IB_QP_AV) {
 		to->ah_attr = a->ah_attr;
 		/* The caller's reference ends with the call. */
@@ -323,12 +337,16 @@ static int unetmm_ib_change(struct unetmm_ib_qp *qp, enum ib_qp_state next, int 
 		unetmm_ib_error(qp);
 		return 0;
 	case IB_QPS_RTR:
-		ret = unetmm_ib_open_channel(qp);
+		ret = unetmm_ib_is_ud(qp) ? unetmm_ud_open_channel(qp) :
+		      unetmm_ib_open_channel(qp);
 		break;
 	case IB_QPS_INIT:
 		break;
 	case IB_QPS_RTS:
-		ret = unetmm_ib_modify_channel(qp, mask, qp->state == IB_QPS_RTR);
+		if (!unetmm_ib_is_ud(qp))
+			ret = unetmm_ib_modify_channel(qp, mask, qp->state == IB_QPS_RTR);
+		else if (mask & IB_QP_QKEY)
+			ret = unetmm_ud_open_channel(qp);
 		break;
 	default:
 		return -EOPNOTSUPP;
@@ -350,8 +368,9 @@ static int unetmm_ib_modify(struct unetmm_ib_qp *qp, struct ib_qp_attr *a, int m
 		return -EINVAL;
 	if (mask & (IB_QP_ALT_PATH | IB_QP_PATH_MIG_STATE) || next == IB_QPS_SQD)
 		return -EOPNOTSUPP;
-	/* IB's numbers, of 3 and of 5 bits. */
-	if ((mask & IB_QP_RETRY_CNT && a->retry_cnt > 7) ||
+	/* There is one partition; IB's numbers, of 3 and of 5 bits. */
+	if ((mask & IB_QP_PKEY_INDEX && a->pkey_index) ||
+	    (mask & IB_QP_RETRY_CNT && a->retry_cnt > 7) ||
 	    (mask & IB_QP_RNR_RETRY && a->rnr_retry > 7) ||
 	    (mask & IB_QP_MIN_RNR_TIMER && a->min_rnr_timer > 31) ||
 	    (mask & IB_QP_TIMEOUT && a->timeout > 31))

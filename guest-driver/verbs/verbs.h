@@ -42,6 +42,7 @@
 
 #include "card/card.h"
 #include "ep/ep.h"
+#include "verbs/queue.h"
 
 #define UNETMM_IB_ABI		2	/* rxe's */
 #define UNETMM_IB_MAX_WR	4096
@@ -81,28 +82,7 @@ struct unetmm_ib_context {
 struct unetmm_ib_pd {
 	struct ib_pd ib;
 	u32 number;			/* the card's; 0: the kernel's */
-};
-
-struct unetmm_ib_ah {
-	struct ib_ah ib;
-	struct rdma_ah_attr attr;
-};
-
-/* Memory behind a mapping; of a queue. */
-struct unetmm_ib_mapped {
-	struct rdma_user_mmap_entry entry;
-	void *mem;
-};
-
-/* Entries that the process and the driver share, as librxe maps them. */
-struct unetmm_ib_queue {
-	struct unetmm_ib_mapped *mapped;
-	struct rxe_queue_buf *buf;
-	struct unetmm_ib_context *context;	/* that is charged */
-	struct mminfo info;
-	u32 mask;
-	u32 log2;			/* bytes of an entry */
-	u32 index;			/* the driver's: the next entry; masked */
+	atomic_t uds;			/* UD queue pairs: see verbs/mr.c */
 };
 
 struct unetmm_ib_cq {
@@ -171,6 +151,7 @@ struct unetmm_ib_qp {
 	bool card_flushes;		/* the card gives back all requests that it has */
 	bool reason_told;		/* the process knows the reason of the end */
 	u8 end_status;			/* UNETMM_ST_*: the reason that the card has said */
+	bool joined;			/* UD: counted in its protection domain */
 	bool told_established;		/* since RESET */
 	bool bad_request;		/* a request is wrong: nothing behind it is taken */
 	u8 request[UNETMM_IB_WQE_BYTES] __aligned(8);	/* copy of a request */
@@ -201,17 +182,10 @@ static inline struct unetmm_ib_qp *unetmm_ib_qp(struct ib_qp *ib)
 	return container_of(ib, struct unetmm_ib_qp, ib);
 }
 
-/* verbs/queue.c */
-int unetmm_ib_queue_make(struct unetmm_ib_queue *q, struct ib_ucontext *context, u32 entries,
-			 u32 bytes);
-void unetmm_ib_queue_free(struct unetmm_ib_queue *q);
-bool unetmm_ib_queue_peek(struct unetmm_ib_queue *q, void *copy, u32 bytes);
-void unetmm_ib_queue_next(struct unetmm_ib_queue *q);
-bool unetmm_ib_queue_put(struct unetmm_ib_queue *q, const void *entry, u32 bytes);
-bool unetmm_ib_queue_waits(struct unetmm_ib_queue *q);
-void unetmm_ib_queue_discard(struct unetmm_ib_queue *q);
-int unetmm_ib_mmap(struct ib_ucontext *context, struct vm_area_struct *vma);
-void unetmm_ib_mmap_free(struct rdma_user_mmap_entry *entry);
+static inline bool unetmm_ib_is_ud(const struct unetmm_ib_qp *qp)
+{
+	return qp->ib.qp_type == IB_QPT_UD;
+}
 
 /* verbs/cq.c */
 extern const struct ib_device_ops unetmm_ib_cq_ops;
@@ -221,6 +195,8 @@ void unetmm_ib_cq_put_kernel(struct ib_cq *ib, const struct ib_wc *wc);
 
 /* verbs/mr.c */
 extern const struct ib_device_ops unetmm_ib_mr_ops;
+int unetmm_ib_mr_enter_all(struct unetmm_ib *dev, const struct ib_pd *pd,
+			   struct unetmm_file *file);
 bool unetmm_ib_mr_find(struct unetmm_ib_qp *qp, const struct rxe_sge *sge, int access, u64 *addr);
 
 /* verbs/engine.c */
@@ -236,6 +212,8 @@ extern const struct ib_device_ops unetmm_ib_qp_ops;
 
 /* verbs/context.c */
 extern const struct ib_device_ops unetmm_ib_context_ops;
+int unetmm_ib_take(const struct ib_pd *pd);
+void unetmm_ib_give(const struct ib_pd *pd);
 
 /* verbs/gsi.c: QP1 */
 int unetmm_ib_gsi_init(void);

@@ -9,11 +9,15 @@ enum { UNTOLD_SEND = 1, UNTOLD_RECV = 2 };
 
 #define FAR_BACK    (1u << 29)  /* completions; the card takes up to 2^30 for the past */
 
-static enum ibv_wc_status status_of(uint8_t status)
+static enum ibv_wc_status status_of(const struct umv_qp *qp, uint8_t status)
 {
     switch (status) {
     case UNETMM_ST_OK:
         return IBV_WC_SUCCESS;
+    case UNETMM_ST_LINK_DOWN:
+    case UNETMM_ST_REFUSED:
+        /* UD: the message is lost, of which nobody is told. */
+        return qp->ud ? IBV_WC_SUCCESS : IBV_WC_WR_FLUSH_ERR;
     case UNETMM_ST_PROTECTION:
     case UNETMM_ST_UNSUPPORTED:
     case UNETMM_ST_LIMIT:
@@ -52,7 +56,7 @@ static void got_sent(struct umv_qp *qp, const struct unetmm_completion *c)
         s->what.flags & UMV_DONE) {
         return;
     }
-    s->what.status = (uint8_t)status_of(c->status);
+    s->what.status = (uint8_t)status_of(qp, c->status);
     umv_store(&s->what.flags, s->what.flags | UMV_DONE);
     qp->kept++;
     qp->kept_sends++;
@@ -73,12 +77,18 @@ static void got_received(struct umv_qp *qp, const struct unetmm_completion *c)
     }
     r->what = (struct umv_what) {
         .opcode = c->type == UNETMM_CQE_WRITTEN ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
-        .status = (uint8_t)status_of(c->status),
+        .status = (uint8_t)status_of(qp, c->status),
         .flags = UMV_DONE | (c->flags & UNETMM_CQE_F_IMM ? UMV_IMM : 0),
         .slots = r->what.slots,
     };
     r->len = c->len;
     r->imm = c->imm;
+    if (qp->ud) {
+        uint64_t source;
+
+        memcpy(&source, c->data, sizeof(source));
+        r->from = (uint32_t)UNETMM_GET(UNETMM_UD_EP, unetmm_swap64(source)) + UNETMM_VERBS_QPN;
+    }
     qp->kept++;
     qp->untold |= UNTOLD_RECV;
 }
@@ -86,7 +96,7 @@ static void got_received(struct umv_qp *qp, const struct unetmm_completion *c)
 /* The short ways are for a queue pair that runs.  One that ends is asked the long way. */
 void umv_set_state(struct umv_qp *qp, enum ibv_qp_state state)
 {
-    bool sends = state == IBV_QPS_RTS && qp->cap.max_send_sge;
+    bool sends = state == IBV_QPS_RTS && qp->cap.max_send_sge && !qp->ud;
     bool receives = state != IBV_QPS_RESET && state != IBV_QPS_ERR && qp->cap.max_recv_sge;
 
     if (state == IBV_QPS_ERR && qp->state != IBV_QPS_ERR) {
@@ -223,6 +233,10 @@ static bool next_received(struct umv_qp *qp, struct ibv_wc *wc)
         wc->byte_len = r->len;
         wc->imm_data = r->imm;
         wc->wc_flags = what.flags & UMV_IMM ? IBV_WC_WITH_IMM : 0;
+        if (qp->ud && !what.status) {
+            wc->src_qp = r->from;
+            wc->wc_flags |= IBV_WC_GRH;
+        }
     }
     umv_store(&qp->received_done, qp->received_done + what.slots);
     if (wc->status) {

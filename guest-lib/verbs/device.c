@@ -3,6 +3,7 @@
  * The device: its match for libibverbs, contexts, and objects that the driver alone has.
  */
 #include "verbs.h"
+#include "ud.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -68,34 +69,6 @@ static int dealloc_pd(struct ibv_pd *pd)
     return ret;
 }
 
-static struct ibv_ah *create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
-{
-    struct ib_uverbs_create_ah_resp resp = {};
-    struct ibv_ah *ah = calloc(1, sizeof(*ah));
-    int ret;
-
-    if (!ah) {
-        return NULL;
-    }
-    ret = ibv_cmd_create_ah(pd, ah, attr, &resp, sizeof(resp));
-    if (ret) {
-        free(ah);
-        errno = ret;
-        return NULL;
-    }
-    return ah;
-}
-
-static int destroy_ah(struct ibv_ah *ah)
-{
-    int ret = ibv_cmd_destroy_ah(ah);
-
-    if (!ret) {
-        free(ah);
-    }
-    return ret;
-}
-
 static void free_context(struct ibv_context *ibcontext)
 {
     struct umv_context *context = umv_context(ibcontext);
@@ -111,14 +84,14 @@ static void free_context(struct ibv_context *ibcontext)
 static const struct verbs_context_ops context_ops = {
     .advise_mr = ibv_cmd_advise_mr,
     .alloc_pd = alloc_pd,
-    .create_ah = create_ah,
+    .create_ah = umv_create_ah,
     .create_cq = umv_create_cq,
     .create_cq_ex = umv_create_cq_ex,
     .create_qp = umv_create_qp,
     .create_qp_ex = umv_create_qp_ex,
     .dealloc_pd = dealloc_pd,
     .dereg_mr = umv_dereg_mr,
-    .destroy_ah = destroy_ah,
+    .destroy_ah = umv_destroy_ah,
     .destroy_cq = umv_destroy_cq,
     .destroy_qp = umv_destroy_qp,
     .free_context = free_context,

@@ -2,7 +2,7 @@
 /*
  * Memory regions.  The driver gives numbers in turn, so the table is in two steps.
  */
-#include "verbs.h"
+#include "send.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -60,6 +60,22 @@ void *umv_find_memory(const struct umv_qp *qp, struct umv_last_mr *last,
          .length = mr->length, .delta = mr->start - mr->iova, .access = mr->access,
     };
     return (void *)(uintptr_t)(mr->start + (sge->addr - mr->iova));
+}
+
+/* Segments without bytes are left out; the others' number. */
+unsigned umv_translate(const struct umv_qp *qp, struct umv_last_mr *last,
+                       const struct ibv_sge *sges, int n, int access, struct iovec *iov)
+{
+    unsigned used = 0;
+    int i;
+
+    for (i = 0; i < n; i++) {
+        if (sges[i].length) {
+            iov[used].iov_base = umv_memory_of(qp, last, &sges[i], access);
+            iov[used++].iov_len = sges[i].length;
+        }
+    }
+    return used;
 }
 
 struct ibv_mr *umv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,

@@ -141,7 +141,8 @@ static int complete_qp(struct umv_qp *qp, const struct ibv_qp_init_attr_ex *attr
 
 static int check(const struct ibv_qp_init_attr_ex *attr)
 {
-    if (attr->comp_mask & ~(uint32_t)QP_ATTRS || attr->qp_type != IBV_QPT_RC || attr->srq ||
+    if (attr->comp_mask & ~(uint32_t)QP_ATTRS || attr->srq ||
+        (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UD) ||
         (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags)) {
         return EOPNOTSUPP;
     }
@@ -167,6 +168,7 @@ struct ibv_qp *umv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_
     qp->send_cq = umv_cq(attr->send_cq);
     qp->recv_cq = umv_cq(attr->recv_cq);
     qp->two_cqs = qp->send_cq != qp->recv_cq;
+    qp->ud = attr->qp_type == IBV_QPT_UD;
     umv_set_kinds(qp, attr->sq_sig_all);
     ret = ibv_cmd_create_qp_ex2(context, &qp->vqp, attr, &cmd, sizeof(cmd), &resp.base,
                                 sizeof(resp));

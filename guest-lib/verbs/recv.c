@@ -3,7 +3,7 @@
  * ibv_post_recv(): a request is one entry of the endpoint's free queue, or a chain of some.  A
  * segment with a wrong key is as in send.c.
  */
-#include "verbs.h"
+#include "send.h"
 
 #include <errno.h>
 

@@ -5,16 +5,9 @@
  * where nobody has memory: the card then ends the request in its turn, as it ends each other one.
  */
 #include "send.h"
+#include "ud.h"
 
 #include <errno.h>
-
-/* The memory behind a segment; NULL, where nobody has memory: wrong key or right. */
-static inline void *memory_of(const struct umv_qp *qp, struct umv_last_mr *last,
-                               const struct ibv_sge *sge, int access)
-{
-    return umv_is_last(qp, last, sge) && !(access & ~last->access) ?
-        (void *)(uintptr_t)(sge->addr + last->delta) : umv_find_memory(qp, last, sge, access);
-}
 
 #define KEYED   UNETMM_SQE_F_KEYED
 #define IMM     UNETMM_SQE_F_IMM
@@ -48,6 +41,11 @@ void umv_set_kinds(struct umv_qp *qp, bool all_signaled)
         struct umv_kind *silent = &qp->kinds[i], *signaled = &qp->kinds[UMV_KINDS + i];
 
         *silent = *signaled = kinds[i];
+        if (qp->ud && i == IBV_WR_SEND) {
+            silent->head = signaled->head = UMV_HEAD(UNETMM_OP_SEND_TO, 0);
+        } else if (qp->ud) {
+            silent->head = signaled->head = UMV_HEAD(UNETMM_OP_SEND_TO, IMM);
+        }
         signaled->what.flags |= UMV_SIGNALED;
         if (all_signaled) {
             *silent = *signaled;
@@ -60,51 +58,11 @@ void umv_set_kinds(struct umv_qp *qp, bool all_signaled)
 
 /* ---- Descriptors ----------------------------------------------------------- */
 
-/* A request has its slots until its completion is told: the card's index need not be read. */
-static bool has_room(const struct umv_qp *qp, uint32_t slots)
-{
-    const struct unetmm_ep *ep = qp->ep;
-
-    return ep->sq_mask + 1 - (ep->sq_prod - umv_load(&qp->sent_done)) >= slots;
-}
-
 static struct unetmm_sqe *put_head(struct umv_qp *qp, const struct ibv_send_wr *wr, size_t len,
                                    uint64_t data)
 {
     umv_put_head(qp, qp->ep, wr, qp->ep->sq_prod, (uint32_t)len, data);
     return umv_sqe(qp->ep, qp->ep->sq_prod);
-}
-
-/* The descriptor is written, but not shown to the card. */
-static int queued(struct umv_qp *qp, const struct ibv_send_wr *wr, uint32_t slots)
-{
-    struct umv_what *what = &qp->sent[qp->ep->sq_prod & qp->ep->sq_mask].what;
-
-    what->slots = (uint8_t)slots;
-    if (wr->send_flags & IBV_SEND_FENCE) {
-        what->flags |= UMV_FENCE;
-    }
-    if (qp->held || wr->send_flags & IBV_SEND_FENCE) {
-        qp->held += slots;
-    }
-    qp->ep->sq_prod += slots;
-    return 0;
-}
-
-/* Segments without bytes are left out; the others' number. */
-unsigned umv_translate(const struct umv_qp *qp, struct umv_last_mr *last,
-                       const struct ibv_sge *sges, int n, int access, struct iovec *iov)
-{
-    unsigned used = 0;
-    int i;
-
-    for (i = 0; i < n; i++) {
-        if (sges[i].length) {
-            iov[used].iov_base = memory_of(qp, last, &sges[i], access);
-            iov[used++].iov_len = sges[i].length;
-        }
-    }
-    return used;
 }
 
 static int put_segments(struct umv_qp *qp, const struct ibv_send_wr *wr)
@@ -116,12 +74,12 @@ static int put_segments(struct umv_qp *qp, const struct ibv_send_wr *wr)
     uint32_t slots = 1 + unetmm_seg_slots_(n);
     struct unetmm_sqe *sqe;
 
-    if (!has_room(qp, slots)) {
+    if (!umv_has_room(qp, slots)) {
         return ENOMEM;
     }
     sqe = put_head(qp, wr, unetmm_iov_length_(iov, n, UINT32_MAX - 1), UMV_HEAD_SEGMENTS(n));
     unetmm_put_segs_(ep, ep->sq_prod, sqe->data, iov, n);
-    return queued(qp, wr, slots);
+    return umv_queued(qp, wr, slots);
 }
 
 static int put_inline(struct umv_qp *qp, const struct ibv_send_wr *wr)
@@ -141,11 +99,11 @@ static int put_inline(struct umv_qp *qp, const struct ibv_send_wr *wr)
     if (len > qp->cap.max_inline_data || umv_kind(qp, wr)->what.flags & UMV_FETCHES) {
         return EINVAL;
     }
-    if (!has_room(qp, slots)) {
+    if (!umv_has_room(qp, slots)) {
         return ENOMEM;
     }
     unetmm_put_pieces(ep, ep->sq_prod, put_head(qp, wr, len, UMV_HEAD_INLINE(len))->data, iov, n);
-    return queued(qp, wr, slots);
+    return umv_queued(qp, wr, slots);
 }
 
 /* The operands are inline, and the card writes the old value to segment SQE_RESULT. */
@@ -162,17 +120,17 @@ static int put_atomic(struct umv_qp *qp, const struct ibv_send_wr *wr)
     if (wr->num_sge != 1 || sge->length != sizeof(operands[0])) {
         return EINVAL;
     }
-    if (!has_room(qp, 1)) {
+    if (!umv_has_room(qp, 1)) {
         return ENOMEM;
     }
     keyed.wr.rdma.rkey = wr->wr.atomic.rkey;
     sqe = put_head(qp, &keyed, sge->length, UMV_HEAD_SEGMENTS(1) | UMV_HEAD_INLINE(bytes));
     memcpy(sqe->data, operands, bytes);
     sqe->seg[UNETMM_SQE_RESULT] = (struct unetmm_seg) {
-        .addr = unetmm_swap64((uintptr_t)memory_of(qp, &qp->send_mr, sge, UMV_FETCHES)),
+        .addr = unetmm_swap64((uintptr_t)umv_memory_of(qp, &qp->send_mr, sge, UMV_FETCHES)),
         .len = unetmm_swap32(sge->length),
     };
-    return queued(qp, wr, 1);
+    return umv_queued(qp, wr, 1);
 }
 
 /* Any request */
@@ -183,17 +141,23 @@ int umv_put(struct umv_qp *qp, const struct ibv_send_wr *wr)
     if (wr->opcode > IBV_WR_ATOMIC_FETCH_AND_ADD) {
         return EOPNOTSUPP;
     }
+    if (qp->ud && wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM) {
+        return EINVAL;
+    }
     if (wr->num_sge < 0 ||
         (uint32_t)wr->num_sge > (is_inline ? UNETMM_MAX_SEGS : qp->cap.max_send_sge)) {
         return EINVAL;
     }
     if (umv_load(&qp->state) == IBV_QPS_ERR) {
         /* The card reads no more descriptors: the request is flushed. */
-        if (!has_room(qp, 1)) {
+        if (!umv_has_room(qp, 1)) {
             return ENOMEM;
         }
         put_head(qp, wr, 0, 0);
-        return queued(qp, wr, 1);
+        return umv_queued(qp, wr, 1);
+    }
+    if (qp->ud) {
+        return umv_put_to(qp, wr);
     }
     return is_inline ? put_inline(qp, wr) :
         wr->opcode >= IBV_WR_ATOMIC_CMP_AND_SWP ? put_atomic(qp, wr) : put_segments(qp, wr);

@@ -7,6 +7,14 @@
 
 #include "verbs.h"
 
+/* The memory behind a segment; NULL, where nobody has memory: wrong key or right. */
+UMFI_INLINE void *umv_memory_of(const struct umv_qp *qp, struct umv_last_mr *last,
+                                const struct ibv_sge *sge, int access)
+{
+    return umv_is_last(qp, last, sge) && !(access & ~last->access) ?
+        (void *)(uintptr_t)(sge->addr + last->delta) : umv_find_memory(qp, last, sge, access);
+}
+
 /* The first 32 bits of a descriptor */
 #define UMV_HEAD(_op, _flags)       ((_op) | (_flags) << 8)
 #define UMV_HEAD_SEGMENTS(_n)       ((uint64_t)(_n) << 16)
@@ -54,6 +62,34 @@ UMFI_INLINE void umv_put_head(struct umv_qp *qp, const struct unetmm_ep *ep,
     head = unetmm_swap64(head);
     memcpy(sqe, &head, sizeof(head));
 }
+
+/* A request has its slots until its completion is told: the card's index need not be read. */
+UMFI_INLINE bool umv_has_room(const struct umv_qp *qp, uint32_t slots)
+{
+    const struct unetmm_ep *ep = qp->ep;
+
+    return ep->sq_mask + 1 - (ep->sq_prod - umv_load(&qp->sent_done)) >= slots;
+}
+
+/* The descriptor is written, but not shown to the card. */
+UMFI_INLINE int umv_queued(struct umv_qp *qp, const struct ibv_send_wr *wr, uint32_t slots)
+{
+    struct umv_what *what = &qp->sent[qp->ep->sq_prod & qp->ep->sq_mask].what;
+
+    what->slots = (uint8_t)slots;
+    if (wr->send_flags & IBV_SEND_FENCE) {
+        what->flags |= UMV_FENCE;
+    }
+    if (qp->held || wr->send_flags & IBV_SEND_FENCE) {
+        qp->held += slots;
+    }
+    qp->ep->sq_prod += slots;
+    return 0;
+}
+
+/* mr.c */
+unsigned umv_translate(const struct umv_qp *qp, struct umv_last_mr *last,
+                       const struct ibv_sge *sges, int n, int access, struct iovec *iov);
 
 /* send.c; qp->send_lock */
 int umv_put(struct umv_qp *qp, const struct ibv_send_wr *wr);

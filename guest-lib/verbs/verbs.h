@@ -105,7 +105,8 @@ struct umv_received {
     uint32_t len;
     struct umv_what what;
     uint32_t imm;
-    uint32_t rsvd[3];           /* as large as an entry of the free queue */
+    uint32_t from;              /* UD: the sender's number */
+    uint32_t rsvd[2];           /* as large as an entry of the free queue */
 };
 
 /* An opcode of verbs in a record, and in a descriptor */
@@ -117,7 +118,7 @@ struct umv_kind {
 struct umv_qp {
     struct verbs_qp vqp;
     struct umfi_lock send_lock, recv_lock, lock;
-    bool two_cqs;
+    bool two_cqs, ud, wr_queued;
     uint8_t untold;             /* of these completions were taken since the last umv_arm() */
     struct umv_context *context;
     struct umv_cq *send_cq, *recv_cq;
@@ -146,6 +147,7 @@ struct umv_qp {
     uint32_t fetched;           /* a READ has ended: those may go */
     /* ibv_wr_start() to ibv_wr_complete() */
     struct ibv_send_wr wr;
+    uint32_t wr_number;         /* UD: of that request, if it is in the queue */
     int error;
     uint32_t began_held;
 };
@@ -227,8 +229,6 @@ void umv_set_kinds(struct umv_qp *qp, bool all_signaled);
 void umv_fetched(struct umv_qp *qp);
 void umv_commit(struct umv_qp *qp);
 void umv_drop(struct umv_qp *qp);
-unsigned umv_translate(const struct umv_qp *qp, struct umv_last_mr *last,
-                       const struct ibv_sge *sges, int n, int access, struct iovec *iov);
 
 /* post.c, recv.c */
 int umv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);

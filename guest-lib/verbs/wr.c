@@ -4,6 +4,7 @@
  * ibv_wr_abort().  ibv_wr_complete() tells the first error, and then posts none of the requests.
  */
 #include "verbs.h"
+#include "ud.h"
 
 #include <errno.h>
 
@@ -19,6 +20,8 @@ static struct ibv_send_wr *set(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
     wr->wr_id = ex->wr_id;
     wr->opcode = opcode;
     wr->send_flags = ex->wr_flags & ~(unsigned)IBV_SEND_INLINE;
+    wr->wr.ud.ah = NULL;
+    qp_of(ex)->wr_queued = false;
     return wr;
 }
 
@@ -85,7 +88,24 @@ static void queue(struct umv_qp *qp, size_t n, const struct ibv_sge *sges)
     if (!qp->error) {
         qp->wr.sg_list = (struct ibv_sge *)(uintptr_t)sges;
         qp->wr.num_sge = (int)n;
+        qp->wr_number = qp->ep->sq_prod;
         qp->error = n > UNETMM_MAX_SEGS ? EINVAL : umv_queue(qp, &qp->wr);
+        qp->wr_queued = !qp->error;
+    }
+}
+
+/* Before the data, or behind them */
+static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t number,
+                           uint32_t qkey)
+{
+    struct umv_qp *qp = qp_of(ex);
+
+    qp->wr.wr.ud.ah = ah;
+    qp->wr.wr.ud.remote_qpn = number;
+    qp->wr.wr.ud.remote_qkey = qkey;
+    /* One that is flushed has a slot alone, and no place for the header. */
+    if (qp->wr_queued && qp->sent[qp->wr_number & qp->ep->sq_mask].what.slots > 1) {
+        umv_address(qp, &qp->wr, qp->wr_number);
     }
 }
 
@@ -160,6 +180,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
                  IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | \
                  IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
                  IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+#define UD_OPS  (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
 
 /*
  * ibv_qp_to_qp_ex() looks at comp_mask.  struct ibv_qp_ex has grown at its end since Debian 12,
@@ -181,7 +202,7 @@ int umv_wr_ops(struct umv_qp *qp, uint64_t ops)
 {
     struct ibv_qp_ex *ex = &qp->vqp.qp_ex;
 
-    if (ops & ~(uint64_t)WR_OPS) {
+    if (ops & ~(uint64_t)(qp->ud ? UD_OPS : WR_OPS)) {
         return EOPNOTSUPP;
     }
     ex->wr_start = wr_start;
@@ -194,6 +215,7 @@ int umv_wr_ops(struct umv_qp *qp, uint64_t ops)
     ex->wr_rdma_read = wr_read;
     ex->wr_atomic_cmp_swp = wr_cmp_swp;
     ex->wr_atomic_fetch_add = wr_fetch_add;
+    ex->wr_set_ud_addr = wr_set_ud_addr;
     ex->wr_set_sge = wr_set_sge;
     ex->wr_set_sge_list = wr_set_sge_list;
     ex->wr_set_inline_data = wr_set_inline_data;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Our provider of libibverbs on a card that is a piece of memory: the order of completions,
- * fences, sessions, the end of a queue pair and of the card.  The provider's own files are
+ * fences, sessions, datagrams, the end of a queue pair and of the card.  The provider's own files are
  * compiled with it; the queue pair is made by hand, and the driver's part is here.
  */
 #include "verbs.h"
+#include "ud.h"
 
 #include "fake_card.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -71,9 +73,10 @@ int ibv_cmd_req_notify_cq(struct ibv_cq *ibcq, int solicited)
 
 /* ---- A queue pair ---------------------------------------------------------- */
 
-static void open_qp(bool two)
+static void open_type(bool two, bool ud)
 {
     memset(&qp, 0, sizeof(qp));
+    qp.ud = ud;
     memset(cqs, 0, sizeof(cqs));
     memset(&context, 0, sizeof(context));
     ends = 0;
@@ -97,9 +100,16 @@ static void open_qp(bool two)
     for (int i = 0; i <= two; i++) {
         assert_int_equal(umv_cq_add(&cqs[i], &qp), 0);
     }
-    assert_int_equal(umv_wr_ops(&qp, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ), 0);
+    assert_int_equal(umv_wr_ops(&qp, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ),
+                     ud ? EOPNOTSUPP : 0);
+    assert_int_equal(umv_wr_ops(&qp, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM), 0);
     mr = umv_reg_mr(&pd, memory, sizeof(memory), (uintptr_t)memory, IBV_ACCESS_LOCAL_WRITE);
     assert_non_null(mr);
+}
+
+static void open_qp(bool two)
+{
+    open_type(two, false);
 }
 
 static void close_qp(void)
@@ -465,6 +475,172 @@ static void test_post_in_error(void **state)
     close_qp();
 }
 
+/* ---- Datagrams --------------------------------------------------------------- */
+
+#define IP4     20              /* in the network header */
+
+/* The sum of the header's words; 0xffff if the checksum is right */
+static unsigned ip4_sum(const uint8_t *ip)
+{
+    unsigned sum = 0;
+
+    for (unsigned i = 0; i < 20; i += 2) {
+        sum += (unsigned)ip[i] << 8 | ip[i + 1];
+    }
+    return (sum & 0xffff) + (sum >> 16);
+}
+
+/* As the driver makes them: `v6`, or else IPv4, of a message of no bytes */
+static struct umv_ah make_ah(bool v6)
+{
+    struct umv_ah ah = { .ah.pd = &pd, .own.mac = { 2, 3, 4, 5, 6, 7 } };
+    static const uint8_t ip4[] = {
+        0x45, 0, 0, 52, 0, 0, 0, 0, 64, 17, 0, 0, 10, 7, 0, 1, 10, 7, 0, 2,
+    };
+    uint8_t *ip = ah.own.grh + IP4;
+    unsigned sum;
+
+    if (v6) {
+        ah.own.grh[0] = 0x60;
+        ah.own.grh[5] = 32;
+        return ah;
+    }
+    memcpy(ip, ip4, sizeof(ip4));
+    sum = ~ip4_sum(ip);
+    ip[10] = (uint8_t)(sum >> 8);
+    ip[11] = (uint8_t)sum;
+    return ah;
+}
+
+/* By ibv_post_send(), or by ibv_wr_*() with the address before or behind the data */
+static void send_to(struct umv_ah *ah, unsigned how, bool is_inline, unsigned n, uint32_t len)
+{
+    struct ibv_qp_ex *ex = &qp.vqp.qp_ex;
+    struct ibv_sge sges[UNETMM_UD_SEGS];
+    struct ibv_data_buf bufs[UNETMM_UD_SEGS];
+    struct ibv_send_wr wr = {
+        .wr_id = 5, .sg_list = sges, .num_sge = (int)n, .opcode = IBV_WR_SEND_WITH_IMM,
+        .send_flags = IBV_SEND_SIGNALED | (is_inline ? IBV_SEND_INLINE : 0), .imm_data = 0x1234,
+        .wr.ud = { &ah->ah, 600, 0x8111 },
+    }, *bad;
+
+    for (unsigned i = 0; i < n; i++) {
+        sges[i] = (struct ibv_sge) { (uintptr_t)memory + i * len, len, mr->lkey };
+        bufs[i] = (struct ibv_data_buf) { memory + i * len, len };
+    }
+    if (!how) {
+        assert_int_equal(umv_post_send(&qp.vqp.qp, &wr, &bad), 0);
+        return;
+    }
+    ex->wr_start(ex);
+    ex->wr_id = 5;
+    ex->wr_flags = IBV_SEND_SIGNALED;
+    ex->wr_send_imm(ex, 0x1234);
+    if (how == 1) {
+        ex->wr_set_ud_addr(ex, &ah->ah, 600, 0x8111);
+    }
+    if (is_inline) {
+        ex->wr_set_inline_data_list(ex, n, bufs);
+    } else {
+        ex->wr_set_sge_list(ex, n, sges);
+    }
+    if (how == 2) {
+        ex->wr_set_ud_addr(ex, &ah->ah, 600, 0x8111);
+    }
+    assert_int_equal(ex->wr_complete(ex), 0);
+}
+
+static void check_sent_to(const struct umv_ah *ah, uint32_t len)
+{
+    uint32_t words = (len + 3) & ~3u;
+    const uint8_t *grh = message.data;
+
+    take(UNETMM_OP_SEND_TO);
+    assert_int_equal(message.len, UNETMM_VERBS_GRH + len);
+    assert_memory_equal(message.data + UNETMM_VERBS_GRH, memory, len);
+    assert_int_equal(message.import, 0x8111);
+    assert_int_equal(message.offset, (uint64_t)(600 - UNETMM_VERBS_QPN) << 48 | 0x070605040302);
+    assert_int_equal(message.imm, 0x1234);
+    if (ah->own.grh[0]) {
+        assert_int_equal(grh[4] << 8 | grh[5], 32 + words);
+    } else {
+        assert_int_equal(grh[IP4 + 2] << 8 | grh[IP4 + 3], 52 + words);
+        assert_int_equal(ip4_sum(grh + IP4), 0xffff);
+    }
+    assert_true(fake_card_sent(&fake.card, &message));
+    expect(&cqs[0], 5, IBV_WC_SUCCESS);
+}
+
+/* Messages of each length and number of pieces, at each place of the queue */
+static void test_datagrams(void **state)
+{
+    struct umv_ah ahs[] = { make_ah(false), make_ah(true) };
+
+    (void)state;
+    for (unsigned i = 0; i < 4096; i++) {
+        memory[i] = (uint8_t)(i * 7 + i / 256);
+    }
+    open_type(false, true);
+    qp.cap.max_send_sge = UNETMM_UD_SEGS;
+    qp.cap.max_inline_data = UNETMM_MAX_INLINE - UNETMM_VERBS_GRH;
+    for (unsigned i = 0; i < 8 * QUEUE; i++) {
+        unsigned n = i % (UNETMM_UD_SEGS + 1);
+        uint32_t len = i % 2 ? 1 + i % (qp.cap.max_inline_data / UNETMM_UD_SEGS) : 1 + i % 200;
+
+        send_to(&ahs[i / 8 % 2], i % 3, i % 2, n, len);
+        check_sent_to(&ahs[i / 8 % 2], n * len);
+    }
+    close_qp();
+}
+
+/* An address handle of another protection domain, other opcodes, and posts in ERR */
+static void test_datagram_errors(void **state)
+{
+    struct umv_ah ah = make_ah(false);
+    struct ibv_pd other;
+
+    (void)state;
+    open_type(false, true);
+    assert_int_equal(post_send(1, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 8, 1), EINVAL);
+    ah.ah.pd = &other;
+    send_to(&ah, 0, false, 1, 8);
+    take(UNETMM_OP_SEND_TO);
+    /* A group: the card refuses it. */
+    assert_true(message.offset & 1);
+    ah.ah.pd = &pd;
+    umv_set_state(&qp, IBV_QPS_ERR);
+    for (unsigned how = 0; how < 3; how++) {
+        send_to(&ah, how, false, 1, 8);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        expect(&cqs[0], 5, IBV_WC_WR_FLUSH_ERR);
+    }
+    expect_none(&cqs[0]);
+    close_qp();
+}
+
+/* The completion has the sender's number, as the card says. */
+static void test_datagram_source(void **state)
+{
+    struct unetmm_cqe cqe = {
+        .opcode = UNETMM_CQE_RECEIVED, .len = 48, .source = (uint64_t)44 << 48 | 0x070605040302,
+        .flags = UNETMM_CQE_F_IMM, .imm = 0x1234,
+    };
+    struct ibv_wc wc;
+
+    (void)state;
+    open_type(false, true);
+    assert_int_equal(post_recv(9, 64, 1), 0);
+    assert_true(fake_card_complete(&fake.card, &cqe));
+    assert_int_equal(umv_poll_cq(&cqs[0].vcq.cq, 1, &wc), 1);
+    assert_int_equal(wc.wr_id, 9);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_int_equal(wc.byte_len, 48);
+    assert_int_equal(wc.src_qp, 44 + UNETMM_VERBS_QPN);
+    assert_int_equal(wc.wc_flags, IBV_WC_GRH | IBV_WC_WITH_IMM);
+    close_qp();
+}
+
 /* ---- Threads ----------------------------------------------------------------- */
 
 static unsigned told;
@@ -542,6 +718,9 @@ int main(void)
         cmocka_unit_test(test_region_removed),
         cmocka_unit_test(test_card_removed),
         cmocka_unit_test(test_post_in_error),
+        cmocka_unit_test(test_datagrams),
+        cmocka_unit_test(test_datagram_errors),
+        cmocka_unit_test(test_datagram_source),
         cmocka_unit_test(test_threads),
     };
 

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import fcntl
 import ipaddress
+import json
 import mmap
 import os
 import re
@@ -23,13 +24,17 @@ from pyverbs.device import Context
 from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.pyverbs_error import PyverbsRDMAError
-from pyverbs.qp import QP, QPAttr, QPCap
+from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
 from tests.base import RCResources, RDMATestCase
 
 SIZE = 64
 RIGHTS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
 
+
+# Bytes of a network header; where messages to be sent lie; the longest inline data
+GRH, BEHIND, MAX_INLINE = 40, 8192, 184
+IMM = 0x12345678
 
 LIMIT = "/sys/module/unetmm/parameters/user_verbs"
 POOL, COMMAND_ALLOC_PD = 65536, 3
@@ -70,9 +75,9 @@ def rereg(ctx, mr, addr, length):
     return keys[1]
 
 
-def page():
-    """A page of memory, and its address."""
-    memory = mmap.mmap(-1, mmap.PAGESIZE)
+def page(length=mmap.PAGESIZE):
+    """A page of memory, or more, and its address."""
+    memory = mmap.mmap(-1, length)
     return memory, ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
@@ -90,9 +95,11 @@ def address(ctx, ib_port, gid_index):
 class End(RCResources):
     """A queue pair, and memory that its peer may use."""
 
+    LENGTH = SIZE
+
     def create_mr(self):
-        self.page, self.at = page()
-        self.mr = MR(self.pd, SIZE, RIGHTS, self.at)
+        self.page, self.at = page(max(self.LENGTH, mmap.PAGESIZE))
+        self.mr = MR(self.pd, self.LENGTH, RIGHTS, self.at)
 
     def create_qp_cap(self):
         return QPCap(max_send_wr=128, max_recv_wr=128)
@@ -158,6 +165,54 @@ class Quiet(End):
         init = super().create_qp_init_attr()
         init.sq_sig_all = 0
         return init
+
+
+class Datagrams(End):
+    """A queue pair of type UD, whose Q_Key is its number."""
+
+    LENGTH = 2 * BEHIND
+
+    def create_qp_init_attr(self):
+        cap = QPCap(max_send_wr=128, max_recv_wr=128, max_send_sge=15,
+                    max_inline_data=MAX_INLINE)
+        return QPInitAttr(qp_type=e.IBV_QPT_UD, scq=self.cq, rcq=self.cq, cap=cap, sq_sig_all=1)
+
+    def create_qps(self):
+        self.qps.append(QP(self.pd, self.create_qp_init_attr()))
+        self.begin()
+
+    def begin(self):
+        """From RESET to RTS."""
+        attr = QPAttr(port_num=self.ib_port)
+        attr.qkey = self.qp.qp_num
+        self.qp.to_rts(attr)
+        self.ah = AH(self.pd, attr=address(self.ctx, self.ib_port, self.gid_index))
+
+    def put(self, text):
+        """The data of the next send; they lie behind the place for a message."""
+        self.page[BEHIND:BEHIND + len(text)] = text
+
+    def receive(self, number=1, length=GRH + SIZE):
+        self.qp.post_recv(RecvWR(number, 1, [SGE(self.mr.buf, length, self.mr.lkey)]))
+
+    def send_to(self, peer, number=2, *, length=SIZE, pieces=1, flags=0, **other):
+        """other: `opcode`; and `qkey`, `ah`, `qpn` that are not those of the peer."""
+        step = length // pieces
+        sges = [SGE(self.mr.buf + BEHIND + i * step, step, self.mr.lkey) for i in range(pieces)]
+        wr = SendWR(number, num_sge=pieces, sg=sges, send_flags=flags | e.IBV_SEND_SIGNALED,
+                    opcode=other.get("opcode", e.IBV_WR_SEND), imm_data=IMM)
+        wr.set_wr_ud(other.get("ah", self.ah), other.get("qpn", peer.qp.qp_num),
+                     other.get("qkey", peer.qp.qp_num))
+        self.qp.post_send(wr)
+
+    def got(self):
+        """The next completion, whose request has ended well."""
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            for wc in self.cq.poll(1)[1]:
+                assert wc.status == e.IBV_WC_SUCCESS, wc
+                return wc
+        raise AssertionError("no completion")
 
 
 class UnetmmTest(RDMATestCase):
@@ -393,3 +448,166 @@ class UnetmmTest(RDMATestCase):
             a.qp.post_send(wr)
             self.assertEqual(a.ended(), [(2, status)])
         self.assertEqual((memory[:5], b.page[:5]), (b"hello", bytes(5)))
+
+
+def counter(name):
+    """Of the card"""
+    return json.loads(subprocess.check_output(["unetmm-stat", "--card", "--all", "--json"]))[
+        "card"][name]
+
+
+class DatagramTest(RDMATestCase):
+    """Two queue pairs of type UD of one device."""
+
+    def setUp(self):
+        super().setUp()
+        self.a, self.b = (Datagrams(**self.dev_info) for _ in range(2))
+
+    def arrives(self, text, **how):
+        """A message that arrives whole; its completion."""
+        self.a.put(text)
+        self.b.receive(length=GRH + max(len(text), 1))
+        self.a.send_to(self.b, length=len(text), **how)
+        self.assertEqual(self.a.got().wr_id, 2)
+        wc = self.b.got()
+        self.assertEqual((wc.wr_id, wc.byte_len, wc.src_qp),
+                         (1, GRH + len(text), self.a.qp.qp_num))
+        self.assertEqual(self.b.page[GRH:GRH + len(text)], text)
+        self.assertTrue(wc.wc_flags & e.IBV_WC_GRH)
+        return wc
+
+    def test_lengths(self):
+        """Messages from memory, in one piece and in many, and inline, up to the MTU."""
+        for length in 0, 1, 40, MAX_INLINE, 2040:
+            text = bytes(os.urandom(length))
+            self.arrives(text)
+            if length <= MAX_INLINE:
+                self.arrives(text, flags=e.IBV_SEND_INLINE)
+        for pieces in 2, 3, 4, 15:
+            self.arrives(bytes(range(pieces * 8)), pieces=pieces)
+
+    def test_absent(self):
+        """Messages for an absent page are lost, until the page has been brought in for them."""
+        names, end = ("drop_asked", "drop_absent"), time.monotonic() + 30
+        before, sent, found = sum(map(counter, names)), 0, []
+        self.b.page.madvise(mmap.MADV_DONTNEED)
+        self.b.receive(7)
+        while not found and time.monotonic() < end:
+            self.a.send_to(self.b)
+            self.a.got()
+            sent, found = sent + 1, self.b.ended(limit=0.1)
+        self.assertEqual(found, [(7, 0)])
+        self.assertEqual(sum(map(counter, names)), before + sent - 1)
+
+    def test_header(self):
+        """The first 40 bytes have the network header of RoCE v2, with IPv4."""
+        self.arrives(b"hello")
+        header = self.b.page[GRH - 20:GRH]
+        first, _, length, _, _, protocol = struct.unpack(">BBHIBB", header[:10])
+        own = ipaddress.IPv6Address(self.a.ctx.query_gid(self.ib_port, self.gid_index).gid)
+        self.assertEqual((first, length, protocol), (0x45, 20 + 32 + 8, 17))
+        self.assertEqual(header[12:], own.ipv4_mapped.packed * 2)
+        total = sum(struct.unpack(">10H", header))
+        self.assertEqual((total & 0xffff) + (total >> 16), 0xffff)
+
+    def test_immediate(self):
+        """The receiver gets the sender's immediate data, and no flag without them."""
+        wc = self.arrives(b"hello", opcode=e.IBV_WR_SEND_WITH_IMM)
+        self.assertEqual((wc.wc_flags, wc.imm_data), (e.IBV_WC_GRH | e.IBV_WC_WITH_IMM, IMM))
+        self.assertEqual(self.arrives(b"hello").wc_flags, e.IBV_WC_GRH)
+
+    def is_lost(self, name, **how):
+        """The sender is not told; the next message finds the buffer."""
+        before = counter(name)
+        self.b.receive(7)
+        self.a.send_to(self.b, **how)
+        self.assertEqual(self.a.got().wr_id, 2)
+        self.a.send_to(self.b)
+        self.assertEqual((self.a.got().wr_id, self.b.got().wr_id), (2, 7))
+        self.assertEqual(counter(name), before + 1)
+
+    def test_qkey(self):
+        """A message with another Q_Key is dropped; bit 31 means the sender's own."""
+        self.is_lost("drop_qkey", qkey=self.b.qp.qp_num + 1)
+        self.is_lost("drop_qkey", qkey=1 << 31)
+        attr = QPAttr()
+        attr.qkey = self.b.qp.qp_num
+        self.a.qp.modify(attr, e.IBV_QP_QKEY)
+        self.arrives(b"hello", qkey=1 << 31 | 5)
+        attr.qkey = 5
+        self.b.qp.modify(attr, e.IBV_QP_QKEY)
+        self.arrives(b"hello", qkey=5)
+
+    def test_short_buffer(self):
+        """A message that is longer than the buffer is dropped, and the buffer stays."""
+        self.is_lost("drop_too_long", length=SIZE + 1)
+
+    def test_nobody(self):
+        """A message to a number without a queue pair is lost, as one before RTR."""
+        for qpn in 0, 2, 0xffffff:
+            self.is_lost("drop_channel", qpn=qpn)
+        c = Datagrams(**self.dev_info)
+        attr = QPAttr()
+        attr.qp_state = e.IBV_QPS_RESET
+        c.qp.modify(attr, e.IBV_QP_STATE)
+        self.is_lost("drop_channel", qpn=c.qp.qp_num)
+
+    def fails(self, status, **how):
+        """The request fails and ends the queue pair; after RESET all is well."""
+        self.a.send_to(self.b, 1)
+        self.a.send_to(self.b, 2, **how)
+        self.a.send_to(self.b, 3)
+        found = self.a.ended(3)
+        self.assertEqual(found[:2], [(1, 0), (2, status)])
+        # The card goes on until a poll finds the error.
+        self.assertIn(found[2:], [[(3, e.IBV_WC_WR_FLUSH_ERR)], [(3, 0)]])
+        self.assertEqual(self.a.qp.query(e.IBV_QP_STATE)[0].qp_state, e.IBV_QPS_ERR)
+        attr = QPAttr()
+        attr.qp_state = e.IBV_QPS_RESET
+        self.a.qp.modify(attr, e.IBV_QP_STATE)
+        self.a.begin()
+        self.arrives(b"hello")
+
+    def test_errors(self):
+        """A message above the MTU, and another protection domain's address handle."""
+        mtu = 128 << self.a.ctx.query_port(self.ib_port).active_mtu
+        self.arrives(bytes(os.urandom(mtu)))
+        self.fails(e.IBV_WC_LOC_LEN_ERR, length=mtu + 1)
+        self.fails(e.IBV_WC_LOC_QP_OP_ERR, ah=self.b.ah)
+
+    def test_write(self):
+        """A WRITE is refused."""
+        with self.assertRaises(PyverbsRDMAError) as refused:
+            self.a.send_to(self.b, opcode=e.IBV_WR_RDMA_WRITE)
+        self.assertEqual(refused.exception.error_code, errno.EINVAL)
+
+    def test_flush_datagrams(self):
+        """All requests come back, in order: of before and of after the change to ERR."""
+        for number in range(0, 100, 2):
+            self.a.receive(number)
+        attr = QPAttr()
+        attr.qp_state = e.IBV_QPS_ERR
+        self.a.qp.modify(attr, e.IBV_QP_STATE)
+        for number in range(100, 120, 2):
+            self.a.receive(number)
+            self.a.send_to(self.b, number + 1)
+        found = self.a.ended(70)
+        self.assertEqual({status for _, status in found}, {e.IBV_WC_WR_FLUSH_ERR})
+        self.assertEqual([n for n, _ in found if n % 2 == 0], [*range(0, 120, 2)])
+        self.assertEqual([n for n, _ in found if n % 2], [*range(101, 120, 2)])
+        self.assertEqual(len(found), 70)
+
+    def test_bad_numbers(self):
+        """Partitions but number 0, and more segments and inline data than a message has."""
+        qp = QP(self.a.pd, self.a.create_qp_init_attr())
+        attr = QPAttr(port_num=self.ib_port)
+        attr.pkey_index = 1
+        with self.assertRaises(PyverbsRDMAError) as refused:
+            qp.to_init(attr)
+        self.assertEqual(refused.exception.error_code, errno.EINVAL)
+        for more in {"max_send_sge": 16}, {"max_inline_data": MAX_INLINE + 1}:
+            init = self.a.create_qp_init_attr()
+            init.cap = QPCap(**more)
+            with self.assertRaises(PyverbsRDMAError) as refused:
+                QP(self.a.pd, init)
+            self.assertEqual(refused.exception.error_code, errno.EINVAL)

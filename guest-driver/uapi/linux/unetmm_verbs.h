@@ -49,4 +49,16 @@ struct unetmm_verbs_qp {
 	__u8 rsvd[5];
 };
 
+/*
+ * CREATE_AH: where messages go, and the header (GRH) with which each message begins.  The header
+ * is that of a message of no bytes: the length, and the checksum of IPv4, are the library's.
+ */
+#define UNETMM_VERBS_GRH	40
+
+struct unetmm_verbs_ah {
+	__u8 grh[UNETMM_VERBS_GRH];
+	__u8 mac[6];
+	__u8 rsvd[2];
+};
+
 #endif /* _UAPI_LINUX_UNETMM_VERBS_H */

@@ -81,7 +81,8 @@ static void take_inline(struct fake_card *card, const struct unetmm_sqe *sqe,
     uint32_t done = sqe->inline_len < UNETMM_SQE_INLINE ? sqe->inline_len :
         UNETMM_SQE_INLINE;
 
-    CARD_CHECK(sqe->inline_len <= UNETMM_MAX_INLINE && !sqe->nsegs);
+    CARD_CHECK(sqe->inline_len <= UNETMM_MAX_INLINE);
+    CARD_CHECK(!sqe->nsegs || sqe->opcode == UNETMM_OP_SEND_TO);
     memcpy(m->data, sqe->data, done);
     while (done < sqe->inline_len) {
         uint32_t now = sqe->inline_len - done;
@@ -123,6 +124,30 @@ static void take_segs(struct fake_card *card, const struct unetmm_sqe *sqe,
     }
 }
 
+/* Segments behind inline bytes, at a multiple of their size. */
+static void take_behind(struct fake_card *card, const struct unetmm_sqe *sqe,
+                        struct fake_message *m)
+{
+    unsigned place = (sqe->inline_len + sizeof(sqe->seg[0]) - 1) /
+                     sizeof(sqe->seg[0]);
+    unsigned i;
+
+    CARD_CHECK(sqe->nsegs <= UNETMM_UD_SEGS);
+    for (i = place; i < place + sqe->nsegs; i++) {
+        unsigned n = i - UNETMM_SQE_SEGS;
+        const struct unetmm_seg *seg = (void *)slot(card, card->sq_cons + 1 +
+                                                    n / UNETMM_SLOT_SEGS);
+        uint32_t len = unetmm_swap32(seg[n % UNETMM_SLOT_SEGS].len);
+
+        seg += n % UNETMM_SLOT_SEGS;
+        m->slots = 2 + n / UNETMM_SLOT_SEGS;
+        CARD_CHECK(!seg->rsvd && len <= sizeof(m->data) - m->len);
+        memcpy(m->data + m->len, (void *)(uintptr_t)unetmm_swap64(seg->addr),
+               len);
+        m->len += len;
+    }
+}
+
 /* The valid combinations, by the card's rules. */
 static void check_operation(const struct unetmm_sqe *sqe)
 {
@@ -138,10 +163,14 @@ static void check_operation(const struct unetmm_sqe *sqe)
     CARD_CHECK(notify + count + imm <= 1);
     CARD_CHECK(!(notify || count) || sqe->opcode == UNETMM_OP_WRITE);
     CARD_CHECK(!imm || sqe->opcode == UNETMM_OP_WRITE ||
-               sqe->opcode == UNETMM_OP_SEND);
+               sqe->opcode == UNETMM_OP_SEND ||
+               sqe->opcode == UNETMM_OP_SEND_TO);
     switch (sqe->opcode) {
     case UNETMM_OP_SEND:
         CARD_CHECK(!sqe->handle && !sqe->remote);
+        break;
+    case UNETMM_OP_SEND_TO:
+        CARD_CHECK(is_inline && sqe->inline_len >= UNETMM_UD_HEAD);
         break;
     case UNETMM_OP_FRAME:
         CARD_CHECK(!sqe->handle && !sqe->remote && !sqe->channel);
@@ -203,6 +232,9 @@ bool fake_card_take(struct fake_card *card, struct fake_message *m)
     m->len = 0;
     if (m->is_inline) {
         take_inline(card, &sqe, m);
+        if (m->opcode == UNETMM_OP_SEND_TO) {
+            take_behind(card, &sqe, m);
+        }
     } else {
         take_segs(card, &sqe, m);
     }
