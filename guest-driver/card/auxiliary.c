@@ -137,11 +137,14 @@ static void unetmm_lent_ep_close(struct unetmm_ep *ep)
 	unetmm_ep_put(ep);
 }
 
+/* A user has a limit of reliable channels; a UD channel has no connection. */
 static int unetmm_lent_channel_locked(struct unetmm_ep *ep, struct unetmm_cmd *cmd)
 {
-	if (!ep->has_channel && !unetmm_user_take(ep->space, UNETMM_USE_CHANNELS, 1))
+	bool charged = cmd->channel.type == UNETMM_CHANNEL_RELIABLE;
+
+	if (charged && !ep->has_channel && !unetmm_user_take(ep->space, UNETMM_USE_CHANNELS, 1))
 		return -ENOMEM;
-	ep->has_channel = true;
+	ep->has_channel |= charged;
 	return unetmm_cmd(ep->dev, cmd, NULL);
 }
 

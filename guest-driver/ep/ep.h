@@ -65,7 +65,7 @@ struct unetmm_ep {
 	/* Tells a verbs module that the endpoint has completions or has failed.  Must not sleep. */
 	void (*woken)(struct unetmm_ep *ep);	/* ep_lock and map_lock */
 	void *owner;			/* the same */
-	bool has_channel;		/* channel 0, set without CONNECT; file->lock */
+	bool has_channel;		/* channel 0, reliable, set without CONNECT; file->lock */
 	u32 pd;				/* protection domain; 0: none */
 	u32 first_fault;		/* fault records before are another's */
 	struct unetmm_kqueues *kq;	/* source ktlb */
