@@ -463,6 +463,7 @@ enum outcome {
     UNSUP = UNETMM_ST_UNSUPPORTED,
     OLD = 100,
     DAX,
+    FRAMES,
     ELSE,
 };
 
@@ -495,9 +496,32 @@ static bool never_pins(void)
            run.source == UNETMM_SOURCE_ODP;
 }
 
+/* Has the kernel's data page for the vdso no struct page, as up to Linux 6.12? */
+static bool vvar_is_pfnmap(void)
+{
+    FILE *file = fopen("/proc/self/smaps", "r");
+    bool ours = false, pfnmap = false;
+    char line[300];
+
+    CHECK(file);
+    while (fgets(line, sizeof(line), file)) {
+        if (strchr(line, '[')) {
+            ours = strstr(line, "[vvar]");
+        } else if (ours && !strncmp(line, "VmFlags:", 8)) {
+            pfnmap = strstr(line, " pf");
+            ours = false;
+        }
+    }
+    fclose(file);
+    return pfnmap;
+}
+
 /* Without pins, memory of any file can be used. */
 static enum outcome wanted(enum outcome cell)
 {
+    if (cell == FRAMES) {
+        return vvar_is_pfnmap() ? UNSUP : YES;
+    }
     if (cell != OLD && cell != DAX) {
         return cell;
     }

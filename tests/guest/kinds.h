@@ -15,6 +15,7 @@
  *   UNSUP UNETMM_ST_UNSUPPORTED; REGISTER: EOPNOTSUPP
  *   OLD   YES before Linux 6.5, UNSUP since; with shadow and odp YES
  *   DAX   UNSUP; with shadow and odp YES
+ *   FRAMES UNSUP where the mapping is VM_PFNMAP (Linux 6.1 and 6.12), else YES (7.3)
  *
  * Where zero is not YES, source ktlb says EINVAL when it is posted.
  */
@@ -63,7 +64,7 @@
          YES, YES, YES, YES, UNSUP) \
     KIND(beyond, "file, behind its end", PROT, PROT, PROT, PROT, UNSUP) \
     KIND(vdso, "vdso", YES, PROT, YES, PROT, PROT) \
-    KIND(vvar, "vvar: VM_PFNMAP", UNSUP, PROT, UNSUP, PROT, PROT) \
+    KIND(vvar, "vvar", FRAMES, PROT, FRAMES, PROT, PROT) \
     KIND(devmem, "/dev/mem: VM_PFNMAP", UNSUP, UNSUP, UNSUP, UNSUP, UNSUP) \
     KIND(queues, "an endpoint's queues", UNSUP, UNSUP, UNSUP, UNSUP, UNSUP) \
     KIND(doorbell, "an endpoint's doorbell", \
