@@ -19,7 +19,7 @@ enum unetmm_chan_state {
 	UNETMM_CHAN_CLOSED,	/* the peer's half is gone; number still ours */
 };
 
-/* All of it: ctl.lock */
+/* All of it: ctl.lock.  Waiters read `state` without the lock: its writer wakes them. */
 struct unetmm_chan {
 	struct kref ref;
 	struct unetmm_ep *ep;		/* NULL once the endpoint is closed */

@@ -209,9 +209,10 @@ void unetmm_ep_gone(struct unetmm_ep *ep)
 }
 
 /*
- * Off the wire, off the process, off the card, in this order.  With the space's
- * last endpoint the card drops its translations without a word, so we drop the
- * pins; unasked as the card is, our own invalidation makes it certain.
+ * The process loses the endpoint and its doorbell, then the channels end on the
+ * wire, then the endpoint on the card.  With the space's last endpoint the card
+ * drops its translations without a word, so we drop the pins; unasked as the
+ * card is, our own invalidation makes it certain.
  */
 void unetmm_ep_close(struct unetmm_ep *ep)
 {

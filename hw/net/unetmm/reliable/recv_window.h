@@ -3,8 +3,8 @@
  *
  * Packets are taken in their order.  A packet before its turn may be kept; the
  * packet whose turn it is may be refused (the peer is to come again) or
- * rejected (the peer's VOID alone is taken).  Only the functions of this
- * header write the members of the window; each is one event.
+ * rejected (the peer's VOID alone is taken).  Only recv_window.c and the
+ * inline functions below write the members of the window; each is one event.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
