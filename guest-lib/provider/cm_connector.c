@@ -84,10 +84,14 @@ static int get_request_port(struct umfi_fabric *fabric)
     umfi_lock_drop(&fabric->lock);
     ret = umfi_cm_port_open(fabric, NULL, &opened);
     umfi_lock_take(&fabric->lock);
-    if (!ret && fabric->request_port) {
+    if (fabric->request_port) {
         /* Another thread was faster. */
-        umfi_cm_port_free(opened);
-    } else if (!ret) {
+        if (!ret) {
+            umfi_cm_port_free(opened);
+        }
+        return 0;
+    }
+    if (!ret) {
         fabric->request_port = opened;
         umfi_list_add(&fabric->cm_ports, &opened->node);
     }

@@ -15,13 +15,17 @@
 #define PORT_FIRST      32768u  /* that a PEP without a port gets */
 #define PORT_COUNT      28232u
 
-void umfi_cm_unlisten(struct umfi_pep *pep)
+int umfi_cm_unlisten(struct umfi_pep *pep)
 {
     int64_t until = umfi_now_ms() + umfi_config.connect_ms;
     struct umfi_cm_port *port;
     struct umfi_conn *conn;
 
     umfi_lock_take(&pep->fabric->lock);
+    if (pep->begins) {
+        umfi_lock_drop(&pep->fabric->lock);
+        return -FI_EBUSY;
+    }
     port = pep->port;
     if (port) {
         umfi_cm_port_progress(port);
@@ -34,6 +38,7 @@ void umfi_cm_unlisten(struct umfi_pep *pep)
         umfi_cm_port_end_unneeded_conns(port);
     }
     umfi_lock_drop(&pep->fabric->lock);
+    return 0;
 }
 
 /*

@@ -30,9 +30,9 @@ int umfi_cm_accept(struct umfi_ep *ep, const void *data, size_t len);
 int umfi_cm_reject(struct umfi_pep *pep, fid_t handle, const void *data, size_t len);
 /*
  * Ends the listening.  Connectors that were accepted keep the port until they have
- * taken the connection, in time.
+ * taken the connection, in time.  -FI_EBUSY: another thread is in umfi_cm_listen().
  */
-void umfi_cm_unlisten(struct umfi_pep *pep);
+int umfi_cm_unlisten(struct umfi_pep *pep);
 /* At the fabric's end */
 void umfi_cm_close(struct umfi_fabric *fabric);
 /* An EP that is to answer a request.  False: there is no such request any more. */

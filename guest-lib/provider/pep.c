@@ -21,8 +21,11 @@ static int pep_bind(fid_t fid, fid_t to, uint64_t flags)
 static int pep_close(fid_t fid)
 {
     struct umfi_pep *pep = umfi_of(fid, struct umfi_pep, fid.fid);
+    int ret = umfi_cm_unlisten(pep);
 
-    umfi_cm_unlisten(pep);
+    if (ret) {
+        return ret;
+    }
     if (pep->eq) {
         umfi_eq_remove_events(pep->eq, fid);
         __atomic_sub_fetch(&pep->eq->users, 1, __ATOMIC_RELEASE);

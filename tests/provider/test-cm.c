@@ -81,7 +81,10 @@ static size_t event_limit, event_size, event_len;
 static uint8_t event_data[CM_DATA];
 static int event_error;
 static struct umfi_lock *fabric_lock;
-static const struct umfi_pep *listening;    /* its request that comes at once has its address */
+static struct umfi_pep *listening;  /* its request that comes at once has its address */
+static struct umfi_fabric *raced;   /* another thread opens a port for requests before it */
+static struct umfi_cm_port *faster; /* ... this one */
+static int create_error;            /* of the next unetmm_ep_create() */
 static unsigned pinned;             /* regions */
 static char logged[256];            /* the last line */
 static int push_error;              /* the event queue takes no event */
@@ -140,6 +143,16 @@ static struct unetmm_ep card_eps[2];
 int unetmm_ep_create(struct unetmm_ctx *ctx, const struct unetmm_ep_attr *attr,
                      struct unetmm_ep **ep)
 {
+    int error = create_error;
+
+    create_error = 0;
+    if (raced) {
+        raced->request_port = faster;
+        raced = NULL;
+    }
+    if (error) {
+        return error;
+    }
     *ep = &card_eps[created++ % 2];
     **ep = (struct unetmm_ep) {
         .alive = 1,
@@ -251,7 +264,11 @@ int unetmm_listen_ex(struct unetmm_ep *ep, uint64_t service, unsigned backlog,
 {
     require_free_lock();
     last_port = (uint16_t)service;
-    assert_int_equal(listening ? ntohs(listening->address.sin_port) : last_port, last_port);
+    if (listening) {
+        assert_int_equal(ntohs(listening->address.sin_port), last_port);
+        /* Another thread's fi_close() */
+        assert_int_equal(umfi_cm_unlisten(listening), -FI_EBUSY);
+    }
     return listens++ < taken_ports ? -EADDRINUSE : listen_error;
 }
 
@@ -592,6 +609,27 @@ TEST(refused, scene_test)
     assert_int_equal(event_error, FI_ECONNREFUSED);
     assert_int_equal(scene.two.state, UMFI_IDLE);
     assert_int_equal(scene.one.state, UMFI_CONNECTING);
+}
+
+/* Two first requests at a time: the port of one serves both, also if the other gets none. */
+TEST(port_of_another_thread, scene_test)
+{
+    static const int errors[] = { 0, -ENOSPC };
+
+    require_connecting(&scene.one, 0);
+    faster = scene.fabric.request_port;
+    for (size_t i = 0; i < 2; i++) {
+        unsigned before = endpoints;
+
+        raced = &scene.fabric;
+        scene.fabric.request_port = NULL;
+        create_error = errors[i];
+        scene.two.state = UMFI_IDLE;
+        assert_int_equal(umfi_cm_connect(&scene.two, &anywhere, NULL, 0), 0);
+        assert_int_equal(scene.two.state, UMFI_CONNECTING);
+        assert_ptr_equal(scene.fabric.request_port, faster);
+        assert_int_equal(endpoints, before);
+    }
 }
 
 /* The error of a request says why there is no connection. */

@@ -27,7 +27,7 @@ done
 APT_GET = """#!/bin/sh
 echo "$*" >>"$UNETMM_TEST/asked"
 case "$*" in
-    *Dir::State*" update") exit 100 ;;
+    *Error-Mode=any*" update") exit 100 ;;
     *" download "*)
         [ ! -e "$UNETMM_TEST/it.deb" ] || cp "$UNETMM_TEST/it.deb" . ;;
     *gnuplot-nox*)
@@ -178,6 +178,14 @@ def apt_in_any_language():
         assert said == "1.2-3\n", said
 
 
+def no_kernel():
+    """A version that is not there ends the run, and is not kept."""
+    with a_machine() as machine:
+        said = machine.shell("candidate() { :; }; debian_kernel_abi() { echo 6.1.0-1; }; "
+                             "if kernel_dir 6.1; then echo a directory; fi")
+        assert not said and not os.path.exists(f"{machine.cache}/pin/kernel-6.1"), said
+
+
 def a_download_that_was_killed():
     """The part of a package that is left does not spoil the next call."""
     with a_machine() as machine:
@@ -217,6 +225,7 @@ def caches_that_cannot_be():
             status, said = machine.run(setup, "--paths", "packages", XDG_CACHE_HOME=name)
             assert status and "set XDG_CACHE_HOME to an absolute path" in said, said
         machine.shell("check_machine")
+        machine.shell("check_machine", XDG_CACHE_HOME=f"{os.path.dirname(machine.cache)}/.")
         os.rename(machine.cache, f"{machine.cache}-elsewhere")
         os.makedirs(os.path.join(os.path.dirname(machine.cache), "other"))
         other = os.path.join(os.path.dirname(machine.cache), "other", "unetmm")
@@ -226,6 +235,8 @@ def caches_that_cannot_be():
         assert status and f"was moved here from {machine.cache}:" in said, said
         status, said = machine.run(setup, "--list", HOME=None, XDG_CACHE_HOME=None)
         assert status == 0 and "initramfs-6.1" in said, said
+        said = machine.shell("env | grep ^HOME=", HOME=None)
+        assert said.startswith("HOME=/"), said
 
 
 def old_products_go_whole():
@@ -245,11 +256,12 @@ def commands_that_install():
         os.makedirs(os.path.join(machine.cache, "apt"))
         with open(os.path.join(machine.cache, "apt", "unetmm.sources"), "w",
                   encoding="utf-8") as file:
-            file.write("Types: deb\nURIs: mirror\nSuites: bookworm bookworm-backports\n"
+            file.write("Types: deb\nURIs: security\nSuites: bookworm-security\n\n"
+                       "Types: deb\nURIs: mirror\nSuites: bookworm bookworm-backports\n"
                        "Components: main\n\nTypes: deb-src\n")
         said = machine.shell("backports_sources bookworm")
         assert said == "Types: deb\nURIs: mirror\nSuites: bookworm-backports\n" \
-            "Components: main\n\n", said
+            "Components: main\n", said
         assert not machine.shell("backports_sources trixie")
         said = machine.shell("host_codename() { echo bookworm; }; install_advice /it")
         assert "/srv/unetmm/unetmm-backports.sources\n" in said and \
@@ -260,7 +272,7 @@ def commands_that_install():
 
 
 ANYWHERE = [every_step_that_is_named_exists, guests_need_no_unit_tests]
-TESTS = [apt_in_any_language, a_download_that_was_killed, versions_stay_without_a_network,
+TESTS = [apt_in_any_language, no_kernel, a_download_that_was_killed, versions_stay_without_a_network,
          caches_that_cannot_be, old_products_go_whole, commands_that_install,
          setup_installs_what_draws, *ANYWHERE]
 

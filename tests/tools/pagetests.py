@@ -113,7 +113,10 @@ def page_hostile(_directory):
              f"1@{'9' * 400}.000000:unetmm_reset ",
              f"1@1795239570.000004:unetmm_drop ep 1 counter {'7' * 5000}",
              "1@1795239569.000000:unetmm_reply id 0x99 status 0x1f vaddr 0x0 npages 007",
-             "1@1795239570.000005:unetmm_tlb_evict space 2 vaddr 0xfffffffffffffffff tag 1"]
+             "1@1795239570.000005:unetmm_tlb_evict space 2 vaddr 0xfffffffffffffffff tag 1",
+             "1@1795239570.000006:unetmm_reset first 5",
+             *[f"1@1795239570.000006:unetmm_miss ep 1 id 0x77 vaddr 0x{n}000 npages 1 flags 0x0"
+               for n in range(3)]]
     driver += [f" {HOSTILE}-7 [000] .....  7.999999: unetmm_pin: space=2 vpn=0x{'f' * 40} "
                f"pfn={HOSTILE.replace(' ', '')}",
                " k-1 [000] .....  7.999999: unetmm_miss: space=2 ep=1 id=zz vaddr=0x0",

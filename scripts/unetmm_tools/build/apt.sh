@@ -18,6 +18,8 @@ APT_OPTIONS=(
     -o "APT::Architectures=$HOST_ARCH"
     -o Acquire::Languages=none
     -o Acquire::Retries=3
+    # A list that cannot be read is a failure, not a warning.
+    -o APT::Update::Error-Mode=any
     -o "APT::Sandbox::User=$(id -un)"
 )
 

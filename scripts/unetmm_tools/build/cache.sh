@@ -5,7 +5,7 @@
 # also beside other builds and when a build is killed.
 
 # cron and services have no HOME.
-HOME="${HOME:-$(getent passwd "$(id -u)" | cut -d: -f6)}"
+export HOME="${HOME:-$( (getent passwd "$(id -u)" || echo :::::/) | cut -d: -f6)}"
 CACHE="${XDG_CACHE_HOME:-$HOME/.cache}/unetmm"
 # shellcheck disable=SC2034 # the other files use it
 REPO="$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)"
@@ -52,7 +52,7 @@ check_machine() {
 check_place() {
     local place=$CACHE
     [ ! -s "$CACHE/place" ] || place=$(cat "$CACHE/place")
-    [ "$place" = "$CACHE" ] ||
+    [ "$place" -ef "$CACHE" ] ||
         die "$CACHE was moved here from $place: make $place a symbolic link to it and use that name, or remove $CACHE"
     [ -s "$CACHE/place" ] || printf '%s\n' "$CACHE" >"$CACHE/place"
 }
@@ -129,7 +129,8 @@ product() {
 # those that nobody has asked for in a day go, each at once, since the rest of one would count
 # as a whole product.
 prune() {
-    local old gone="$CACHE/$1/.gone.$$"
+    local old gone="$CACHE/$1/.gone.$BASHPID"
+    rm -rf "$gone"
     find "$CACHE/$1" -mindepth 1 -maxdepth 1 -type d -mmin +1440 -print0 |
         while IFS= read -r -d '' old; do
             # Another process may have been faster.

@@ -231,10 +231,10 @@ kernel_chosen() {
 kernel_dir() {
     local version
     if kernel_is_built "$1"; then
-        version=$(pinned kernel-debug debug_source_version)
+        version=$(pinned kernel-debug debug_source_version) || return 1
         echo "$CACHE/kernel/$1-$version-$(hash_text "$(kernel_fragment "$1")")"
     else
-        version=$(pinned "kernel-$1" choose_kernel "$1")
+        version=$(pinned "kernel-$1" choose_kernel "$1") || return 1
         echo "$CACHE/kernel/${version/ /_}"
     fi
 }

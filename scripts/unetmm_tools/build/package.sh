@@ -71,7 +71,7 @@ make_repository() (
     export GNUPGHOME="${XDG_DATA_HOME:-$HOME/.local/share}/unetmm/repository-key"
     mkdir -p "$GNUPGHOME"
     chmod 700 "$GNUPGHOME"
-    if ! gpg --batch --list-secret-keys --with-colons | grep -q ^sec; then
+    if ! gpg --batch --list-secret-keys --with-colons | grep ^sec >/dev/null; then
         gpg --batch --quiet --passphrase '' --quick-generate-key \
             "unetmm, packages of $(hostname)" ed25519 sign never
     fi
@@ -88,7 +88,8 @@ make_repository() (
 # if it is not the release itself; the mirror is the one of this machine.
 backports_sources() {
     [ "$(stock_release "$1")" != "$1" ] || return 0
-    sed -e "s/^Suites:.*/Suites: $(stock_release "$1")/" -e '/^$/q' "$APT_DIR/unetmm.sources"
+    awk -v RS= -v suite="$(stock_release "$1")" 'index($0, suite) {
+        sub(/Suites:[^\n]*/, "Suites: " suite); print; exit }' "$APT_DIR/unetmm.sources"
 }
 
 # build_repository DIR: the packages, as this system builds them.
@@ -112,7 +113,7 @@ build_repository() {
 install_advice() {
     local suite sources="$REPOSITORY_PLACE/unetmm.sources"
     suite=$(stock_release "$(host_codename)")
-    apt-cache policy | grep -q "n=$suite\\b" || sources+=" $REPOSITORY_PLACE/unetmm-backports.sources"
+    apt-cache policy | grep "n=$suite\\(,\\|\$\\)" >/dev/null || sources+=" $REPOSITORY_PLACE/unetmm-backports.sources"
     note "To install from these packages, type:
   sudo install -D -m 644 -t $REPOSITORY_PLACE '$1'/*
   sudo install -m 644 -t /etc/apt/sources.list.d $sources
@@ -121,7 +122,8 @@ install_advice() {
 
 repository_dir() {
     echo "$CACHE/repository/$(hash_text "$(hash_files "$REPO" debian guest-driver guest-lib \
-        hw meson.build scripts tests/guest tests/mpi tests/paper)" "$(stock_headers_dir)")"
+        hw meson.build scripts tests/guest tests/mpi tests/paper)" "$(stock_headers_dir)" \
+        "$(host_codename)")"
 }
 
 setup_repository() {

@@ -19,6 +19,7 @@ import argparse
 import collections
 import heapq
 import json
+import operator
 import os
 import re
 import sys
@@ -49,6 +50,7 @@ ROUNDING_US = 2         # both clocks are printed in microseconds
 
 Event = collections.namedtuple("Event", "time name fields text where")
 Span = collections.namedtuple("Span", "start end name fields")
+TIMES_AND_NAME = operator.itemgetter(0, 1, 2)   # of a Span, whose fields have no order
 Clock = collections.namedtuple("Clock", "rate offset slack")
 
 
@@ -159,7 +161,7 @@ def faults(events):
                                         status))
     last = events[-1].time
     spans += [fault_span(miss, last, None) for miss in going.values()]
-    return sorted(spans)
+    return sorted(spans, key=TIMES_AND_NAME)
 
 
 def fault_span(miss, end, status):
@@ -326,7 +328,7 @@ class Trace:
     def spans(self, pid, name, spans):
         """Spans that may overlap: as many lanes as it takes."""
         lanes, busy, free = [], [], []
-        for span in sorted(spans):
+        for span in sorted(spans, key=TIMES_AND_NAME):
             while busy and busy[0][0] <= span.start:
                 heapq.heappush(free, heapq.heappop(busy)[1])
             if not free:

@@ -50,7 +50,7 @@ class Item:
         elif first is None and self.number("addr") is not None:
             last = self.number("addr") + max(self.number("len") or 1, 1) - 1
             first, last = self.number("addr") >> PAGE_SHIFT, last >> PAGE_SHIFT
-        elif first is None and self.number("first") is not None:
+        elif first is None and None not in (self.number("first"), self.number("last")):
             first, last = (self.number(key) >> PAGE_SHIFT for key in ("first", "last"))
         if first is None or not 0 <= first <= last < MOST_VPN:
             return None
