@@ -459,6 +459,42 @@ TEST(test_channel_changes_moving, fix_test_with, time_of_a_page)
     changes_meanwhile(*state, true);
 }
 
+/* A message waits for its page, which moves or not, and goes by the new Q_Key. */
+static void qkey_changes_meanwhile(Fix *f, bool moves)
+{
+    struct unetmm_sqe sqe = ud_sqe(f, 1);
+
+    ud_open(f);
+    ud_buffer(f, &f->b, 3, 3000, 9);
+    sqe.handle = UNETMM_QKEY_OWN;
+    f->d.hold_back = !moves;
+    ud_send(f, sqe, 1, 300, 7);
+    if (moves) {
+        fix_settle(f);
+    }
+    fake_ring_bell(&f->a);
+    assert_int_equal(f->h.core.eps[1].tx.moving, moves);
+    assert_int_equal(ud_set(&f->a, UD_B_KEY, UD_MTU), UNETMM_CS_OK);
+    fake_migrate(&f->h);
+    f->d.hold_back = false;
+    fake_advance(&f->h, 1000);
+    fix_settle(f);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    fake_advance(&f->h, 1000);
+    ud_received(f, &f->b, 9, ud_local(f, &f->a));
+    fake_check(f->s2, FIX_PAGE(3), UD_HEAD + 300, 7);
+}
+
+TEST(test_qkey_changes_meanwhile, fix_test)
+{
+    qkey_changes_meanwhile(*state, false);
+}
+
+TEST(test_qkey_changes_moving, fix_test_with, time_of_a_page)
+{
+    qkey_changes_meanwhile(*state, true);
+}
+
 /* Sender and immediate are kept while the message lands. */
 TEST(test_landing, fix_test_with, time_of_a_page)
 {

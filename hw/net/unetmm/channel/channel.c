@@ -188,6 +188,15 @@ static bool channel_other_flushes(const UnetmmCore *core, const UnetmmEp *ep,
     return false;
 }
 
+/* The message under way belongs to a UD channel that takes such messages still. */
+static bool channel_stays(const UnetmmEp *ep, const UnetmmChannel *channel,
+                          const UnetmmChannel *wanted)
+{
+    return channel->live && unetmm_channel_is_ud(channel) &&
+           channel->ops == wanted->ops && !ep->flushing &&
+           wanted->longest >= channel->longest;
+}
+
 uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,
                            const struct unetmm_cmd_channel *cmd)
 {
@@ -225,7 +234,9 @@ uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,
             return status;
         }
     }
-    channel_end(core, &core->eps[id], channel);
+    if (!channel_stays(&core->eps[id], channel, &wanted)) {
+        channel_end(core, &core->eps[id], channel);
+    }
     channel_forget_end(&core->eps[id], channel);
     *channel = wanted;
     core->eps[id].flushing = false;
