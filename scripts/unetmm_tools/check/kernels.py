@@ -78,8 +78,8 @@ def run_tests(name, options):
     command = [os.path.join(REPO, "tests", "e2e", "run"), "--kernel", name, "--json"]
     command += ["--only", options.only] if options.only else []
     command += ["--long"] if options.long else ["--turn", "1/2"]
-    if options.seed is not None:
-        command += ["--seed", str(options.seed)]
+    command += ["--seed", str(options.seed)]
+    note(f"{name}: running the tests in guests, --seed {options.seed} ...")
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -107,10 +107,12 @@ def row(name, options):
     builds, made = build(name)
     if not made:
         return Row(name, release(name), builds, 0, [], {})
-    note(f"{name}: running the tests in guests ...")
     by_outcome = collections.defaultdict(list)
     for result in run_tests(name, options):
         by_outcome[result["outcome"]].append(result)
+        if "repeat" in result:
+            note(f"{result['detail']}\n{name}: {result['boot']}/{result['name']} has failed: "
+                 f"{result['repeat']}")
     reasons = collections.Counter(result["detail"].strip().removeprefix("# SKIP ")
                                   for result in by_outcome["skipped"])
     failed = [f"{result['boot']}/{result['name']}"
@@ -172,6 +174,8 @@ def parse():
                         help="write the rows, or the outputs, into docs/kernels.rst")
     options = parser.parse_args()
     options.names = options.names or list(NAMES)
+    if options.seed is None:
+        options.seed = int.from_bytes(os.urandom(4), "little")
     if options.update and options.only:
         parser.error("--update: a row of the page has all tests: leave out --only")
     return options
