@@ -188,7 +188,7 @@ static bool channel_other_flushes(const UnetmmCore *core, const UnetmmEp *ep,
     return false;
 }
 
-/* The message under way belongs to a UD channel that takes such messages still. */
+/* A UD channel that still takes the message under way. */
 static bool channel_stays(const UnetmmEp *ep, const UnetmmChannel *channel,
                           const UnetmmChannel *wanted)
 {
