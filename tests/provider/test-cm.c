@@ -522,7 +522,7 @@ static void open_listener(struct scene *s, struct umfi_pep *pep)
     assert_int_equal(umfi_cm_listen(pep), 0);
 }
 
-/* Of a test of one of the kinds scene_test, listener_test, request_test, aside_test */
+/* The scene of a scene_test, listener_test, request_test or aside_test */
 static struct scene scene;
 static struct umfi_pep listener;
 
@@ -1089,7 +1089,7 @@ TEST(connector_not_reached, request_test)
     assert_int_equal(umfi_cm_accept(&scene.one, NULL, 0), -FI_ECONNABORTED);
 }
 
-/* Nobody learns of a request in another's name, and its channel ends; the log says why. */
+/* The program gets no request in another's name; its channel ends, and the log says why. */
 TEST(name_of_another, cmocka_unit_test)
 {
     static const struct {

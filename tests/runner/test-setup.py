@@ -240,7 +240,7 @@ def caches_that_cannot_be():
 
 
 def old_products_go_whole():
-    """Those of the last day stay."""
+    """Products of the last day stay; each older one goes at once."""
     with a_machine() as machine:
         for name in ("old", "new"):
             os.makedirs(os.path.join(machine.cache, "driver", name, "part"))

@@ -451,7 +451,7 @@ class UnetmmTest(RDMATestCase):
 
 
 def counter(name):
-    """Of the card"""
+    """Reads a counter of the card."""
     return json.loads(subprocess.check_output(["unetmm-stat", "--card", "--all", "--json"]))[
         "card"][name]
 

@@ -109,7 +109,7 @@ def scale_of(most):
 
 
 def draw_axes(drawing, width, names, xs, scale):
-    """Both axes with their names, and a thin line for each step of the values."""
+    """Draws both axes with their names, and a thin line for each step of the values."""
     step, count = scale
     for number in range(count + 1):
         y = TOP + HIGH - HIGH * number / count
