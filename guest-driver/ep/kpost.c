@@ -42,11 +42,12 @@ static void *unetmm_kpost_at(void *ring, u32 log2, u32 index, u32 bytes)
 static u32 unetmm_kpost_extra(const struct unetmm_sqe *sqe)
 {
 	bool is_inline = sqe->flags & UNETMM_SQE_F_INLINE;
-	u32 segs = !is_inline || sqe->opcode == UNETMM_OP_SEND_TO ? sqe->nsegs : 0;
-	u32 places = segs + (is_inline ? DIV_ROUND_UP(sqe->inline_len, sizeof(*sqe->seg)) : 0);
+	u32 places = sqe->nsegs +
+		     (is_inline ? DIV_ROUND_UP(sqe->inline_len, sizeof(*sqe->seg)) : 0);
 
-	if ((is_inline && sqe->inline_len > UNETMM_MAX_INLINE) || segs > UNETMM_MAX_SEGS ||
-	    places > UNETMM_MAX_PLACES || places <= UNETMM_SQE_SEGS)
+	if ((is_inline && sqe->inline_len > UNETMM_MAX_INLINE) ||
+	    sqe->nsegs > UNETMM_MAX_SEGS || places > UNETMM_MAX_PLACES ||
+	    places <= UNETMM_SQE_SEGS)
 		return 0;
 	return DIV_ROUND_UP(places - UNETMM_SQE_SEGS, UNETMM_SLOT_SEGS);
 }

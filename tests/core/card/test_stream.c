@@ -336,6 +336,8 @@ TEST(test_datagram, cmocka_unit_test)
          "moves a page that it does not need");
 }
 
+#define MAY_NOT "endpoint 1 may not send this"
+
 /* A copied message waits for the wire. */
 static void inline_waits(Fix *f)
 {
@@ -354,7 +356,7 @@ LIE(within_a_segment, t->seg_off = 1)
 TEST(test_inline, cmocka_unit_test)
 {
     TELL(NULL, inline_waits, the_truth, NULL);
-    TELL(NULL, inline_waits, one_segment, "an inline message has segments");
+    TELL(NULL, inline_waits, one_segment, MAY_NOT);
     TELL(NULL, inline_waits, at_a_segment, "its segments do not agree");
     TELL(NULL, inline_waits, within_a_segment, "its segments do not agree");
 }
@@ -378,8 +380,6 @@ static void ud_waits(Fix *f)
     assert_int_equal(f->h.core.eps[1].tx.blocked_on, UNETMM_BLOCKED_FAULT);
     assert_int_equal(f->h.core.eps[1].tx.done, 70);
 }
-
-#define MAY_NOT "endpoint 1 may not send this"
 
 /* More inline bytes, or fewer. */
 static void longer_head(UnetmmTransfer *t, int32_t by)
@@ -410,17 +410,17 @@ TEST(test_ud, cmocka_unit_test)
     TELL(NULL, ud_waits, shortest_head, NULL);
     TELL(NULL, ud_waits, short_head, MAY_NOT);
     TELL(NULL, ud_waits, longest_head, NULL);
-    TELL(NULL, ud_waits, long_head, "an inline message has segments");
+    TELL(NULL, ud_waits, long_head, MAY_NOT);
     TELL(NULL, ud_waits, all_places, NULL);
     TELL(NULL, ud_waits, no_place, MAY_NOT);
     TELL(NULL, ud_waits, most_segments, NULL);
     TELL(NULL, ud_waits, many_segments, MAY_NOT);
-    TELL(NULL, ud_waits, not_inline, "an inline message has segments");
+    TELL(NULL, ud_waits, not_inline, MAY_NOT);
     TELL(NULL, ud_waits, of_no_key, MAY_NOT);
     TELL(NULL, ud_waits, notifies, MAY_NOT);
     TELL(NULL, ud_waits, no_immediate, MAY_NOT);
     TELL(NULL, ud_waits, for_a_group, MAY_NOT);
-    TELL(NULL, ud_waits, sends_of_no_wire, "an inline message has segments");
+    TELL(NULL, ud_waits, sends_of_no_wire, MAY_NOT);
     TELL(NULL, datagram_waits, sends_of_no_wire, MAY_NOT);
     TELL(NULL, datagram_waits, for_a_group, MAY_NOT);
     TELL(NULL, ud_waits, ud_needs_no_page, "a page that it does not need");

@@ -269,6 +269,15 @@ TEST(test_malformed, fix_test)
         BAD((s.nsegs = 0, s.flags = UNETMM_SQE_F_INLINE, s.inline_len = n),
             UNETMM_ST_BAD_DESC);
     }
+    /* Inline bytes and segments both count, whatever the opcode. */
+    for (unsigned n = 1; n <= UNETMM_MAX_SEGS; n++) {
+        struct unetmm_sqe s = good_sqe;
+
+        s.flags = UNETMM_SQE_F_INLINE;
+        s.inline_len = UNETMM_SQE_INLINE;
+        s.nsegs = n;
+        try_bad(f, &s, 1 + (n + 3) / 4, UNETMM_ST_BAD_DESC);
+    }
     /* Forged channel numbers: never set, just out of range, far out. */
     BAD(s.channel = 0, UNETMM_ST_BAD_CHANNEL);
     BAD(s.channel = 15, UNETMM_ST_BAD_CHANNEL);

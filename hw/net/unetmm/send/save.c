@@ -31,6 +31,9 @@ uint8_t unetmm_send_save_segs(UnetmmStream *st, struct unetmm_seg *segs,
     return n;
 }
 
+static_assert(UNETMM_MAX_INLINE < UINT8_MAX,
+              "the longest inline part that segments_save() tells is refused");
+
 /* Returns how many bytes are inline. */
 static uint8_t segments_save(UnetmmStream *st, UnetmmTransfer *tx)
 {
@@ -42,11 +45,6 @@ static uint8_t segments_save(UnetmmStream *st, UnetmmTransfer *tx)
     data = d->len - MIN(total, d->len);
     for (unsigned i = 0; i < MIN(tx->seg, d->nsegs); i++) {
         before += d->segs[i].len;
-    }
-    if (d->flags & UNETMM_SQE_F_INLINE ?
-        (d->nsegs && d->opcode != UNETMM_OP_SEND_TO) ||
-        data > UNETMM_MAX_INLINE : data) {
-        unetmm_stream_refuse(st, "an inline message has segments");
     }
     if (tx->seg > d->nsegs || (d->nsegs && tx->seg == d->nsegs) ||
         tx->seg_off > d->segs[tx->seg].len || total > d->len ||

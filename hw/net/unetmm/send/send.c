@@ -37,14 +37,11 @@ static uint32_t tx_inline_places(const struct unetmm_sqe *sqe)
 /* Slots beyond the first that a descriptor takes; 0 if it says nonsense. */
 static uint32_t tx_extra_slots(const struct unetmm_sqe *sqe)
 {
-    bool is_inline = sqe->flags & UNETMM_SQE_F_INLINE;
-    /* The one segment of an atomic is in the first slot. */
-    uint32_t segs = !is_inline || sqe->opcode == UNETMM_OP_SEND_TO ?
-                    sqe->nsegs : 0;
-    uint32_t places = tx_inline_places(sqe) + segs;
+    uint32_t places = tx_inline_places(sqe) + sqe->nsegs;
 
-    if ((is_inline && sqe->inline_len > UNETMM_MAX_INLINE) ||
-        segs > UNETMM_MAX_SEGS || places > UNETMM_MAX_PLACES ||
+    if ((sqe->flags & UNETMM_SQE_F_INLINE &&
+         sqe->inline_len > UNETMM_MAX_INLINE) ||
+        sqe->nsegs > UNETMM_MAX_SEGS || places > UNETMM_MAX_PLACES ||
         places <= UNETMM_SQE_SEGS) {
         return 0;
     }
