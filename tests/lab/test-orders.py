@@ -19,7 +19,7 @@ import unittest
 
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.realpath(__file__))))
-for part in ("scripts", "tests/guest/lib/python"):
+for part in ("scripts", "tests/library/python"):
     sys.path.insert(0, os.path.join(REPO, part))
 from unetmm_tools.guest import cluster  # noqa: E402  (of this checkout)
 import tap  # noqa: E402

@@ -56,7 +56,7 @@ class Wire:
             require(time.monotonic() < deadline, "QEMU has no network")
             time.sleep(0.02)
         self.server = subprocess.Popen(
-            [os.path.join(paths["guest"], "tests", "guest", "lib",
+            [os.path.join(paths["guest"], "tests", "library",
                           "fake-unetmm-kv"), "--device", self._socket,
              "--memory", memory, "--connections", "40", "--json"],
             env={**os.environ, "UNETMM_KV_COLD": str(cold)},

@@ -24,7 +24,7 @@ configure_threads() {
 }
 
 setup_threads() {
-    local build lock programs=("${THREADS_TESTS[@]/#/tests/guest/lib/test-}"
+    local build lock programs=("${THREADS_TESTS[@]/#/tests/library/test-}"
         "${THREADS_PROVIDER[@]/#/tests/provider/test-provider-}")
     setup_packages
     setup_python

@@ -105,13 +105,13 @@ compile_verbs_provider() {
 verbs_calls_dir() {
     echo "$CACHE/verbs-calls/$(hash_text "$(verbs_debs_dir)" "$(rdma_headers_dir)" \
         "$(hash_files "$REPO" scripts/unetmm_tools/build/verbs_guest.sh guest-lib/verbs guest-lib/src \
-            guest-lib/include hw/net/unetmm/abi tests/bench tests/guest/lib tests/verbs)")"
+            guest-lib/include hw/net/unetmm/abi tests/bench tests/library tests/verbs)")"
 }
 
 # make_verbs_calls DIR: the programs that count the instructions of the provider's calls, and
 # test them, on a card in memory.
 make_verbs_calls() {
-    local libs words bench="$REPO/tests/bench" card="$REPO/tests/guest/lib"
+    local libs words bench="$REPO/tests/bench" card="$REPO/tests/library"
     libs=$(verbs_debs_dir)
     words=(-I"$REPO"/guest-lib/{src,verbs} -I"$card" "$card"/fake_{card,export}.c
         "-Wl,--disable-new-dtags,-rpath,$libs/$VERBS_LIB:$libs/lib/$HOST_TRIPLET")

@@ -119,7 +119,7 @@ def stage_msan(_options):
 
 def stage_threads(_options):
     """The tests of library and provider that have threads, under the thread sanitizer."""
-    supp = os.path.join(REPO, "tests", "guest", "lib", "threads.supp")
+    supp = os.path.join(REPO, "tests", "library", "threads.supp")
     yield from meson_tests(lib_shell("threads_build")[0], 1800,
                            # Only an access whose stack is known can be suppressed.
                            {"TSAN_OPTIONS": f"history_size=7:suppressions={supp}"},

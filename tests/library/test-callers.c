@@ -8,7 +8,7 @@
 
 #include "fake_card.h"
 /* The last: cmocka has macros with names of the tools. */
-#include "../../one_test.h"
+#include "../one_test.h"
 
 #define scene_test(fn) cmocka_unit_test_setup_teardown(fn, begin, end)
 

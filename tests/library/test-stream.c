@@ -4,7 +4,7 @@
  * stand still; an impossible word of one that does not is refused.  And unetmm-cp's
  * names for files that a peer has chosen.
  */
-#include "../../one_test.h"
+#include "../one_test.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../one_test.h"
+#include "../one_test.h"
 #include <sys/wait.h>
 
 #include "fake_card.h"

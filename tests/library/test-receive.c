@@ -10,7 +10,7 @@
 
 #include "cp.h"
 
-#include "../../one_test.h"
+#include "../one_test.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/eventfd.h>

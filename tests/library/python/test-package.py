@@ -644,7 +644,7 @@ class Documented(Loop):
             with open(os.path.join(os.path.dirname(__file__), name),
                       encoding="utf-8") as file:
                 text += file.read()
-        with open(os.path.join(os.path.dirname(__file__), "../../../../docs/python.rst"),
+        with open(os.path.join(os.path.dirname(__file__), "../../../docs/python.rst"),
                   encoding="utf-8") as file:
             page = file.read()
         names = set(re.findall(r"``[\w.]*?(\w+)\([^`]*\)``", page))

@@ -6,7 +6,7 @@
  * UNETMM_SEED=N repeats a run; it is 1 if nobody says another.
  */
 #include <errno.h>
-#include "../../one_test.h"
+#include "../one_test.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #include "seen.h"
 #include "session.h"
 
-#include "../../one_test.h"
+#include "../one_test.h"
 #include <stdio.h>
 #include <stdlib.h>
 

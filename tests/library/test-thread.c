@@ -3,7 +3,7 @@
  * Handlers called by the library's thread: no completion is slept through or
  * comes twice, and none is handled while handlers are blocked.
  */
-#include "../../one_test.h"
+#include "../one_test.h"
 
 #include <signal.h>
 

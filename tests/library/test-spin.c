@@ -3,7 +3,7 @@
  * For how long the library spins, and how often it gives way meanwhile.  Its
  * clock is the test's: each look at it finds it one microsecond later.
  */
-#include "../../one_test.h"
+#include "../one_test.h"
 #include <stdatomic.h>
 
 #include <sched.h>

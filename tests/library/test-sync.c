@@ -4,7 +4,7 @@
  * of their operations, and a home that does not answer.  Home and members are in one
  * process, on a card that carries their posts.
  */
-#include "../../one_test.h"
+#include "../one_test.h"
 
 #include <errno.h>
 #include <pthread.h>

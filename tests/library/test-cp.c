@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../one_test.h"
+#include "../one_test.h"
 #include <errno.h>
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * One-sided operations: their descriptors, early refusals, and completions that
  * another call was waiting for.
  */
-#include "../../one_test.h"
+#include "../one_test.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #include "common.h"
 #include "row.h"
 
-#include "../../one_test.h"
+#include "../one_test.h"
 #include <stdio.h>
 #include <stdlib.h>
 

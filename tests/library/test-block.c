@@ -9,7 +9,7 @@
 /* Before cmocka's macro fail() */
 #include "block.h"
 
-#include "../../one_test.h"
+#include "../one_test.h"
 
 #define CHANNELS    (BLOCK_SESSIONS + 4)
 #define PENDING     8192

@@ -37,7 +37,7 @@ def warnings():
         for how in ([], ["-DBOTH_INLINE"]):
             run = subprocess.run(
                 [*language, *flags, *how,
-                 os.path.join(ROOT, "tests/guest/lib/both.c")],
+                 os.path.join(ROOT, "tests/library/both.c")],
                 capture_output=True, text=True, check=False)
             said += run.stderr if run.returncode else ""
     return said

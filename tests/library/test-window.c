@@ -3,7 +3,7 @@
  * Windows, user-level DMA start and flows: the calls of the driver, the refusals
  * before them, and the state after a step that failed.
  */
-#include "../../one_test.h"
+#include "../one_test.h"
 
 #include "fake_calls.h"
 #include "fake_card.h"

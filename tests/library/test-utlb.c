@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../one_test.h"
+#include "../one_test.h"
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>

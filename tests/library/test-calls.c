@@ -3,7 +3,7 @@
  * The calls that go to the driver: their arguments, their handling of its
  * refusals, and that a failure leaves nothing behind.
  */
-#include "../../one_test.h"
+#include "../one_test.h"
 
 #include <stdatomic.h>
 #include <errno.h>

@@ -4,7 +4,7 @@
  * ring, in a thread that may have other streams: the peer is the test's, and its driver
  * answers late, or never.
  */
-#include "../../one_test.h"
+#include "../one_test.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -2,7 +2,7 @@
 /*
  * Waiting: bounded spins, blocking, and no wake-up lost between the two.
  */
-#include "../../one_test.h"
+#include "../one_test.h"
 #include <stdatomic.h>
 
 #include <pthread.h>

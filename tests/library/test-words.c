@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../one_test.h"
+#include "../one_test.h"
 
 #include <libunetmm.h>
 #include <netinet/ether.h>

@@ -2,7 +2,7 @@
 /*
  * Handlers called by unetmm_dispatch(): which, in which order, and when not.
  */
-#include "../../one_test.h"
+#include "../one_test.h"
 
 #include <signal.h>
 #include <sys/wait.h>

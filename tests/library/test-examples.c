@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../one_test.h"
+#include "../one_test.h"
 
 #include "fake_loop.h"
 #include "man_scene.h"

@@ -3,7 +3,7 @@
  * Event counters: which system calls are made, and when handlers are called.  The
  * driver is the calls below, the card the code that adds to the page.
  */
-#include "../../one_test.h"
+#include "../one_test.h"
 
 #include "eventually.h"
 #include "fake_calls.h"

@@ -3,7 +3,7 @@
  * The inline fast path against the card's half of the rings: its writes, its
  * refusals, and that it keeps on when indices wrap.
  */
-#include "../../one_test.h"
+#include "../one_test.h"
 
 #include "fake_card.h"
 #include "pattern.h"
