@@ -48,7 +48,7 @@ void unetmm_check_parted(struct unetmm_dev *dev)
 		  dev->name);
 }
 
-/* tests/guest/module.c has a probe at pci_clear_master() look at it. */
+/* tests/guest/driver/module.c has a probe at pci_clear_master() look at it. */
 static_assert(!offsetof(struct unetmm_dev, state));
 
 /*

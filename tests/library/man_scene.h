@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The scene of the examples of the manual's pages.  man_examples.py makes a function of
- * each; test-examples.c runs them on the card's core, and tests/guest/manual.c those that
+ * each; test-examples.c runs them on the card's core, and tests/guest/tool/manual.c those that
  * need a card.
  */
 #ifndef TEST_MAN_SCENE_H

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The common part of programs of tests in guests (tests/guest/tap.c), with a
+"""The common part of programs of tests in guests (tests/guest/common/tap.c), with a
 program (tap_program.c) that has no card and does as it is told.
 
 usage: test-tap.py PROGRAM DIRECTORY

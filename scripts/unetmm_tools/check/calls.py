@@ -14,8 +14,8 @@ from unetmm_tools.check import documents
 HEADER = "guest-driver/uapi/linux/unetmm.h"
 # The tables, and the beginning of a row.
 TABLES = {
-    "tests/guest/abi.c": r"^    (?:CALL|GROWN)\((\w+),|^    (DESTROY)\((\w+),",
-    "tests/guest/fail.c": r"^    ATTEMPT\((?!DESTROY)(\w+),|^    ATTEMPT\((DESTROY) (\w+),",
+    "tests/guest/driver/abi.c": r"^    (?:CALL|GROWN)\((\w+),|^    (DESTROY)\((\w+),",
+    "tests/guest/driver/fail.c": r"^    ATTEMPT\((?!DESTROY)(\w+),|^    ATTEMPT\((DESTROY) (\w+),",
 }
 
 

@@ -8,15 +8,15 @@ are
     test_FILE.TEST         TEST(TEST, ...) in tests/core/ROOM/test_FILE.c
     /unetmm/GROUP/TEST     in a program of tests/qtest
     unetmm-FILE.TEST       in a part of qos-test, tests/qtest/unetmm-FILE.c
-    PROGRAM.TEST           in the table of tests/guest/PROGRAM.c
+    PROGRAM.TEST           in the table of tests/guest/SUBJECT/PROGRAM.c
     fuzz-NAME              tests/fuzz/fuzz-NAME.c
 
 and [ROOM/]FILE.c: FUNCTION(), also behind hw/net/unetmm/ or guest-driver/, is a
 function defined there.  FUNCTION(), UNETMM_MACRO, FI_UNETMM_PARAMETER, a file, and
 the options of a command have to be in the sources.  No document has the number
 of a line, which the next change makes false.  Files that comments of C sources name
-exist, too.  Besides: the card's assertions are those that docs/security.rst lists, tests/guest/abi.c knows each
-member of the driver's structures that is to be zero, tests/guest/ioctls.c makes each call, the card's sources
+exist, too.  Besides: the card's assertions are those that docs/security.rst lists, tests/guest/driver/abi.c knows each
+member of the driver's structures that is to be zero, tests/guest/driver/ioctls.c makes each call, the card's sources
 are those of the specification, the figures of docs/lockstep.rst are the pinned
 ones, and README.md is short enough to be read.
 """
@@ -34,8 +34,8 @@ from unetmm_tools import REPO
 
 PLACES = ("hw/net/unetmm", "guest-driver")
 UAPI = "guest-driver/uapi/linux/unetmm.h"
-ABI = "tests/guest/abi.c"
-IOCTLS = "tests/guest/ioctls.c"
+ABI = "tests/guest/driver/abi.c"
+IOCTLS = "tests/guest/driver/ioctls.c"
 LISTS = "hw/net/unetmm/abi/unetmm_lists.h"
 SPEC = "docs/specs/unetmm.rst"
 README_LINES = 150
@@ -73,6 +73,11 @@ def read(path):
             return file.read()
     except FileNotFoundError:
         return ""
+
+
+def read_all(pattern):
+    """The files of a pattern, one after the other."""
+    return "".join(read(path) for path in sorted(glob.glob(pattern, root_dir=REPO)))
 
 
 @functools.cache
@@ -131,9 +136,7 @@ def is_core_test(name):
     match = re.fullmatch(r"(test_\w+)\.(\w{3,})", name)
     if not match:
         return None
-    text = "".join(read(os.path.relpath(path, REPO)) for path in
-                   glob.glob(os.path.join(REPO, "tests/core/*",
-                                          match[1] + ".c")))
+    text = read_all(f"tests/core/*/{match[1]}.c")
     return has(rf"(?m)^TEST\({match[2]}\b", text)
 
 
@@ -158,12 +161,12 @@ def is_guest_test(name):
     match = re.fullmatch(r"([a-z]+)\.([a-z][\w.-]*)", name)
     if not match or match[2] in ENDINGS:
         return None
-    text = read(f"tests/guest/{match[1]}.c")
+    text = read_all(f"tests/guest/*/{match[1]}.c")
     if not text:
         return None
     if match[1] == "kinds":
         kind = match[2].partition(".")[0]
-        return f"KIND({kind}," in read("tests/guest/kinds.h")
+        return f"KIND({kind}," in read("tests/guest/memory/kinds.h")
     return f'{{ "{match[2]}",' in text
 
 

@@ -6,7 +6,7 @@
 #include "link.h"
 #include "process.h"
 
-#include "../library/man_scene.h"
+#include "../../library/man_scene.h"
 
 #include <errno.h>
 #include <sys/prctl.h>
