@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The guest's end of the serial port to the host. */
 #include "ask.h"
 #include "tap.h"
 

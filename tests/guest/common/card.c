@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The card's files in sysfs, debugfs and /proc, and the driver's module. */
 #include "card.h"
 #include "guard.h"
 #include "link.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Files of each file system that a guest can have. */
 #include "disk.h"
 #include "card.h"
 #include "tap.h"

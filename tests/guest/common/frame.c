@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Frames with a number in each byte, and raw endpoints that send and take them. */
 #include "frame.h"
 #include "guard.h"
 #include "pattern.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The kernel's side of a FUSE file system: mounts, reads requests, answers them. */
 #include "fuse.h"
 #include "guard.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Control groups of version 2, by files of their own mount. */
 #include "group.h"
 #include "card.h"
 #include "tap.h"

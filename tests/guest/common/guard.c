@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Guarded buffers: maps them, fills the canaries, checks each byte. */
 #include "guard.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Huge pages of each kind: asks for one until the kernel gives it. */
 #include "huge.h"
 
 #include <errno.h>

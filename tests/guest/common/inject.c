@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Faults of the kernel by /proc/thread-self/fail-nth and by debugfs. */
 #include "inject.h"
 #include "card.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Late pages: registers a userfaultfd, waits for faults, copies pages in. */
 #include "late.h"
 #include "guard.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Links: two endpoints of this guest, or one and the other guest's echo. */
 #include "link.h"
 #include "pattern.h"
 

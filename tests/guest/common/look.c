@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Compares the driver's table in debugfs with /proc/self/pagemap. */
 #include "look.h"
 #include "guard.h"
 #include "link.h"

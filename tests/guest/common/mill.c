@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The mill: a thread that moves known pages, and one that compares tables. */
 #include "mill.h"
 #include "guard.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Finds the network interface of a driver, and runs commands in a shell. */
 #include "net.h"
 #include "tap.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A reliable channel within the process, and the driver's parameters. */
 #include "pair.h"
 #include "card.h"
 

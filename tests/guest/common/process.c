@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Runs programs, also as another user, and collects their output. */
 #include "process.h"
 #include "link.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The driver's calls without the library. */
 #include "raw.h"
 #include "link.h"
 

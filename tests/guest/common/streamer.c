@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A server of streams, each of which names its own use in its first bytes. */
 #include "streamer.h"
 
 #include "guard.h"

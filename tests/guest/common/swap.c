@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Swap on a disk or in zram, and pages that have gone there. */
 #include "swap.h"
 #include "guard.h"
 

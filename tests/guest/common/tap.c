@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* main() of the programs: a process for each test, its limit, its result as TAP. */
 #include "tap.h"
 
 #include <errno.h>

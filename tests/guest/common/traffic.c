@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Threads and processes that exchange messages with themselves and check each byte. */
 #include "traffic.h"
 #include "guard.h"
 #include "link.h"

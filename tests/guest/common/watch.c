@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Registers a userfaultfd, and takes the faults that sleep there. */
 #include "watch.h"
 #include "guard.h"
 
