@@ -11,8 +11,8 @@ are
     PROGRAM.TEST           in the table of tests/guest/SUBJECT/PROGRAM.c
     fuzz-NAME              tests/fuzz/fuzz-NAME.c
 
-and [ROOM/]FILE.c: FUNCTION(), also behind hw/net/unetmm/ or guest-driver/, is a
-function defined there.  FUNCTION(), UNETMM_MACRO, FI_UNETMM_PARAMETER, a file, and
+and [ROOM/]FILE.c: FUNCTION(), also behind hw/net/unetmm/, guest-driver/ or guest-lib/src/,
+is a function defined there.  FUNCTION(), UNETMM_MACRO, FI_UNETMM_PARAMETER, a file, and
 the options of a command have to be in the sources.  No document has the number
 of a line, which the next change makes false.  Files that comments of C sources name
 exist, too.  Besides: the card's assertions are those that docs/security.rst lists, tests/guest/driver/abi.c knows each
@@ -32,7 +32,7 @@ import sys
 
 from unetmm_tools import REPO
 
-PLACES = ("hw/net/unetmm", "guest-driver")
+PLACES = ("hw/net/unetmm", "guest-driver", "guest-lib/src", "guest-lib")
 UAPI = "guest-driver/uapi/linux/unetmm.h"
 ABI = "tests/guest/driver/abi.c"
 IOCTLS = "tests/guest/driver/ioctls.c"
