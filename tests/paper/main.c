@@ -5,6 +5,8 @@
  *   unetmm-paper --costs                their names
  *   unetmm-paper --batch < RUNS         lines "run EXPERIMENT", each before
  *                                       its costs
+ *   unetmm-paper --replay FILE < RUNS   the same; FILE has the references of
+ *                                       runs of replay
  *
  * Prints "name<TAB>value" for each result, how often each card took each step,
  * the number of events and the hash of all of them.  scripts/unetmm_tools/bench/paper
@@ -29,6 +31,7 @@ static const Experiment experiments[] = {
     { "touch", paper_touch },
     { "ktlb", paper_ktlb },
     { "cold", paper_cold },
+    { "replay", paper_replay },
 };
 
 static const struct {
@@ -138,8 +141,10 @@ int main(int argc, char **argv)
 {
     char experiment[64] = "";
 
-    if (argc != 2) {
-        die("use", "EXPERIMENT, --batch or --costs");
+    if (argc == 3 && !strcmp(argv[1], "--replay")) {
+        paper_references = argv[2];
+    } else if (argc != 2) {
+        die("use", "EXPERIMENT, --batch, --replay FILE or --costs");
     }
     if (!strcmp(argv[1], "--costs")) {
         for (unsigned i = 0; i < G_N_ELEMENTS(costs); i++) {
@@ -147,7 +152,7 @@ int main(int argc, char **argv)
         }
         return 0;
     }
-    if (strcmp(argv[1], "--batch")) {
+    if (strcmp(argv[1], "--batch") && argc == 2) {
         g_strlcpy(experiment, argv[1], sizeof(experiment));
     }
     read_runs(experiment);

@@ -64,7 +64,9 @@ typedef int64_t Ps;
     X(blocks) X(cached) X(disk_byte) X(memory_byte) X(accesses) X(drop_time) \
     X(sessions) X(depth) X(interval) X(processes) X(shared) \
     X(descriptors) X(connections) X(sequential) X(stamps) X(rto_first) \
-    X(rto_least) X(rto_again) X(rto_server) X(syn_wait)
+    X(rto_least) X(rto_again) X(rto_server) X(syn_wait) \
+    X(receive) X(policy) X(entries) X(ways) X(victims) X(index) X(replace) \
+    X(trap)
 
 typedef struct Costs {
     UnetmmCosts card;           /* the card's steps */
@@ -174,5 +176,8 @@ void paper_store(Run *r);
 void paper_touch(Run *r);
 void paper_ktlb(Run *r);
 void paper_cold(Run *r);
+void paper_replay(Run *r);
+/* The file of paper_replay(). */
+extern const char *paper_references;
 
 #endif /* PAPER_RUN_H */

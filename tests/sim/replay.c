@@ -1,7 +1,6 @@
 /*
  * unetmm: the card's TLB on references of another program
  *
- * Reads lines "SPACE PAGE", decimal or 0x, without empty ones and those that begin with #.
  * Prints how many references there were, first misses of a page and others, and pages found
  * among the victims; with the word `answers` it prints a letter for each reference: S (found
  * in its set), V (among the victims) or M (missed, and then inserted).
@@ -9,64 +8,10 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include <stdio.h>
+#include "references.h"
 #include "sim.h"
 
-#define SPACE_BITS  16
-#define PAGE_BITS   (64 - SPACE_BITS)
-
 int unetmm_trace;
-
-static const char *path;
-static uint64_t line_number;
-
-static void G_GNUC_NORETURN stop(const char *why)
-{
-    fprintf(stderr, "error: %s:%" PRIu64 ": %s\n", path, line_number, why);
-    exit(2);
-}
-
-/* Takes a number of so many bits from the text, and the spaces behind it. */
-static uint64_t take_number(char **at, unsigned bits)
-{
-    char *end;
-    uint64_t v = g_ascii_strtoull(*at, &end, 0);
-
-    if (!g_ascii_isdigit(**at) || v >> bits ||
-        (*end && !g_ascii_isspace(*end))) {
-        stop("use SPACE PAGE, as 1 0x7f3a2, with a space below 65536 and a page below 2^48");
-    }
-    *at = g_strchug(end);
-    return v;
-}
-
-/* False: the file has ended. */
-static bool read_reference(FILE *file, uint16_t *space, uint64_t *page)
-{
-    char text[128];
-
-    while (fgets(text, sizeof(text), file)) {
-        char *at;
-
-        line_number++;
-        if (!strchr(text, '\n') && !feof(file)) {
-            stop("a line is longer than 126 bytes");
-        }
-        at = g_strchug(text);
-        if (!*at || *at == '#') {
-            continue;
-        }
-        *space = take_number(&at, SPACE_BITS);
-        *page = take_number(&at, PAGE_BITS);
-        if (*at) {
-            stop("there is more than SPACE PAGE");
-        }
-        return true;
-    }
-    if (ferror(file)) {
-        stop(g_strerror(errno));
-    }
-    return false;
-}
 
 static UnetmmTlbHit refer(UnetmmTlb *tlb, uint16_t space, uint64_t page)
 {
@@ -84,15 +29,15 @@ static UnetmmTlbHit refer(UnetmmTlb *tlb, uint16_t space, uint64_t page)
     return hit;
 }
 
-static void count(UnetmmTlb *tlb, FILE *file)
+static void count(UnetmmTlb *tlb)
 {
     GHashTable *seen = g_hash_table_new_full(g_int64_hash, g_int64_equal,
                                              g_free, NULL);
     uint64_t page, refs = 0, first = 0, other = 0, victims = 0;
     uint16_t space;
 
-    for (; read_reference(file, &space, &page); refs++) {
-        uint64_t key = page | (uint64_t)space << PAGE_BITS;
+    for (; references_next(&space, &page); refs++) {
+        uint64_t key = page | (uint64_t)space << REFERENCE_PAGE_BITS;
         UnetmmTlbHit hit = refer(tlb, space, page);
 
         victims += hit == UNETMM_TLB_HIT_VICTIM;
@@ -110,12 +55,12 @@ static void count(UnetmmTlb *tlb, FILE *file)
     g_hash_table_unref(seen);
 }
 
-static void answer(UnetmmTlb *tlb, FILE *file)
+static void answer(UnetmmTlb *tlb)
 {
     uint64_t page;
     uint16_t space;
 
-    while (read_reference(file, &space, &page)) {
+    while (references_next(&space, &page)) {
         putchar("MSV"[refer(tlb, space, page)]);
     }
     putchar('\n');
@@ -142,7 +87,6 @@ static unsigned choice(const char *name, const char *const *names, unsigned n)
 int main(int argc, char **argv)
 {
     uint32_t ways;
-    FILE *file;
     UnetmmTlb tlb;
 
     if (argc < 7) {
@@ -150,11 +94,7 @@ int main(int argc, char **argv)
                 "[answers]\n", argv[0]);
         return 2;
     }
-    path = argv[1];
-    file = strcmp(path, "-") ? fopen(path, "r") : stdin;
-    if (!file) {
-        stop(g_strerror(errno));
-    }
+    references_open(argv[1]);
     ways = strtoul(argv[3], NULL, 0);
     SIM_CHECK(ways);
     unetmm_tlb_init(&tlb, strtoul(argv[2], NULL, 0) / ways, ways,
@@ -162,9 +102,9 @@ int main(int argc, char **argv)
     tlb.index = choice(argv[5], indexes, G_N_ELEMENTS(indexes));
     tlb.replace = choice(argv[6], replacements, G_N_ELEMENTS(replacements));
     if (argc > 7) {
-        answer(&tlb, file);
+        answer(&tlb);
     } else {
-        count(&tlb, file);
+        count(&tlb);
     }
     unetmm_tlb_free(&tlb);
     return 0;
