@@ -52,6 +52,7 @@ static const struct name caps[] = {
     { UNETMM_CAP_ACK_WRITE, "ack-write" },
     { UNETMM_CAP_VERBS, "verbs" },
     { UNETMM_CAP_UD, "unconnected" },
+    { UNETMM_CAP_SHARED, "shared-queues" },
     { 0, NULL }
 };
 

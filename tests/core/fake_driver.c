@@ -563,6 +563,16 @@ void fake_backup_serve(FakeDriver *d, unsigned n)
     fake_buffer_at(d, b.addr, b.len, 0);
 }
 
+uint8_t fake_low_arm(FakeEp *ep, uint32_t buffers, uint32_t *result)
+{
+    struct unetmm_cmd cmd = {
+        .opcode = UNETMM_CMD_LOW_ARM, .ep = ep->id,
+        .low = { .buffers = buffers },
+    };
+
+    return fake_command(ep->driver, cmd, result);
+}
+
 uint8_t fake_tail_arm(FakeEp *ep, uint32_t slot, bool arm, uint32_t *result)
 {
     struct unetmm_cmd cmd = {
@@ -903,7 +913,7 @@ struct unetmm_cmd fake_ep_cmd(const FakeEp *ep)
             .fq_log2 = ep->fq_log2, .cq_log2 = ep->cq_log2,
             .policy = ep->policy, .pretranslate = ep->pretranslate,
             .posts = ep->posts, .flags = ep->flags, .backup = ep->backup,
-            .pd = ep->pd,
+            .pd = ep->pd, .fq_of = ep->fq_of,
         },
     };
 }

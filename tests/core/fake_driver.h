@@ -86,6 +86,7 @@ typedef struct FakeEp {
     uint8_t sq_log2, fq_log2, cq_log2;
     uint8_t policy, pretranslate, flags;
     uint16_t backup;            /* bits of its bitmap */
+    uint16_t fq_of;
     uint32_t pd;
     uint64_t sq, fq, cq, index;
     uint64_t posts;             /* source ktlb: index block of the driver */
@@ -151,6 +152,7 @@ uint8_t fake_backup_done(FakeDriver *d, const struct unetmm_fault *f,
  * to be posted, answers, and posts its buffer again.
  */
 void fake_backup_serve(FakeDriver *d, unsigned n);
+uint8_t fake_low_arm(FakeEp *ep, uint32_t buffers, uint32_t *result);
 uint8_t fake_tail_arm(FakeEp *ep, uint32_t slot, bool arm, uint32_t *result);
 /* The free descriptor of a slot, and the buffers posted. */
 struct unetmm_fqe fake_fqe(FakeEp *ep, uint32_t slot);

@@ -45,6 +45,11 @@ static void shape_ep(FuzzCard *c, FuzzIn *in, struct unetmm_cmd *cmd)
     } else if ((odd & 0x0f) == 0x0a) {
         cmd->ep_create.flags = UNETMM_EP_F_KEYS;
         cmd->ep_create.pretranslate = 0;
+    } else if ((odd & 0x0f) == 0x08) {
+        cmd->ep_create.flags = UNETMM_EP_F_SHARED;
+    } else if ((odd & 0x0f) == 0x06) {
+        cmd->ep_create.fq_of = fuzz_below(in, 9);
+        cmd->ep_create.pretranslate = 0;
     }
     if (odd & 0x10) {
         cmd->ep_create.index = dma_addr(c, in);
@@ -172,6 +177,9 @@ static void shape_counters_or_slots(FuzzCard *c, FuzzIn *in,
     case UNETMM_CMD_TAIL_ARM:
         cmd->tail.slot = fuzz_u8(in);
         cmd->tail.arm = fuzz_below(in, 3);
+        break;
+    case UNETMM_CMD_LOW_ARM:
+        cmd->low.buffers = fuzz_below(in, 18);
         break;
     case UNETMM_CMD_COUNTERS_SET:
         cmd->counters.page = dma_addr(c, in) & ~4095ull;

@@ -80,6 +80,7 @@
 #define UNETMM_CAP_ACK_WRITE	0x00002000u
 #define UNETMM_CAP_VERBS	0x00004000u
 #define UNETMM_CAP_UD		0x00008000u
+#define UNETMM_CAP_SHARED	0x00010000u
 /* gen-spec-tables: end */
 
 /* EXPORT, IMPORT */

@@ -593,6 +593,11 @@ static struct unetmm_cmd_ep random_ep(Stress *s, uint64_t area)
     } else if (rnd(s, 4) == 0) {
         ep.flags = rnd(s, 4);
         ep.pretranslate = 0;
+    } else if (rnd(s, 4) == 0) {
+        ep.flags = UNETMM_EP_F_SHARED;
+    } else if (rnd(s, 4) == 0) {
+        ep.fq_of = rnd(s, 8);
+        ep.pretranslate = 0;
     }
 
     if (rnd(s, 8)) {
@@ -618,6 +623,8 @@ static void random_slots(Stress *s, struct unetmm_cmd *cmd)
         cmd->tail = (struct unetmm_cmd_tail) {
             .slot = ep->fq_prod + rnd(s, 3), .arm = rnd(s, 3),
         };
+    } else if (cmd->opcode == UNETMM_CMD_LOW_ARM) {
+        cmd->low.buffers = rnd(s, 20);
     } else if (cmd->opcode == UNETMM_CMD_FLOW_SET && rnd(s, 4)) {
         cmd->flow = (struct unetmm_cmd_flow) {
             .flow = rnd(s, 18), .kind = 1 + rnd(s, 6), .flags = rnd(s, 4),

@@ -197,7 +197,8 @@
 #define UNETMM_CMD_TAIL_ARM     24
 #define UNETMM_CMD_INVALIDATE   25      /* as INV_CTRL */
 #define UNETMM_CMD_CHANNEL_MODIFY 26
-#define UNETMM_NUM_CMD          27
+#define UNETMM_CMD_LOW_ARM      27
+#define UNETMM_NUM_CMD          28
 
 /*
  * Each set of arguments has all bytes of its place, so that an initializer of
@@ -227,7 +228,8 @@ struct unetmm_cmd_ep {
     unetmm_le16 backup;         /* policy backup: bits 1..BACKUP_BITS; else 0 */
     unetmm_le64 posts;          /* ktlb: the driver's index block; else 0 */
     unetmm_le32 pd;             /* peers may use regions of it, and of none */
-    unetmm_u8 spare[UNETMM_CMD_BYTES - 52];
+    unetmm_le16 fq_of;          /* EP_F_SHARED; 0: its own free queue */
+    unetmm_u8 spare[UNETMM_CMD_BYTES - 54];
 };
 
 /*
@@ -244,7 +246,15 @@ struct unetmm_cmd_ep {
  * its peers name them.  Not with RAW, policy backup, `posts`, in space 0.
  */
 #define UNETMM_EP_F_KEYS        0x08
-#define UNETMM_EP_F_ALL         0x0f
+/*
+ * The free queue is for endpoints of the same space that name this endpoint in
+ * `fq_of`; it has no channels.  EP_DESTROY is BUSY while there are such users.
+ * A buffer that cannot be used comes back to the endpoint whose message takes
+ * it.  Neither the flag nor `fq_of` with RAW, policy backup, `posts`, or for
+ * endpoint 0.
+ */
+#define UNETMM_EP_F_SHARED      0x10
+#define UNETMM_EP_F_ALL         0x1f
 
 struct unetmm_cmd_channel {
     unetmm_le16 channel;
@@ -633,6 +643,16 @@ struct unetmm_cmd_tail {
     unetmm_u8 spare[UNETMM_CMD_BYTES - 8];
 };
 
+/*
+ * EP_F_SHARED: one NOTIFY_LOW as soon as fewer buffers than `buffers` are left
+ * in the free queue; 0: none.  The result is 1 if it is so now: then none is to
+ * come.
+ */
+struct unetmm_cmd_low {
+    unetmm_le32 buffers;
+    unetmm_u8 spare[UNETMM_CMD_BYTES - 4];
+};
+
 struct unetmm_cmd_inv {
     unetmm_le64 start;          /* first byte */
     unetmm_le64 last;           /* last byte, inclusive */
@@ -663,6 +683,7 @@ struct unetmm_cmd {
         struct unetmm_cmd_flow flow;
         struct unetmm_cmd_backup backup;
         struct unetmm_cmd_tail tail;
+        struct unetmm_cmd_low low;
         struct unetmm_cmd_inv inv;
         unetmm_u8 raw[UNETMM_CMD_BYTES];
     };
@@ -753,6 +774,7 @@ struct unetmm_notify {
 #define UNETMM_NOTIFY_EP_ERROR  2       /* the endpoint was stopped */
 #define UNETMM_NOTIFY_COUNTER   3       /* an armed event counter */
 #define UNETMM_NOTIFY_TAIL      4       /* an armed slot has been posted */
+#define UNETMM_NOTIFY_LOW       5       /* fewer buffers than LOW_ARM said */
 
 /* ---- Sizes that all sides rely on --------------------------------------- */
 

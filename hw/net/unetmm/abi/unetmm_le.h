@@ -267,6 +267,8 @@ static inline void unetmm_le_cmd_raw(struct unetmm_cmd *c)
         c->backup.cookie = le64_to_cpu(c->backup.cookie);
     } else if (c->opcode == UNETMM_CMD_TAIL_ARM) {
         c->tail.slot = le32_to_cpu(c->tail.slot);
+    } else if (c->opcode == UNETMM_CMD_LOW_ARM) {
+        c->low.buffers = le32_to_cpu(c->low.buffers);
     } else {
         c->flow.flow = le32_to_cpu(c->flow.flow);
         c->flow.value = le16_to_cpu(c->flow.value);
@@ -291,6 +293,7 @@ static inline void unetmm_le_cmd(struct unetmm_cmd *c)
         c->ep_create.posts = le64_to_cpu(c->ep_create.posts);
         c->ep_create.backup = le16_to_cpu(c->ep_create.backup);
         c->ep_create.pd = le32_to_cpu(c->ep_create.pd);
+        c->ep_create.fq_of = le16_to_cpu(c->ep_create.fq_of);
         break;
     case UNETMM_CMD_CHANNEL_SET:
     case UNETMM_CMD_CHANNEL_CLEAR:
@@ -316,6 +319,7 @@ static inline void unetmm_le_cmd(struct unetmm_cmd *c)
     case UNETMM_CMD_FLOW_CLEAR:
     case UNETMM_CMD_BACKUP_DONE:
     case UNETMM_CMD_TAIL_ARM:
+    case UNETMM_CMD_LOW_ARM:
         unetmm_le_cmd_raw(c);
         break;
     default:

@@ -69,6 +69,7 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_CAP_ACK_WRITE    0x00002000u /* CHANNEL_F_ACK_WRITE */
 #define UNETMM_CAP_VERBS        0x00004000u /* CHANNEL_MODIFY and others */
 #define UNETMM_CAP_UD           0x00008000u /* CHANNEL_UD, OP_SEND_TO */
+#define UNETMM_CAP_SHARED       0x00010000u /* EP_F_SHARED, fq_of, LOW_ARM */
 
 /* ---- Phase bit ---------------------------------------------------------- */
 

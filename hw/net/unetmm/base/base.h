@@ -196,6 +196,18 @@ static inline bool unetmm_budget_left(const UnetmmCore *core)
     return b->arriving ? b->arrivals : b->descriptors && b->bytes && b->turns;
 }
 
+/*
+ * Of places that users share a user may have half of those that the others
+ * leave, rounded up.  Is there one more for a user who has `mine` of `used`?
+ */
+static inline bool unetmm_half_left(uint32_t places, uint32_t used,
+                                    uint32_t mine)
+{
+    uint32_t others = used - mine;
+
+    return others < places && mine < (places - others + 1) / 2;
+}
+
 /* base/budget.c */
 void unetmm_budget_renew(UnetmmCore *core);
 

@@ -37,6 +37,19 @@ static uint8_t cmd_channel(UnetmmCore *core, const struct unetmm_cmd *cmd,
     }
 }
 
+static uint8_t cmd_free_queue(UnetmmCore *core, const struct unetmm_cmd *cmd,
+                              uint32_t *result)
+{
+    switch (cmd->opcode) {
+    case UNETMM_CMD_BACKUP_DONE:
+        return unetmm_backup_done(core, cmd->ep, &cmd->backup);
+    case UNETMM_CMD_TAIL_ARM:
+        return unetmm_tail_arm(core, cmd->ep, &cmd->tail, result);
+    default:
+        return unetmm_low_arm(core, cmd->ep, &cmd->low, result);
+    }
+}
+
 static uint8_t cmd_execute(UnetmmCore *core, const struct unetmm_cmd *cmd,
                            uint32_t *result, bool *wait)
 {
@@ -88,9 +101,9 @@ static uint8_t cmd_execute(UnetmmCore *core, const struct unetmm_cmd *cmd,
     case UNETMM_CMD_FLOW_CLEAR:
         return unetmm_flow_clear(core, &cmd->flow);
     case UNETMM_CMD_BACKUP_DONE:
-        return unetmm_backup_done(core, cmd->ep, &cmd->backup);
     case UNETMM_CMD_TAIL_ARM:
-        return unetmm_tail_arm(core, cmd->ep, &cmd->tail, result);
+    case UNETMM_CMD_LOW_ARM:
+        return cmd_free_queue(core, cmd, result);
     case UNETMM_CMD_INVALIDATE:
         return cmd_invalidate(core, cmd, result);
     default:

@@ -32,6 +32,16 @@ static bool ep_args_ok(const UnetmmCore *core, const struct unetmm_cmd_ep *cmd)
            cmd->posts % sizeof(struct unetmm_ep_index) == 0;
 }
 
+/* Is it one or the other side of a shared queue, or none? */
+static bool ep_queue_ok(uint16_t id, const struct unetmm_cmd_ep *cmd)
+{
+    bool shared = cmd->flags & UNETMM_EP_F_SHARED;
+
+    return (!shared && !cmd->fq_of) ||
+           (id && !(cmd->flags & UNETMM_EP_F_RAW) && !cmd->backup &&
+            !cmd->posts && (shared ? !cmd->fq_of : !cmd->pretranslate));
+}
+
 /*
  * Endpoint 0 and space 0 are the driver's and go together; in space 0 there are
  * raw ones besides, which alone may have a vector.
@@ -45,7 +55,8 @@ static bool ep_place_ok(const UnetmmCore *core, uint16_t id, uint16_t space,
         (cmd->flags & UNETMM_EP_F_VECTOR && (!raw || space)) ||
         (cmd->flags & UNETMM_EP_F_NO_INLINE && raw) ||
         (cmd->flags & UNETMM_EP_F_KEYS &&
-         (raw || !space || cmd->backup || cmd->posts))) {
+         (raw || !space || cmd->backup || cmd->posts)) ||
+        !ep_queue_ok(id, cmd)) {
         return false;
     }
     return raw ? id != 0 : (id == 0) == (space == 0);
@@ -65,18 +76,26 @@ static bool ep_policy_ok(const UnetmmCore *core, uint16_t space,
            (policy->ep_ok ? policy->ep_ok(core, cmd) : !cmd->backup);
 }
 
-uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
+static void ep_set_flags(UnetmmEp *ep, const struct unetmm_cmd_ep *cmd)
+{
+    ep->raw = cmd->flags & UNETMM_EP_F_RAW;
+    ep->vector = cmd->flags & UNETMM_EP_F_VECTOR;
+    ep->keys = cmd->flags & UNETMM_EP_F_KEYS;
+    ep->no_inline = cmd->flags & UNETMM_EP_F_NO_INLINE;
+    ep->shared = cmd->flags & UNETMM_EP_F_SHARED;
+    ep->slotted = ep->raw || cmd->backup;
+    ep->queue = ep;
+    ep->first_user = UNETMM_NO_EP;
+}
+
+static uint8_t ep_check(UnetmmCore *core, uint16_t id, uint16_t space,
                         const struct unetmm_cmd_ep *cmd)
 {
-    uint32_t generation;
-    UnetmmEp *ep;
-
     if (id >= core->params.endpoints || space >= core->params.spaces ||
         !core->spaces[space].live) {
         return UNETMM_CS_BAD_ID;
     }
-    ep = &core->eps[id];
-    if (ep->live) {
+    if (core->eps[id].live) {
         return UNETMM_CS_EXISTS;
     }
     if (!ep_place_ok(core, id, space, cmd) || !ep_args_ok(core, cmd) ||
@@ -84,6 +103,21 @@ uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
         core->spaces[space].source->driver_posts != !!cmd->posts) {
         return UNETMM_CS_BAD_ARG;
     }
+    return cmd->fq_of ? unetmm_shared_check(core, space, cmd->fq_of) :
+           UNETMM_CS_OK;
+}
+
+uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
+                        const struct unetmm_cmd_ep *cmd)
+{
+    uint8_t status = ep_check(core, id, space, cmd);
+    uint32_t generation;
+    UnetmmEp *ep;
+
+    if (status != UNETMM_CS_OK) {
+        return status;
+    }
+    ep = &core->eps[id];
     generation = ep->generation;
     memset(ep, 0, sizeof(*ep));
     ep->live = true;
@@ -92,11 +126,7 @@ uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
     ep->generation = generation + 1;
     ep->misses = &core->miss->all[id * UNETMM_EP_MISSES];
     ep->policy = unetmm_policy_by_id(core, cmd->policy);
-    ep->raw = cmd->flags & UNETMM_EP_F_RAW;
-    ep->vector = cmd->flags & UNETMM_EP_F_VECTOR;
-    ep->keys = cmd->flags & UNETMM_EP_F_KEYS;
-    ep->no_inline = cmd->flags & UNETMM_EP_F_NO_INLINE;
-    ep->slotted = ep->raw || cmd->backup;
+    ep_set_flags(ep, cmd);
     ep->sq_base = cmd->sq_base;
     ep->fq_base = cmd->fq_base;
     ep->cq_base = cmd->cq_base;
@@ -116,6 +146,9 @@ uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
     }
     ep->bm_size = cmd->backup;
     ep->channels = g_new0(UnetmmChannel, core->params.channels);
+    if (cmd->fq_of) {
+        unetmm_shared_join(core, ep, cmd->fq_of);
+    }
     unetmm_modules_ep_begin(&core->modules, core, ep);
     unetmm_ep_join(core, ep);
     trace_unetmm_ep_create(id, space, ep->policy->name);
@@ -161,6 +194,9 @@ uint8_t unetmm_ep_destroy(UnetmmCore *core, uint16_t id, uint16_t tag,
     if (!ep || ep->closing) {
         return UNETMM_CS_BAD_ID;
     }
+    if (ep->users) {
+        return UNETMM_CS_BUSY;
+    }
     ep->closing = true;
     unetmm_ep_stop(core, ep);
     unetmm_modules_ep_close(&core->modules, core, ep);
@@ -189,7 +225,8 @@ static void ep_landed(UnetmmCore *core, UnetmmEp *ep)
 static bool ep_has_work(UnetmmCore *core, UnetmmEp *ep)
 {
     /* A failed buffer waits until the completion queue has room. */
-    if (unetmm_head_failed(ep) && unetmm_ep_cq_spare(ep) && !ep->landing) {
+    if (unetmm_head_failed(ep) && !ep->shared && unetmm_ep_cq_spare(ep) &&
+        !ep->landing) {
         return true;
     }
     if (unetmm_heads_wanted(ep) ||
@@ -220,6 +257,9 @@ void unetmm_ep_turn(UnetmmCore *core, UnetmmEp *ep)
     }
     if (!ep->error && unetmm_ep_read_user(core, ep)) {
         unetmm_head_fetch(core, ep);
+        if (ep->shared) {
+            unetmm_shared_turn(core, ep);
+        }
         for (unsigned i = 0; core->modules.turn[i]; i++) {
             core->modules.turn[i](core, ep);
         }

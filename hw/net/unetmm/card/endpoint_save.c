@@ -92,7 +92,8 @@ static bool ep_create_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
         .flags = (ep->raw ? UNETMM_EP_F_RAW : 0) |
                  (ep->vector ? UNETMM_EP_F_VECTOR : 0) |
                  (ep->no_inline ? UNETMM_EP_F_NO_INLINE : 0) |
-                 (ep->keys ? UNETMM_EP_F_KEYS : 0),
+                 (ep->keys ? UNETMM_EP_F_KEYS : 0) |
+                 (ep->shared ? UNETMM_EP_F_SHARED : 0),
         .backup = ep->bm_size, .pd = ep->pd,
     };
     uint16_t space = ep->space;

@@ -48,6 +48,7 @@ static uint32_t reg_policies(const UnetmmCore *core)
 static uint32_t reg_caps(const UnetmmParams *p)
 {
     return UNETMM_CAP_LOCAL | UNETMM_CAP_INLINE_RECV | UNETMM_CAP_UD |
+           UNETMM_CAP_SHARED |
            (p->reliable ? UNETMM_CAP_RELIABLE | UNETMM_CAP_ONE_SIDED |
             UNETMM_CAP_EVENT_COUNTERS | UNETMM_CAP_IMMEDIATE |
             UNETMM_CAP_KEYED | UNETMM_CAP_ACK_ALONG |

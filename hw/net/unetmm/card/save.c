@@ -12,7 +12,7 @@
 #include "../ring/ring.h"
 #include "core.h"
 
-#define STATE_VERSION   17
+#define STATE_VERSION   18
 
 /* ---- Constants that must be equal --------------------------------------- */
 

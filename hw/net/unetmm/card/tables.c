@@ -18,9 +18,9 @@
  */
 #define MODULES(M) \
     M(random) M(regs) M(ring) M(irq) M(space) M(region) M(tlb) M(table) \
-    M(sysbuf) M(ep) M(head) M(send) M(slots) M(import) M(flow) M(window) \
-    M(proxy) M(miss) M(ready) M(notify) M(eventcount) M(backup) M(rel) \
-    M(port) M(recv) M(delay)
+    M(sysbuf) M(ep) M(shared) M(head) M(send) M(slots) M(import) M(flow) \
+    M(window) M(proxy) M(miss) M(ready) M(notify) M(eventcount) M(backup) \
+    M(rel) M(port) M(recv) M(delay)
 
 #define DECLARE(name) \
     extern const UnetmmModule unetmm_module_##name;

@@ -219,7 +219,7 @@ uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,
         return UNETMM_CS_BAD_ARG;
     }
     wanted.ops = core->tables->channels[cmd->type];
-    if (core->eps[id].raw ||
+    if (core->eps[id].raw || core->eps[id].shared ||
         !unetmm_policy_allows(core, core->eps[id].policy,
                               wanted.ops->with)) {
         return UNETMM_CS_BAD_ARG;

@@ -101,9 +101,10 @@ struct UnetmmEp {
     bool error;                 /* stopped by UNETMM_EP_ERROR */
     bool closing;               /* EP_DESTROY waits for a page to land */
     bool notify_cq;             /* a notification has to be written */
-    bool notify_error, notify_tail;
+    bool notify_error, notify_tail, notify_low;
     bool publish;               /* the card's index words have changed */
     bool landing;               /* a message is landing in the first head */
+    bool waits_for_buffer;      /* a channel waits for a head of `queue` */
     uint32_t state_shown;       /* UNETMM_EP_* as last published */
     bool failed_cqe;            /* CQE_FAILED still to be written */
     uint8_t fail_status;
@@ -115,6 +116,7 @@ struct UnetmmEp {
     bool slotted;               /* its free queue has slots, and no heads */
     bool vector;                /* EP_F_VECTOR */
     bool no_inline, keys;       /* EP_F_NO_INLINE, EP_F_KEYS */
+    bool shared;                /* EP_F_SHARED */
     uint64_t flow_turn;         /* of the frame that it had a copy of last */
     uint64_t sq_base, fq_base, cq_base, index;
     uint64_t posts;             /* 0: the producers are in `index` too */
@@ -131,6 +133,15 @@ struct UnetmmEp {
     bool heads_behind;          /* their pages have not all been looked at */
     UnetmmHead *heads;          /* UNETMM_MAX_HEADS of them */
     UnetmmMiss *misses;         /* 0: send; 1 + n: head n, or 1: slot */
+    /*
+     * The endpoint whose free queue and heads its messages use: itself, or one
+     * with EP_F_SHARED, which has a list of those that do.
+     */
+    UnetmmEp *queue;
+    uint16_t next_user;         /* of that list; UNETMM_NO_EP: the last */
+    uint16_t first_user;
+    uint32_t users, waiting;    /* and how many of them waits_for_buffer */
+    uint32_t low;               /* LOW_ARM; 0: not armed */
     /*
      * Endpoints without heads (unetmm_ep_slotted()): the next slot is fq_cons +
      * head_offset.  With policy backup that can be beyond 0, also beyond the
@@ -201,18 +212,6 @@ static inline uint32_t unetmm_ep_cq_spare(const UnetmmEp *ep)
     return room > kept ? room - kept : 0;
 }
 
-/*
- * Of places that users share a user may have half of those that the others
- * leave, rounded up.  Is there one more for a user who has `mine` of `used`?
- */
-static inline bool unetmm_half_left(uint32_t places, uint32_t used,
-                                    uint32_t mine)
-{
-    uint32_t others = used - mine;
-
-    return others < places && mine < (places - others + 1) / 2;
-}
-
 /* ep/ep.c */
 /* Stops it; nothing is told. */
 void unetmm_ep_stop(UnetmmCore *core, UnetmmEp *ep);
@@ -235,6 +234,7 @@ static inline bool unetmm_ep_completes(const UnetmmCore *core,
 /* ep/notify.c */
 void unetmm_notify_want(UnetmmCore *core, UnetmmEp *ep, bool error);
 void unetmm_notify_tail(UnetmmCore *core, UnetmmEp *ep);
+void unetmm_notify_low(UnetmmCore *core, UnetmmEp *ep);
 /* The notification ring has no room: says so, once. */
 void unetmm_notify_full(UnetmmCore *core);
 

@@ -29,6 +29,12 @@ void unetmm_notify_tail(UnetmmCore *core, UnetmmEp *ep)
     unetmm_list_add(&core->lists->tell, ep->id);
 }
 
+void unetmm_notify_low(UnetmmCore *core, UnetmmEp *ep)
+{
+    ep->notify_low = true;
+    unetmm_list_add(&core->lists->tell, ep->id);
+}
+
 static bool notify_post(UnetmmCore *core, UnetmmEp *ep, bool *flag,
                         uint8_t type)
 {
@@ -58,6 +64,14 @@ void unetmm_notify_full(UnetmmCore *core)
     }
 }
 
+/* Of free queues */
+static bool notify_post_queue(UnetmmCore *core, UnetmmEp *ep)
+{
+    return (!ep->notify_tail && !ep->notify_low) ||
+           (notify_post(core, ep, &ep->notify_tail, UNETMM_NOTIFY_TAIL) &&
+            notify_post(core, ep, &ep->notify_low, UNETMM_NOTIFY_LOW));
+}
+
 /* An endpoint that has been closed since owes nothing, and leaves the list. */
 static void notify_flush(UnetmmCore *core)
 {
@@ -69,7 +83,7 @@ static void notify_flush(UnetmmCore *core)
         if (!notify_post(core, ep, &ep->notify_error,
                          UNETMM_NOTIFY_EP_ERROR) ||
             !notify_post(core, ep, &ep->notify_cq, UNETMM_NOTIFY_CQ) ||
-            !notify_post(core, ep, &ep->notify_tail, UNETMM_NOTIFY_TAIL)) {
+            !notify_post_queue(core, ep)) {
             unetmm_notify_full(core);
             return;
         }
@@ -94,7 +108,8 @@ static void notify_check(UnetmmStream *st, UnetmmCore *core)
         const UnetmmEp *ep = &core->eps[i];
 
         if (ep->live && !core->lists->tell.has[i] &&
-            (ep->notify_cq || ep->notify_error || ep->notify_tail)) {
+            (ep->notify_cq || ep->notify_error || ep->notify_tail ||
+             ep->notify_low)) {
             unetmm_stream_refuse(st, "endpoint %u is owed a notification that "
                                  "will not come", ep->id);
         }

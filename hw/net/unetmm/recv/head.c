@@ -96,6 +96,9 @@ bool unetmm_heads_settled(UnetmmEp *ep)
     uint32_t run = unetmm_head_run(ep);
     uint32_t n = 0;
 
+    if (ep->shared && unetmm_head_failed(ep)) {
+        return true;
+    }
     while (n < run && (unetmm_head_at(ep, n)->state == UNETMM_HEAD_READY ||
                        unetmm_head_at(ep, n)->state == UNETMM_HEAD_CHECK)) {
         n++;
@@ -456,19 +459,24 @@ bool unetmm_head_begins(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
 
 void unetmm_head_pop(UnetmmCore *core, UnetmmEp *ep)
 {
-    for (uint32_t run = unetmm_head_run(ep); run; run--) {
-        unetmm_miss_cancel(core, head_miss(ep, unetmm_head_at(ep, 0)));
-        ep->first_head = (ep->first_head + 1) % UNETMM_MAX_HEADS;
-        ep->nheads--;
-        ep->fq_cons++;
+    UnetmmEp *queue = ep->queue;
+
+    for (uint32_t run = unetmm_head_run(queue); run; run--) {
+        unetmm_miss_cancel(core, head_miss(queue, unetmm_head_at(queue, 0)));
+        queue->first_head = (queue->first_head + 1) % UNETMM_MAX_HEADS;
+        queue->nheads--;
+        queue->fq_cons++;
     }
-    ep->publish = true;
+    queue->publish = true;
+    if (queue != ep) {
+        unetmm_engine_queue(core, queue);
+    }
 }
 
 /* Gives the first buffer back unfilled.  False: no room for the completion. */
 bool unetmm_head_return(UnetmmCore *core, UnetmmEp *ep, uint8_t status)
 {
-    UnetmmHead *head = unetmm_head_at(ep, 0);
+    UnetmmHead *head = unetmm_head_at(ep->queue, 0);
     struct unetmm_cqe cqe = {
         .opcode = UNETMM_CQE_BUFFER, .status = status,
         .cookie = head->cookie,
@@ -477,7 +485,7 @@ bool unetmm_head_return(UnetmmCore *core, UnetmmEp *ep, uint8_t status)
     if (!unetmm_ep_cq_spare(ep) || !unetmm_ep_complete(core, ep, &cqe)) {
         return false;
     }
-    unetmm_charge(core, unetmm_head_run(ep), 0);
+    unetmm_charge(core, unetmm_head_run(ep->queue), 0);
     unetmm_count(core, ep, status == UNETMM_ST_SKIPPED ?
                  UNETMM_C_bufs_skipped : UNETMM_C_bufs_failed, 1);
     trace_unetmm_buffer_returned(ep->id, head->addr, head->len, status);
@@ -486,16 +494,17 @@ bool unetmm_head_return(UnetmmCore *core, UnetmmEp *ep, uint8_t status)
 }
 
 /*
- * How many heads are asked for ahead.  With reliable channels buffers may be as
- * long as the TLB: then those are, from the first on, that fit into it
- * together.  The others would push out pages in which a message is landing.
+ * How many heads are asked for ahead.  With reliable channels, which users of a
+ * shared queue may have, buffers may be as long as the TLB: then those are,
+ * from the first on, that fit into it together.  The others would push out
+ * pages in which a message is landing.
  */
 static uint32_t head_ahead(UnetmmCore *core, UnetmmEp *ep)
 {
     const UnetmmSourceOps *source = core->spaces[ep->space].source;
     uint64_t room, pages = 0;
 
-    if (!ep->rels || !source->only_copy_is_the_tlb) {
+    if (!(ep->rels || ep->shared) || !source->only_copy_is_the_tlb) {
         return ep->nheads;
     }
     room = unetmm_tlb_capacity(source->tlb(core));
@@ -592,7 +601,7 @@ void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep)
             heads_flush(core, ep);
         }
         heads_check(core, ep, &most);
-        failed = unetmm_head_failed(ep);
+        failed = ep->shared ? NULL : unetmm_head_failed(ep);
         if (!failed || ep->landing || n == UNETMM_TURN_DESCRIPTORS ||
             !unetmm_budget_left(core) ||
             !unetmm_head_return(core, ep, failed->status)) {

@@ -58,7 +58,10 @@ void unetmm_head_fail(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                       uint8_t status);
 /* Heads before the next one that are of the same buffer. */
 uint32_t unetmm_head_chained(UnetmmEp *ep);
-/* Does the first buffer, if any, wait for no reply, and has it not failed? */
+/*
+ * Is there a first buffer that waits for no reply, and has not failed?  In a
+ * shared queue it may have failed: the next message takes it.
+ */
 bool unetmm_heads_settled(UnetmmEp *ep);
 /* CHANNEL_F_FLUSH: are the buffers to go back now? */
 bool unetmm_heads_flush_due(UnetmmEp *ep);
@@ -82,7 +85,10 @@ bool unetmm_head_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                        uint32_t len, UnetmmPage *pages, uint32_t *npages);
 bool unetmm_head_begins(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                         uint32_t len);
-/* Take all heads of the first buffer, whose end must be there. */
+/*
+ * Take all heads of the first buffer of the endpoint's queue, whose end must be
+ * there.  The second one gives it back to the endpoint.
+ */
 void unetmm_head_pop(UnetmmCore *core, UnetmmEp *ep);
 bool unetmm_head_return(UnetmmCore *core, UnetmmEp *ep, uint8_t status);
 

@@ -308,11 +308,12 @@ UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep,
                                   UnetmmPlacement *place,
                                   enum unetmm_counter *why)
 {
-    uint32_t window = ep->nheads;
+    UnetmmEp *queue = ep->queue;
+    uint32_t window = queue->nheads;
 
     /* A chain of which the end is not here yet is as if it were asked for. */
-    for (uint32_t i = 0; i < window && unetmm_head_run(ep); i++) {
-        const UnetmmHead *failed = unetmm_head_failed(ep);
+    for (uint32_t i = 0; i < window && unetmm_head_run(queue); i++) {
+        const UnetmmHead *failed = unetmm_head_failed(queue);
         uint8_t status = UNETMM_ST_SKIPPED;
 
         /* A buffer that went back may have taken the message's own place. */
@@ -320,21 +321,21 @@ UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep,
             *why = UNETMM_C_drop_cq_full;
             return NULL;
         }
-        if (!failed && recv_heads_ready(core, ep, need, place)) {
-            if (need->len <= recv_room(ep)) {
-                return unetmm_head_at(ep, 0);
+        if (!failed && recv_heads_ready(core, queue, need, place)) {
+            if (need->len <= recv_room(queue)) {
+                return unetmm_head_at(queue, 0);
             }
             unetmm_pages_release(core, place->pages, 0, place->npages);
             *why = UNETMM_C_drop_too_long;
             return NULL;
         }
         if (!failed) {
-            recv_chain_fits(core, ep, need, place);
-            failed = unetmm_head_failed(ep);
+            recv_chain_fits(core, queue, need, place);
+            failed = unetmm_head_failed(queue);
         }
         if (failed) {
             status = failed->status;
-        } else if (recv_heads_state(ep) != UNETMM_HEAD_DEFERRED) {
+        } else if (recv_heads_state(queue) != UNETMM_HEAD_DEFERRED) {
             *why = UNETMM_C_drop_asked;
             return NULL;
         } else if (recv_absent(core, ep, need) != UNETMM_VERDICT_NEXT) {
@@ -346,7 +347,7 @@ UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep,
             return NULL;
         }
     }
-    *why = ep->fq_cons == ep->fq_prod ? UNETMM_C_drop_no_buffer :
+    *why = queue->fq_cons == queue->fq_prod ? UNETMM_C_drop_no_buffer :
            UNETMM_C_drop_asked;
     return NULL;
 }
@@ -523,7 +524,7 @@ static UnetmmPlaced landing_start(UnetmmCore *core, UnetmmEp *ep,
     rx->frame = unetmm_port_buffer(core);
     memcpy(unetmm_frame_at(rx->frame, 0, len), payload, len);
     rx->active = true;
-    ep->landing = true;
+    ep->landing = ep->queue->landing = true;
     return UNETMM_PLACED_LATER;
 }
 
@@ -542,8 +543,13 @@ UnetmmPlaced unetmm_recv_place(UnetmmCore *core, UnetmmEp *ep,
 static void landing_end(UnetmmCore *core)
 {
     UnetmmLanding *rx = core->landing;
+    UnetmmEp *ep = &core->eps[rx->ep];
 
-    core->eps[rx->ep].landing = false;
+    ep->landing = ep->queue->landing = false;
+    if (ep->queue != ep) {
+        /* Its heads may have waited for the end of the landing. */
+        unetmm_engine_queue(core, ep->queue);
+    }
     unetmm_pages_release(core, rx->place.pages, rx->place.page,
                          rx->place.npages);
     unetmm_port_release(core, g_steal_pointer(&rx->frame));
@@ -645,12 +651,12 @@ static void head_landed_late(UnetmmCore *core, UnetmmEp *ep,
 /* A stopped endpoint has no buffers any more; its message ends here. */
 static bool head_place_ok(UnetmmCore *core, const UnetmmEp *ep)
 {
-    UnetmmEp *of = &core->eps[ep->id];
+    UnetmmEp *of = ep->queue;
     const UnetmmLanding *rx = core->landing;
     UnetmmPart parts[UNETMM_MAX_SEGS];
     UnetmmPlacement place;
 
-    if (ep->error) {
+    if (ep->error || of->error) {
         return true;
     }
     unetmm_recv_parts(&place, parts, unetmm_head_parts(of, parts), 0, rx->len);
@@ -710,7 +716,7 @@ static void recv_message(UnetmmCore *core, UnetmmEp *ep,
         core->tables->slots->receive(core, ep, &cqe, payload);
         return;
     }
-    ep->activity++;
+    ep->queue->activity++;
     if (!unetmm_ep_cq_spare(ep)) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_cq_full);
         ep->publish = true;

@@ -172,6 +172,18 @@ UnetmmPlaced unetmm_recv_place(UnetmmCore *core, UnetmmEp *ep,
 /* Counts bytes that are in their place. */
 void unetmm_recv_done(UnetmmCore *core, UnetmmEp *ep, uint32_t len);
 
+/* recv/shared.c: free queues that endpoints share */
+/* May an endpoint of the space use the free queue of endpoint `id`? */
+uint8_t unetmm_shared_check(UnetmmCore *core, uint16_t space, uint16_t id);
+/* It does from now on. */
+void unetmm_shared_join(UnetmmCore *core, UnetmmEp *ep, uint16_t id);
+/* A channel of the endpoint waits for the next buffer that is ready. */
+void unetmm_shared_wait(UnetmmEp *ep);
+/* A queue's turn, behind unetmm_head_fetch(). */
+void unetmm_shared_turn(UnetmmCore *core, UnetmmEp *ep);
+uint8_t unetmm_low_arm(UnetmmCore *core, uint16_t id,
+                       const struct unetmm_cmd_low *cmd, uint32_t *result);
+
 /* recv/save.c */
 #define UNETMM_PIECE_FIELDS     3
 extern const UnetmmField unetmm_piece_fields[UNETMM_PIECE_FIELDS];

@@ -230,7 +230,7 @@ static void landing_save(UnetmmStream *st, UnetmmCore *core)
         rx->owner = landing_owner(core, ep);
         rx->generation = ep->generation;
         rx->active = rx->moving = true;
-        ep->landing = true;
+        ep->landing = ep->queue->landing = true;
     }
 }
 

@@ -200,6 +200,8 @@ void unetmm_rel_read_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                            uint64_t more);
 
 /* place.c */
+UnetmmRelTake unetmm_rel_no_head(UnetmmEp *ep, UnetmmRel *rel,
+                                 enum unetmm_counter why);
 /* A request that has been taken will never be answered. */
 void unetmm_rel_reject_late(UnetmmCore *core, UnetmmRel *rel, uint32_t psn,
                             uint32_t why);

@@ -6,6 +6,17 @@
 #include "../abi/unetmm_host.h"
 #include "packet.h"
 
+/* unetmm_recv_find_head() has found none: the peer is to come again. */
+UnetmmRelTake unetmm_rel_no_head(UnetmmEp *ep, UnetmmRel *rel,
+                                 enum unetmm_counter why)
+{
+    if (why == UNETMM_C_drop_cq_full) {
+        return unetmm_rel_refuse(rel, UNETMM_REL_WANT_CQ);
+    }
+    unetmm_shared_wait(ep);
+    return unetmm_rel_refuse(rel, UNETMM_REL_WANT_HEAD);
+}
+
 void unetmm_rel_reject_late(UnetmmCore *core, UnetmmRel *rel, uint32_t psn,
                             uint32_t why)
 {

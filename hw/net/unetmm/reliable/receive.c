@@ -409,7 +409,11 @@ static bool rel_ready(UnetmmEp *ep, const UnetmmRel *rel)
     switch (rel->rx.refused) {
     case UNETMM_REL_WANT_HEAD:
         /* A head that asks no more asks again when the packet comes. */
-        return unetmm_heads_settled(ep);
+        if (unetmm_heads_settled(ep->queue)) {
+            return true;
+        }
+        unetmm_shared_wait(ep);
+        return false;
     case UNETMM_REL_WANT_PAGE:
         return !unetmm_rel_asks(rel, UNETMM_REL_FAULT_ARRIVE);
     case UNETMM_REL_WANT_READ:

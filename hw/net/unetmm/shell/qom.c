@@ -337,6 +337,7 @@ static void unetmm_visit_endpoint(Visitor *v, const UnetmmEp *ep)
     unetmm_visit_u64(v, "sq-cons", ep->sq_cons);
     unetmm_visit_u64(v, "fq-prod", ep->fq_prod);
     unetmm_visit_u64(v, "fq-cons", ep->fq_cons);
+    unetmm_visit_u64(v, "fq-of", ep->queue->id);
     unetmm_visit_u64(v, "cq-prod", ep->cq_prod);
     unetmm_visit_u64(v, "cq-cons", ep->cq_cons);
     unetmm_visit_u64(v, "heads", ep->nheads);

@@ -69,14 +69,13 @@ static UnetmmRelTake send_claim(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         return UNETMM_REL_ENDED;
     }
     if (!head) {
-        return unetmm_rel_refuse(rel, why == UNETMM_C_drop_cq_full ?
-                                 UNETMM_REL_WANT_CQ : UNETMM_REL_WANT_HEAD);
+        return unetmm_rel_no_head(ep, rel, why);
     }
     rel->in.claimed = true;
     rel->in.in_message = true;
     rel->in.len = need.len;
     rel->in.done = 0;
-    rel->in.nparts = unetmm_head_parts(ep, rel->in.parts);
+    rel->in.nparts = unetmm_head_parts(ep->queue, rel->in.parts);
     rel->in.buf_cookie = head->cookie;
     unetmm_head_pop(core, ep);
     return UNETMM_REL_TAKEN;

@@ -304,8 +304,7 @@ static UnetmmRelTake write_imm(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         return UNETMM_REL_ENDED;
     }
     if (!head) {
-        return unetmm_rel_refuse(rel, why == UNETMM_C_drop_cq_full ?
-                                 UNETMM_REL_WANT_CQ : UNETMM_REL_WANT_HEAD);
+        return unetmm_rel_no_head(ep, rel, why);
     }
     cqe.cookie = head->cookie;
     unetmm_recv_imm(&cqe, f);
