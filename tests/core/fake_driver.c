@@ -639,30 +639,51 @@ void fake_paged_in(FakeDriver *d)
     fake_serve(d);
 }
 
-/* Source odp: the card would find them again in the driver's table. */
-static void take_entries(FakeSpace *s, uint64_t vaddr, uint64_t last)
+typedef void PageFn(FakeSpace *s, FakeVpage *page);
+
+/* Calls fn for each page of [vaddr, last]. */
+static void each_page(FakeSpace *s, uint64_t vaddr, uint64_t last, PageFn *fn)
 {
+    uint64_t from = vaddr >> 12, to = last >> 12;
     GHashTableIter iter;
     FakeVpage *page = NULL;
 
+    if (to - from < g_hash_table_size(s->pages)) {
+        for (uint64_t vpn = from; vpn <= to; vpn++) {
+            page = g_hash_table_lookup(s->pages, &vpn);
+            if (page) {
+                fn(s, page);
+            }
+        }
+        return;
+    }
     g_hash_table_iter_init(&iter, s->pages);
     while (g_hash_table_iter_next(&iter, NULL, (void **)&page)) {
-        if (page->vpn >= vaddr >> 12 && page->vpn <= last >> 12) {
-            fake_table_set(s, page->vpn << 12, 0);
+        if (page->vpn >= from && page->vpn <= to) {
+            fn(s, page);
         }
     }
+}
+
+/* Source odp: the card would find them again in the driver's table. */
+static void take_entry(FakeSpace *s, FakeVpage *page)
+{
+    fake_table_set(s, page->vpn << 12, 0);
+}
+
+static void unpin(FakeSpace *s, FakeVpage *page)
+{
+    page_pin(s->driver->host, page, 0);
 }
 
 bool fake_invalidate(FakeSpace *s, uint64_t vaddr, uint64_t bytes)
 {
     FakeHost *host = s->driver->host;
     uint64_t last = vaddr + (bytes - 1);
-    GHashTableIter iter;
-    FakeVpage *page = NULL;
     bool busy;
 
     if (s->source == UNETMM_SOURCE_ODP) {
-        take_entries(s, vaddr, last);
+        each_page(s, vaddr, last, take_entry);
     }
     fake_set_reg(host, UNETMM_REG_INV_SPACE, s->id);
     fake_set_reg(host, UNETMM_REG_INV_START_LO, vaddr);
@@ -671,21 +692,23 @@ bool fake_invalidate(FakeSpace *s, uint64_t vaddr, uint64_t bytes)
     fake_set_reg(host, UNETMM_REG_INV_LAST_HI, last >> 32);
     fake_set_reg(host, UNETMM_REG_INV_CTRL, 1);
     busy = fake_reg(host, UNETMM_REG_INV_CTRL) & UNETMM_INV_BUSY;
-    g_hash_table_iter_init(&iter, s->pages);
-    while (!busy && g_hash_table_iter_next(&iter, NULL, (void **)&page)) {
-        if (page->vpn >= vaddr >> 12 && page->vpn <= last >> 12) {
-            page_pin(host, page, 0);
-        }
+    if (!busy) {
+        each_page(s, vaddr, last, unpin);
     }
     return busy;
 }
 
-void fake_take_away(FakeSpace *s, uint64_t vaddr, uint64_t bytes)
+bool fake_try_take(FakeSpace *s, uint64_t vaddr, uint64_t bytes)
 {
     if (s->source == UNETMM_SOURCE_SHADOW) {
-        take_entries(s, vaddr, vaddr + (bytes - 1));
+        each_page(s, vaddr, vaddr + (bytes - 1), take_entry);
     }
-    assert_false(fake_invalidate(s, vaddr, bytes));
+    return !fake_invalidate(s, vaddr, bytes);
+}
+
+void fake_take_away(FakeSpace *s, uint64_t vaddr, uint64_t bytes)
+{
+    assert_true(fake_try_take(s, vaddr, bytes));
 }
 
 void fake_make_present(FakeSpace *s, uint64_t vaddr, uint64_t bytes)

@@ -38,12 +38,12 @@ static const struct {
     const char *name;
     size_t offset;
 } costs[] = {
-#define PAPER_COST(name) { #name, offsetof(Costs, name) },
+#define NODE_COST(name) { #name, offsetof(Costs, name) },
 #define CARD_COST(name) { #name, offsetof(Costs, card.name) },
     UNETMM_COSTS(CARD_COST)
-    PAPER_COSTS(PAPER_COST)
+    NODE_COSTS(NODE_COST)
 #undef CARD_COST
-#undef PAPER_COST
+#undef NODE_COST
 };
 
 void result(const char *name, int64_t value)
@@ -97,7 +97,7 @@ static void run_experiment(const char *name, const Costs *c)
 
     for (unsigned i = 0; i < G_N_ELEMENTS(experiments); i++) {
         if (!strcmp(experiments[i].name, name)) {
-            run_init(&r, c);
+            run_new(&r, c);
             experiments[i].run(&r);
             print_steps(r.node[0]);
             print_steps(r.node[1]);

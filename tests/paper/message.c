@@ -69,7 +69,7 @@ static void two_nodes(Run *r, Messages *m)
         node_map(n, VA, MAX(1, r->c.pages * STRIDE));
         node_map(n, BUFFERS, SLOTS * SLOT_BYTES / FAKE_PAGE);
         fake_ep_create(&n->ep);
-        must(fake_channel(&n->ep, CHANNEL + i, node_macs[!i], 2 - i,
+        must(fake_channel(&n->ep, CHANNEL + i, node_mac(!i), 2 - i,
                             CHANNEL + !i, 2048) == UNETMM_CS_OK);
         for (unsigned k = 0; k < SLOTS; k++) {
             post(n);
@@ -342,7 +342,7 @@ static Node *fault_nodes(Run *r, uint64_t pages,
     to->takes = takes;
     node_map(n, VA, pages);
     fake_ep_create(&n->ep);
-    must(fake_channel_rel(&n->ep, CHANNEL, node_macs[1], 2, CHANNEL, &how) ==
+    must(fake_channel_rel(&n->ep, CHANNEL, node_mac(1), 2, CHANNEL, &how) ==
          UNETMM_CS_OK);
     fake_take_away(n->s, VA, pages * FAKE_PAGE);
     node_start(n, PS_PER_US);
@@ -368,7 +368,7 @@ void paper_fault(Run *r)
     fake_send_at(&n->ep, CHANNEL, VA, r->c.pages * FAKE_PAGE, 1);
     began = n->card_free;
     node_bell(n);
-    while (!r->stop && r->heap->len &&
+    while (!r->stop && run_more(r) &&
            !(single && *gathered >= (uint64_t)r->c.pages)) {
         run_one(r);
     }

@@ -290,10 +290,10 @@ static Node *replay_node(Run *r, Replay *s, unsigned number)
     }
     fake_ep_create(&n->ep);
     if (reliable(&r->c)) {
-        must(fake_channel_rel(&n->ep, CHANNEL + number, node_macs[!number], 2 - number,
+        must(fake_channel_rel(&n->ep, CHANNEL + number, node_mac(!number), 2 - number,
                               CHANNEL + !number, &how) == UNETMM_CS_OK);
     } else {
-        must(fake_channel(&n->ep, CHANNEL + number, node_macs[!number], 2 - number,
+        must(fake_channel(&n->ep, CHANNEL + number, node_mac(!number), 2 - number,
                           CHANNEL + !number, FAKE_PAGE) == UNETMM_CS_OK);
     }
     if (mine && r->c.policy == UNETMM_POLICY_BACKUP) {
@@ -353,7 +353,7 @@ void paper_replay(Run *r)
     node_start(s.to, PS_PER_US * 10);
     post_ahead(&s);
     run_at(r, PS_PER_US * 10 + r->c.interval, message, s.from, &s);
-    while (!r->stop && r->heap->len && r->events < most) {
+    while (!r->stop && run_more(r) && r->events < most) {
         run_one(r);
     }
     must(r->stop);

@@ -141,7 +141,7 @@ void paper_rnr(Run *r)
         for (uint64_t k = 0; k < pages; k += 8) {
             fake_insert(n->s, (i ? BUFFERS : VA) + k * FAKE_PAGE, 8, NULL);
         }
-        must(fake_channel_rel(&n->ep, CHANNEL + i, node_macs[!i], 2 - i,
+        must(fake_channel_rel(&n->ep, CHANNEL + i, node_mac(!i), 2 - i,
                                 CHANNEL + !i, &how) == UNETMM_CS_OK);
     }
     r->node[0]->completed = sender_completed;

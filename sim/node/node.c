@@ -15,14 +15,35 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "run.h"
+#include "node.h"
 
 #define SHARED_PAGES    32      /* of the host, for all that is mapped */
 
-const uint8_t node_macs[2][6] = {
-    { 0x52, 0x54, 0x00, 0x4d, 0x4d, 0x01 },
-    { 0x52, 0x54, 0x00, 0x4d, 0x4d, 0x02 },
-};
+#define FNV_START       0xcbf29ce484222325ull
+#define FNV_PRIME       0x100000001b3ull
+
+/* ---- Runs --------------------------------------------------------------- */
+
+void run_init(Run *r, const RunOps *ops, const Costs *c)
+{
+    *r = (Run) { .ops = ops, .c = *c, .trace = FNV_START };
+}
+
+void run_note(Run *r, uint64_t word)
+{
+    for (unsigned i = 0; i < 8; i++) {
+        r->trace = (r->trace ^ (word >> 8 * i & 0xff)) * FNV_PRIME;
+    }
+}
+
+void run_begin(Run *r, Ps at, const Node *n)
+{
+    must(at >= r->now);
+    r->now = at;
+    r->events++;
+    run_note(r, at);
+    run_note(r, n ? n->number : 2);
+}
 
 /* ---- The card's own time ------------------------------------------------ */
 
@@ -127,8 +148,7 @@ Ps node_wire_time(const Costs *c, uint64_t bytes)
                     c->frame_extra);
 }
 
-/* From the end of the frame's time on the wire to the last bit's arrival. */
-static Ps wire_behind(const Costs *c, Ps time)
+Ps node_wire_behind(const Costs *c, Ps time)
 {
     Ps one = c->cell_bytes ? per_byte(c->wire_byte, c->cell_bytes) : time;
 
@@ -155,21 +175,26 @@ static Ps arrival_cost(const Costs *c, uint64_t bytes)
     return cost;
 }
 
-static uint64_t message_bytes(const FakeFrame *f)
+uint64_t node_message_bytes(const FakeFrame *f)
 {
     return f->bytes - sizeof(struct unetmm_frame);
 }
 
 static void card_arrives(Run *r, Node *n, void *arg)
 {
-    FakeFrame *f = arg;
+    node_arrives(n, arg);
+}
+
+void node_arrives(Node *n, FakeFrame *f)
+{
+    Run *r = n->run;
 
     if (n->takes && n->takes(n, f)) {
         return;
     }
     node_enter(n);
     if (n->timed) {
-        n->now += arrival_cost(&r->c, message_bytes(f));
+        n->now += arrival_cost(&r->c, node_message_bytes(f));
     }
     if (fake_receive(&n->h, f)) {
         g_free(f);
@@ -182,16 +207,11 @@ static void card_arrives(Run *r, Node *n, void *arg)
 static UnetmmSent node_send(void *host, const uint8_t *frame, size_t bytes)
 {
     Node *n = host;
-    Run *r = n->run;
     FakeFrame *f = g_malloc(sizeof(*f) + bytes);
-    Ps time;
 
     f->bytes = bytes;
     memcpy(f->data, frame, bytes);
-    time = node_wire_time(&r->c, message_bytes(f));
-    n->wire_free = MAX(n->wire_free, n->now) + time;
-    run_at(r, n->wire_free + wire_behind(&r->c, time), card_arrives,
-           r->node[!n->number], f);
+    n->run->ops->frame(n, f);
     return UNETMM_SENT_DONE;
 }
 
@@ -341,13 +361,24 @@ void node_bell(Node *n)
 
 /* ---- Life --------------------------------------------------------------- */
 
+const uint8_t *node_mac(unsigned number)
+{
+    static uint8_t macs[NODE_MOST][6];
+    uint8_t *mac = macs[number];
+
+    must(number < NODE_MOST - 1);
+    memcpy(mac, (const uint8_t[]) { 0x52, 0x54, 0x00, 0x4d,
+                                    0x4d + (number + 1) / 256, number + 1 }, 6);
+    return mac;
+}
+
 Node *node_new(Run *r, unsigned number, NodeTune *tune, uint8_t source)
 {
     Node *n = g_new0(Node, 1);
     UnetmmParams p;
 
     fake_params(&p);
-    memcpy(p.mac, node_macs[number], 6);
+    memcpy(p.mac, node_mac(number), 6);
     p.tlb_sets = 1024;
     p.cache_entries = 8192;
     p.budget_bytes = 1 << 26;
@@ -376,7 +407,9 @@ Node *node_new(Run *r, unsigned number, NodeTune *tune, uint8_t source)
                       source == UNETMM_SOURCE_TLB ? 0 : 4);
     fake_ep_init(&n->ep, &n->d, 1 + number, n->s);
     n->ep.cq_log2 = 6;
-    r->node[number] = n;
+    if (r->node) {
+        r->node[number] = n;
+    }
     return n;
 }
 
