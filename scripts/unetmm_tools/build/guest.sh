@@ -77,6 +77,18 @@ setup_core() {
 
 setup_tlb_sim() { ninja_guest "the TLB simulation" tests/sim/unetmm-tlb-{sim,replay}; }
 
+# ns-3 may have come after the build directory.
+setup_scale() {
+    local build
+    setup_more "${PACKAGES_SCALE[@]}"
+    build=$(guest_build)
+    if [ -e "$build/configured" ] && ! grep -q '^build sim/unetmm-scale:' "$build/build.ninja"; then
+        step guest-configure "configuring the library" run_meson setup --reconfigure --clearcache \
+            "$build" "$REPO"
+    fi
+    ninja_guest "the simulation of many cards" sim/unetmm-scale tests/scale/unetmm-paper-ns3
+}
+
 setup_paper() { ninja_guest "the papers' program" tests/paper/unetmm-paper; }
 
 setup_migration_dump() {

@@ -33,6 +33,10 @@ PACKAGES=(
 # Needed only for plots: scripts/bench --plots, scripts/tlb-sim --svg.
 PACKAGES_PLOTS=(gnuplot-nox)
 
+# Needed only for scripts/scale.
+# shellcheck disable=SC2034 # for guest.sh
+PACKAGES_SCALE=(libns3-dev)
+
 # Only scripts/debug, the dissector and their tests need these.
 # shellcheck disable=SC2034 # for scripts/test
 PACKAGES_TOOLS=(gdb tshark "${PACKAGES_PLOTS[@]}")

@@ -247,6 +247,11 @@ def stage_lockstep(options):
     yield from own_runner("lockstep", options, 3600, talks=True)
 
 
+def stage_scale(options):
+    """Many cards in a network that ns-3 simulates."""
+    yield from own_runner("scale", options, 1800, talks=True)
+
+
 def stage_commands(options):
     """The commands that the documents show."""
     yield from own_runner("commands", options, 3600, talks=True)

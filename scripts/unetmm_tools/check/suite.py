@@ -21,7 +21,7 @@ from unetmm_tools.check.runner import FAIL, LEFT_OUT, PASS, SKIP, UNSTEADY, Resu
 from unetmm_tools.check.stages import (cross, e2e, stage_commands, stage_docs, stage_driver,
                                        stage_fabtests, stage_fuzz, stage_lockstep, stage_mpi,
                                        stage_msan, stage_mutate, stage_package, stage_qtest,
-                                       stage_roots, stage_stock, stage_threads,
+                                       stage_roots, stage_scale, stage_stock, stage_threads,
                                        stage_tools, stage_unit, stage_verbs)
 from unetmm_tools.check.style import stage_style
 
@@ -43,6 +43,7 @@ STAGES = {
     "e2e-kcsan": (e2e("kcsan", "1/6"), ["qemu", "initramfs-kcsan"]),
     "e2e-arm64": (e2e("arm64", "0/2"), ["stock-arm64", "initramfs-arm64"]),
     "lockstep": (stage_lockstep, ["qemu", "initramfs-6.1", "unit"]),
+    "scale": (stage_scale, ["scale"]),
     "mpi": (stage_mpi, ["qemu", "initramfs-6.1", "unit", "mpi-guest",
             "mpi5-guest"]),
     "verbs": (stage_verbs, ["qemu", "initramfs-6.1", "verbs-guest-6.1", "python-guest",

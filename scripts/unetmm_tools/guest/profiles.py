@@ -57,8 +57,8 @@ class Profile:
     changed, given  {name: factor}, {name: value} of inputs that are not the file's
     """
 
-    def __init__(self, name, changed=None, given=None):
-        self.path = os.path.join(PROFILES, name + ".toml")
+    def __init__(self, name, changed=None, given=None, folder=PROFILES):
+        self.path = os.path.join(folder, name + ".toml")
         with open(self.path, "rb") as file:
             self._text = file.read().decode(errors="replace")
         try:

@@ -1,0 +1,339 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Many cards in a network that ns-3 simulates: runs, a table, rows of JSON, plots.
+
+scripts/scale runs main(); sim/scale/config.c has the form of a
+description, sim/scale/host.c that of a row.
+"""
+
+import argparse
+import hashlib
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+from unetmm_tools import REPO, SCRIPTS
+from unetmm_tools.bench import drawing, topology
+from unetmm_tools.guest import profiles
+
+TOPOLOGIES = os.path.join(REPO, "sim", "topologies")
+HOSTS = os.path.join(REPO, "sim")
+SOURCES = ("pinned", "tlb", "shadow", "odp")
+EXAMPLES = """examples:
+  Eight clients and a server that has half of its values in memory:
+    scripts/scale --nodes 9 --workload kv
+  The costs of pinned memory and of page faults as more clients ask:
+    scripts/scale --nodes 8,16,32,64 --workload kv --source pinned,odp --svg kv.svg
+  How an incast into memory that is half away spreads over a leaf-spine:
+    scripts/scale --nodes 64 --topology leaf-spine --workload incast --set requests=50
+  A packet trace of each card, for Wireshark with tools/wireshark/unetmm.lua:
+    scripts/scale --nodes 2 --workload ring --pcap ring
+"""
+
+
+class ScaleError(Exception):
+    """One sentence for the user."""
+
+
+# ---- The program ---------------------------------------------------------------
+
+def program():
+    """Builds the simulation; returns its path."""
+    done = subprocess.run([os.path.join(SCRIPTS, "setup"), "--paths", "scale"],
+                          stdout=subprocess.PIPE, text=True, check=False)
+    paths = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    if done.returncode or "scale" not in paths:
+        raise ScaleError("scripts/setup scale failed")
+    return os.path.join(paths["scale"], "sim", "unetmm-scale")
+
+
+def offered(path):
+    """({workload: text}, {parameter: (default, least, most, text)})"""
+    done = subprocess.run([path, "--list"], stdout=subprocess.PIPE, text=True, check=True)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    return ({row["workload"]: row["text"] for row in rows if "workload" in row},
+            {row["param"]: (row["default"], row["least"], row["most"], row["text"])
+             for row in rows if "param" in row})
+
+
+def simulate(path, lines, pcap):
+    """The rows of one run."""
+    command = [path, *(("--pcap", pcap) if pcap else ())]
+    done = subprocess.run(command, input="\n".join(lines) + "\n", capture_output=True, text=True,
+                          check=False)
+    if done.returncode:
+        words = done.stderr.strip().splitlines()
+        raise ScaleError(words[-1].removeprefix("unetmm-scale: ") if words else
+                         f"the simulation ended with status {done.returncode}")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+# ---- A run's figures ------------------------------------------------------------
+
+def percentile(times, share):
+    """The least time, in us, that this share of all operations took at most."""
+    left = share * sum(times.values())
+    for ns in sorted(times):
+        left -= times[ns]
+        if left <= 0:
+            return ns / 1000
+    return None
+
+
+def count(hosts, name):
+    """The sum of a card's counter over all hosts."""
+    return sum(host["counters"].get(name, 0) for host in hosts)
+
+
+def check_frames(hosts, links):
+    """Each frame that a card sent came to a card, or has been counted where it went."""
+    own = {link["from"]: link for link in links if link["from"] < len(hosts)}
+    into = sum(link["frames"] for link in links if link["to"] < len(hosts))
+    sent = sum(link["frames"] for link in own.values())
+    gone = sum(link["full"] + link["lost"] for link in links if link["from"] >= len(hosts)) + \
+        sum(link["stray"] for link in links)
+    return sent - into - gone
+
+
+def figures(rows):
+    """The figures of one run, from the rows of its hosts and links."""
+    hosts = [row for row in rows if "host" in row]
+    links = [row for row in rows if "link" in row]
+    run = next(row for row in rows if "run" in row)
+    times = {}
+    for host in hosts:
+        for ns, number in host["times"].items():
+            times[int(ns)] = times.get(int(ns), 0) + number
+    began = min(host["began"] for host in hosts)
+    ended = max(host["ended"] for host in hosts)
+    received = sum(host["bytes"] for host in hosts)
+    seconds = max(ended - began, 1) / 10**12
+    return {
+        "done": all(host["done"] for host in hosts),
+        "operations": sum(times.values()),
+        "failed": sum(host["failed"] for host in hosts),
+        "time_us": (ended - began) / 10**6,
+        "goodput_gbps": received * 8 / seconds / 10**9,
+        "p50_us": percentile(times, 0.5), "p99_us": percentile(times, 0.99),
+        "p999_us": percentile(times, 0.999),
+        "pinned_mib": sum(host["pinned"] for host in hosts) / 256,
+        "faults": sum(host["faults"] for host in hosts),
+        "page_ins": sum(host["page_ins"] for host in hosts),
+        "rnr_nacks": count(hosts, "rel_nacks_sent"),
+        "resent": count(hosts, "rel_resent"),
+        "dropped": sum(link["full"] + link["lost"] for link in links),
+        "queue_kib": max((link["queue"] for link in links if link["from"] >= len(hosts)),
+                         default=0) / 1024,
+        "on_their_way": check_frames(hosts, links),
+        "trace": hashlib.sha256("".join(host["trace"] for host in hosts).encode()).hexdigest()[:16],
+        "events": run["events"], "cpu_s": run["cpu_s"],
+        "mib": run["kib"] / 1024,
+    }
+
+
+# ---- Options ----------------------------------------------------------------------
+
+def numbers(text):
+    """Values of --nodes."""
+    found = [int(word) if word.isdecimal() else 0 for word in text.split(",")]
+    if not all(2 <= value <= topology.MOST_HOSTS for value in found):
+        raise argparse.ArgumentTypeError(f"{text}: use numbers from 2 to {topology.MOST_HOSTS}, "
+                                         "separated by commas")
+    return found
+
+
+def named(names):
+    """The type of an option that has some of these names."""
+    def words(text):
+        found = text.split(",")
+        if not set(found) <= set(names):
+            raise argparse.ArgumentTypeError(f"{text}: use {', '.join(names)}")
+        return found
+    return words
+
+
+def topology_path(name):
+    """A file, or one of sim/topologies by its name."""
+    own = os.path.join(TOPOLOGIES, name + ".toml")
+    return own if re.fullmatch(r"[\w-]+", name) and os.path.exists(own) else name
+
+
+def parse(arguments):
+    """The options."""
+    known = ", ".join(sorted(name.removesuffix(".toml") for name in os.listdir(TOPOLOGIES)))
+    parser = argparse.ArgumentParser(
+        prog="scripts/scale", allow_abbrev=False, epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Runs a workload on many cards in one simulation: the card itself, in ns-3's\n"
+        "network, in virtual time.  The same options give the same rows on every machine,\n"
+        "but for cpu_s and mib.  Options with lists make a run of each combination.")
+    add = parser.add_argument
+    add("--nodes", type=numbers, default=[16], metavar="N[,N]", help="hosts (default: 16)")
+    add("--topology", default="star", metavar="NAME",
+        help=f"the network: {known}, or a file (default: star)")
+    add("--workload", metavar="NAME", help="the programs; --list has them (default: kv)")
+    add("--source", type=named(SOURCES), default=["odp"], metavar="NAME[,NAME]",
+        help=f"of translations: {', '.join(SOURCES)} (default: odp)")
+    add("--set", action="append", default=[], metavar="NAME=VALUE[,VALUE]",
+        help="a parameter of the workload; --list has them")
+    add("--cost", action="append", default=[], metavar="NAME=VALUE",
+        help="a cost of sim/hosts.toml, in the unit that the file has for it")
+    add("--seed", type=int, default=1, metavar="N", help="of all that is drawn by lot (default: 1)")
+    add("--list", action="store_true", help="print workloads and parameters, and end")
+    add("--json", action="store_true", help="print a line of JSON for each run")
+    add("--svg", metavar="FILE", help="draw p99 by the number of hosts")
+    add("--goodput", action="store_true", help="--svg draws the goodput")
+    add("--pcap", metavar="PREFIX", help="write PREFIX-HOST.pcap of each card")
+    return parser.parse_args(arguments)
+
+
+def settings(words, params):
+    """{parameter: values} of --set."""
+    found = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if name not in params or name in ("seed", "source") or not equals:
+            raise ScaleError(f"--set {word}: use NAME=VALUE with a name of scripts/scale --list")
+        _, least, most, _ = params[name]
+        values = [int(value) if value.isdecimal() else -1 for value in text.split(",")]
+        if not all(least <= value <= most for value in values):
+            raise ScaleError(f"--set {word}: {name} is from {least} to {most}")
+        found[name] = values
+    return found
+
+
+def costs(words):
+    """The lines of all costs."""
+    given = {}
+    for word in words:
+        name, _, text = word.partition("=")
+        try:
+            given[name] = float(text)
+        except ValueError:
+            raise ScaleError(f"--cost {word}: use NAME=VALUE") from None
+        if not 0 <= given[name] <= 10**6:
+            raise ScaleError(f"--cost {word}: a cost is from 0 to 1000000")
+    try:
+        hosts = profiles.Profile("hosts", given=given, folder=HOSTS)
+    except profiles.PaperError as error:
+        raise ScaleError(str(error)) from None
+    unknown = set(given) - set(hosts.entries)
+    if unknown:
+        raise ScaleError(f"--cost {sorted(unknown)[0]}: sim/hosts.toml has "
+                         f"{', '.join(hosts.entries)}")
+    return [f"cost {name} {hosts.cost(name)}" for name in hosts.entries]
+
+
+# ---- Runs ------------------------------------------------------------------------
+
+def combinations(options, sets):
+    """A dict for each run."""
+    keys = ("nodes", "source", *sets)
+    for values in itertools.product(options.nodes, options.source, *sets.values()):
+        yield dict(zip(keys, values))
+
+
+def run(options, path, params):
+    """All rows, each printed as its run ends if they are JSON."""
+    sets = settings(options.set, params)
+    net = topology.Topology(topology_path(options.topology))
+    same = [f"workload {options.workload}", f"set seed {options.seed}", *costs(options.cost)]
+    rows = []
+    for choice in combinations(options, sets):
+        lines = net.network(choice["nodes"]).lines() + same + [
+            f"set source {choice['source']}",
+            *(f"set {name} {choice[name]}" for name in sets)]
+        began = time.monotonic()
+        print("  " + ", ".join(f"{key} {value}" for key, value in choice.items()) + " ...",
+              file=sys.stderr, flush=True)
+        found = figures(simulate(path, lines, options.pcap))
+        print(f"  {found['events']} events, {time.monotonic() - began:.1f} s", file=sys.stderr)
+        rows.append({"workload": options.workload, "topology": options.topology,
+                     "seed": options.seed, **choice, **found})
+        if options.json:
+            print(json.dumps(rows[-1]), flush=True)
+    return rows
+
+
+COLUMNS = (("goodput_gbps", "Gb/s", "{:.2f}"), ("p50_us", "p50 us", "{:.1f}"),
+           ("p99_us", "p99 us", "{:.1f}"), ("p999_us", "p99.9 us", "{:.1f}"),
+           ("pinned_mib", "pinned MiB", "{:.1f}"), ("faults", "faults", "{}"),
+           ("page_ins", "page-ins", "{}"), ("rnr_nacks", "RNR NACKs", "{}"),
+           ("resent", "resent", "{}"), ("dropped", "dropped", "{}"), ("failed", "failed", "{}"))
+
+
+def table(rows, keys):
+    """The rows for people."""
+    lines = [[*keys, *(title for _, title, _ in COLUMNS)]]
+    for row in rows:
+        lines.append([str(row[key]) for key in keys] + [
+            "-" if row[name] is None else form.format(row[name]) for name, _, form in COLUMNS])
+    wide = [max(len(line[at]) for line in lines) for at in range(len(lines[0]))]
+    return "\n".join("  ".join(cell.rjust(size) for cell, size in zip(line, wide))
+                     for line in lines)
+
+
+def chart(rows, keys, goodput):
+    """p99 or the goodput by the number of hosts; a line for each other choice."""
+    name, unit = ("goodput_gbps", "goodput, Gb/s") if goodput else ("p99_us", "p99, us")
+    curves = {}
+    several = [key for key in keys if key != "nodes" and len({row[key] for row in rows}) > 1]
+    for row in rows:
+        line = ", ".join(f"{key} {row[key]}" for key in several) or row["source"]
+        if row[name] is not None:
+            curves.setdefault(line, {})[row["nodes"]] = row[name]
+    if not curves or len(curves) > drawing.MOST_LINES:
+        raise ScaleError(f"--svg: {len(curves)} lines cannot be drawn, 1 to {drawing.MOST_LINES} can")
+    first = rows[0]
+    same = [f"{key} {first[key]}" for key in keys if key != "nodes" and key not in several]
+    return drawing.draw_lines(
+        f"Workload {first['workload']} on a {first['topology']}, seed {first['seed']}",
+        f"the same in all lines: {', '.join(same) or 'parameters as by default'}", ("hosts", unit), curves, "scripts/scale")
+
+
+def print_list(workloads, params):
+    """--list."""
+    for name, text in workloads.items():
+        print(f"{name:<10}  {text}")
+    print()
+    for name, (default, least, most, text) in params.items():
+        if name not in ("seed", "source"):
+            print(f"{name:<10}  {text} ({least} to {most}; default: {default})")
+
+
+def main(arguments=None):
+    """scripts/scale."""
+    options = parse(arguments)
+    try:
+        path = program()
+        workloads, params = offered(path)
+        options.workload = options.workload or "kv"
+        if options.list:
+            print_list(workloads, params)
+            return 0
+        if options.workload not in workloads:
+            raise ScaleError(f"--workload {options.workload}: use {', '.join(workloads)}")
+        if options.pcap and not os.path.isdir(os.path.dirname(options.pcap) or "."):
+            raise ScaleError(f"--pcap {options.pcap}: there is no such folder")
+        rows = run(options, path, params)
+        keys = ["nodes", "source", *settings(options.set, params)]
+        if not options.json:
+            print(table(rows, keys))
+        if options.svg:
+            with open(options.svg, "w", encoding="utf-8") as file:
+                file.write(chart(rows, keys, options.goodput))
+        late = [row for row in rows if not row["done"]]
+        if late:
+            raise ScaleError(f"{len(late)} of {len(rows)} runs had not ended in the time of "
+                             "parameter until")
+        return 0
+    except (ScaleError, topology.TopologyError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,291 @@
+/*
+ * unetmm: hosts with cards in a simulated network: a host
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "scale.h"
+
+#define POST    (10 * PS_PER_US)
+#define BEGIN   (20 * PS_PER_US)
+#define GROUP   16              /* ranges of times to each power of two */
+
+/* ---- The engine's side --------------------------------------------------- */
+
+typedef struct Event {
+    Ps at;
+    EventFn *fn;
+    Node *node;
+    void *arg;
+} Event;
+
+static void host_at(Run *r, Ps at, EventFn *fn, Node *n, void *arg)
+{
+    Host *h = (Host *)r;
+    Event *e = g_new(Event, 1);
+
+    *e = (Event) { .at = MAX(at, r->now), .fn = fn, .node = n, .arg = arg };
+    h->ops->at(h->port, e->at, e);
+}
+
+void host_event(Host *h, void *event)
+{
+    Event e = *(Event *)event;
+
+    g_free(event);
+    run_begin(&h->run, e.at, e.node);
+    e.fn(&h->run, e.node, e.arg);
+}
+
+static void host_sends(Node *n, FakeFrame *f)
+{
+    Host *h = host_of(n);
+
+    h->ops->frame(h->port, n->now, f->data, f->bytes);
+    g_free(f);
+}
+
+void host_frame(Host *h, int64_t now, const void *frame, size_t bytes)
+{
+    FakeFrame *f = g_malloc(sizeof(*f) + bytes);
+
+    f->bytes = bytes;
+    memcpy(f->data, frame, bytes);
+    run_begin(&h->run, now, h->node);
+    node_arrives(h->node, f);
+}
+
+/* ---- For workloads -------------------------------------------------------- */
+
+void host_connect(Host *h, unsigned mine, unsigned other, unsigned theirs)
+{
+    struct unetmm_cmd_channel how = {
+        .mtu = h->config->mtu, .timeout_us = h->config->timeout,
+        .not_ready_us = h->config->not_ready,
+    };
+
+    must(fake_channel_rel(&h->node->ep, mine, node_mac(other), SCALE_EP, theirs,
+                          &how) == UNETMM_CS_OK);
+}
+
+void host_send(Host *h, unsigned channel, uint64_t offset, uint32_t bytes,
+               uint64_t cookie)
+{
+    h->sent++;
+    node_work(h->node, h->config->costs.post);
+    fake_send_at(&h->node->ep, channel, SCALE_VA + offset, bytes, cookie);
+    node_bell(h->node);
+}
+
+void host_send_inline(Host *h, unsigned channel, const void *data,
+                      uint32_t bytes, uint64_t cookie)
+{
+    struct unetmm_sqe sqe = {
+        .opcode = UNETMM_OP_SEND, .flags = UNETMM_SQE_F_INLINE,
+        .inline_len = bytes, .channel = channel, .cookie = cookie,
+    };
+
+    must(bytes <= sizeof(sqe.data));
+    h->sent++;
+    memcpy(sqe.data, data, bytes);
+    node_work(h->node, h->config->costs.post);
+    fake_send_sqe(&h->node->ep, sqe);
+    node_bell(h->node);
+}
+
+uint8_t host_log2(uint64_t least)
+{
+    uint8_t log2 = 4;
+
+    while (log2 < 14 && 1ull << log2 < least) {
+        log2++;
+    }
+    return log2;
+}
+
+uint32_t host_room(const Host *h)
+{
+    const FakeEp *ep = &h->node->ep;
+
+    return (1u << ep->sq_log2) - (uint32_t)(h->sent - h->sends_ended);
+}
+
+void host_post(Host *h, uint64_t vaddr, uint32_t bytes)
+{
+    fake_post(&h->node->ep, vaddr, bytes, 0);
+}
+
+bool host_poll(Host *h, struct unetmm_cqe *cqe)
+{
+    if (!fake_poll(&h->node->ep, cqe)) {
+        return false;
+    }
+    node_work(h->node, h->config->costs.poll);
+    h->sends_ended += cqe->opcode == UNETMM_CQE_SENT;
+    h->failed += cqe->status != UNETMM_ST_OK;
+    if (cqe->opcode == UNETMM_CQE_RECEIVED && cqe->status == UNETMM_ST_OK) {
+        h->received++;
+        h->bytes += cqe->len;
+    }
+    return true;
+}
+
+/* The range of a time in ns: GROUP of them to each power of two. */
+static unsigned range_of(uint64_t ns)
+{
+    unsigned top = 63 - __builtin_clzll(ns | 1);
+
+    if (ns < GROUP) {
+        return ns;
+    }
+    return MIN(TIMES - 1, (top - 3) * GROUP + (ns >> (top - 4)) % GROUP);
+}
+
+void host_took(Host *h, Ps began)
+{
+    Ps end = h->node->host_free;
+
+    h->ended = MAX(h->ended, end);
+    h->times[range_of(MAX(0, end - began) / PS_PER_NS)]++;
+}
+
+uint32_t host_random(Host *h, uint32_t below)
+{
+    return fake_random(&h->random) % below;
+}
+
+/* ---- Life ------------------------------------------------------------------ */
+
+static void tune(Run *r, UnetmmParams *p)
+{
+    const Config *c = ((Host *)r)->config;
+    unsigned channels = c->workload->channels(c, ((Host *)r)->number);
+
+    p->endpoints = 2;
+    p->spaces = 2;
+    p->channels = channels + 1;
+    p->reliable = channels + 1;
+    p->tlb_sets = c->tlb_sets;
+    p->user_mtu = c->mtu;
+    p->regions = 1;
+    p->imports = 1;
+    p->window_pages = 0;
+    p->proxy_pages = 0;
+}
+
+Host *host_new(const Config *c, unsigned number, const HostOps *ops,
+               void *port)
+{
+    static const RunOps run_ops = { .at = host_at, .frame = host_sends };
+    Host *h = g_new0(Host, 1);
+    Node *n;
+
+    run_init(&h->run, &run_ops, &c->costs);
+    h->config = c;
+    h->ops = ops;
+    h->port = port;
+    h->number = number;
+    h->random = (uint64_t)c->seed << 32 ^ number;
+    n = h->node = node_new(&h->run, number, tune, c->source);
+    n->ep.id = SCALE_EP;
+    /* With source pinned no page is absent, and the card takes no other policy. */
+    n->ep.policy = c->source == UNETMM_SOURCE_PINNED ? UNETMM_POLICY_DROP :
+                   UNETMM_POLICY_RNR;
+    c->workload->tune(h);
+    memory_init(h);
+    fake_ep_create(&n->ep);
+    c->workload->connect(h);
+    n->completed = c->workload->completed;
+    n->service = memory_service;
+    return h;
+}
+
+void host_free(Host *h)
+{
+    memory_free(h);
+    node_free(h->node);
+    g_free(h->work);
+    g_free(h);
+}
+
+static void begin(Run *r, Node *n, void *arg)
+{
+    Host *h = host_of(n);
+
+    h->began = r->now;
+    h->config->workload->start(h);
+}
+
+/* The card sees the buffers; a page of them that is absent is a miss. */
+static void post(Run *r, Node *n, void *arg)
+{
+    node_bell(n);
+}
+
+void host_start(Host *h)
+{
+    node_start(h->node, POST);
+    run_at(&h->run, POST, post, h->node, NULL);
+    run_at(&h->run, BEGIN, begin, h->node, NULL);
+}
+
+bool host_done(const Host *h)
+{
+    return h->done;
+}
+
+static void print_times(const Host *h, FILE *to)
+{
+    const char *between = "";
+
+    fprintf(to, ", \"times\": {");
+    for (unsigned i = 0; i < TIMES; i++) {
+        if (h->times[i]) {
+            uint64_t ns = i < GROUP ? i :
+                          (GROUP + i % GROUP) << (i / GROUP - 1);
+
+            fprintf(to, "%s\"%" PRIu64 "\": %u", between, ns, h->times[i]);
+            between = ", ";
+        }
+    }
+    fprintf(to, "}");
+}
+
+static uint64_t pinned_pages(const Host *h)
+{
+    switch (h->config->source) {
+    case UNETMM_SOURCE_PINNED:
+        return g_hash_table_size(h->node->s->pages);
+    case UNETMM_SOURCE_TLB:
+        return h->memory.pinned_most;
+    default:
+        return 0;
+    }
+}
+
+void host_print(const Host *h, FILE *to)
+{
+    const uint64_t *counters = h->node->h.core.counters;
+    const char *between = "";
+
+    fprintf(to, "{\"host\": %u, \"done\": %s, \"sent\": %" PRIu64
+            ", \"received\": %" PRIu64 ", \"failed\": %" PRIu64
+            ", \"bytes\": %" PRIu64 ", \"began\": %" PRId64 ", \"ended\": %"
+            PRId64 ", \"faults\": %" PRIu64 ", \"page_ins\": %" PRIu64
+            ", \"reclaims\": %" PRIu64 ", \"pinned\": %" PRIu64
+            ", \"events\": %" PRIu64 ", \"trace\": \"%016" PRIx64 "\"",
+            h->number, h->done ? "true" : "false", h->sent, h->received,
+            h->failed, h->bytes, h->began, h->ended, h->faults,
+            h->memory.page_ins, h->memory.reclaims, pinned_pages(h),
+            h->run.events, h->run.trace);
+    print_times(h, to);
+    fprintf(to, ", \"counters\": {");
+#define COUNTER(name, ...) \
+    if (counters[UNETMM_C_##name]) { \
+        fprintf(to, "%s\"" #name "\": %" PRIu64, between, \
+                counters[UNETMM_C_##name]); \
+        between = ", "; \
+    }
+    UNETMM_COUNTERS(COUNTER)
+#undef COUNTER
+    fprintf(to, "}}\n");
+}
