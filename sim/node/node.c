@@ -340,6 +340,7 @@ static void node_stored(FakeHost *host, uint64_t addr)
     Node *n = (Node *)host;
     FakeEp *ep = &n->ep;
 
+    n->driver_stored(host, addr);
     if (n->timed && addr >= ep->cq &&
         addr < ep->cq + ((uint64_t)sizeof(struct unetmm_cqe) <<
                          ep->cq_log2)) {
@@ -400,8 +401,8 @@ Node *node_new(Run *r, unsigned number, NodeTune *tune, uint8_t source)
     fake_driver_init(&n->d, &n->h);
     n->d.ring[UNETMM_RING_FAULT].log2 = 12;
     n->d.ring[UNETMM_RING_BACKUP].log2 = 12;
-    n->d.watch = false;
     fake_driver_start(&n->d);
+    n->driver_stored = n->h.on_store;
     n->h.on_store = node_stored;
     n->s = fake_space(&n->d, 1, source,
                       source == UNETMM_SOURCE_TLB ? 0 : 4);

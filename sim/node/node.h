@@ -105,11 +105,12 @@ struct Node {
     void (*completed)(Node *n);
     /* Sees a frame before the card does; true: it has taken it. */
     bool (*takes)(Node *n, FakeFrame *f);
+    void (*driver_stored)(FakeHost *host, uint64_t addr);   /* the driver's */
     /* Answers an interrupt, in place of node_service(). */
     void (*service)(Node *n);
 };
 
-/* What a node needs of its engine. */
+/* Services of an engine for its nodes. */
 typedef struct RunOps {
     /* Calls fn at `at`, or now if that is over. */
     void (*at)(Run *r, Ps at, EventFn *fn, Node *n, void *arg);

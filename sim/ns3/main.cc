@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include <ns3/boolean.h>
 #include <ns3/nstime.h>
 #include <ns3/pcap-file-wrapper.h>
 #include <ns3/simulator.h>
@@ -65,6 +66,26 @@ BuildLinks(Network &net)
     }
 }
 
+/* The ports of a switch know each other. */
+void
+JoinPorts(Network &net)
+{
+    for (const auto &node : net.nodes)
+    {
+        auto ports = std::make_shared<PortsByLink>();
+
+        for (uint32_t i = 0; i < node->GetNDevices(); i++)
+        {
+            auto port = DynamicCast<UnetmmSwitchPort>(node->GetDevice(i));
+
+            if (port)
+            {
+                port->SetPorts(ports);
+            }
+        }
+    }
+}
+
 void
 Build(Network &net)
 {
@@ -76,6 +97,7 @@ Build(Network &net)
     }
     net.cards.resize(hosts);
     BuildLinks(net);
+    JoinPorts(net);
     for (unsigned i = 0; i < hosts; i++)
     {
         net.cards[i]->Make(i);
@@ -96,14 +118,19 @@ WriteFrame(Ptr<PcapFileWrapper> file, Ptr<const Packet> packet)
 void
 Capture(Network &net, const char *prefix)
 {
-    PcapHelper helper;
-
     for (unsigned i = 0; i < net.cards.size(); i++)
     {
-        auto file = helper.CreateFile(std::string(prefix) + "-" +
-                                          std::to_string(i) + ".pcap",
-                                      std::ios::out, PcapHelper::DLT_EN10MB);
+        auto name = std::string(prefix) + "-" + std::to_string(i) + ".pcap";
+        auto file = CreateObject<PcapFileWrapper>();
 
+        file->SetAttribute("NanosecMode", BooleanValue(true));
+        file->Open(name, std::ios::out);
+        file->Init(PcapHelper::DLT_EN10MB);
+        if (file->Fail())
+        {
+            fprintf(stderr, "unetmm-scale: %s cannot be written\n", name.c_str());
+            exit(2);
+        }
         for (const char *source : {"MacTx", "MacRx"})
         {
             net.cards[i]->TraceConnectWithoutContext(
@@ -122,11 +149,12 @@ PrintLinks(const Network &net)
 
         printf("{\"link\": %u, \"from\": %u, \"to\": %u, \"frames\": %" PRIu64
                ", \"bytes\": %" PRIu64 ", \"full\": %" PRIu64 ", \"lost\": %" PRIu64
-               ", \"stray\": %" PRIu64 ", \"queue\": %" PRIu64 ", \"busy\": %" PRId64
+               ", \"gone\": %" PRIu64 ", \"stray\": %" PRIu64 ", \"queue\": %" PRIu64 ", \"busy\": %" PRId64
                "}\n",
                i / 2, config_end(net.config, i / 2, i % 2),
                config_end(net.config, i / 2, 1 - i % 2), c->frames, c->bytes,
-               c->full, c->lost, port ? port->Stray() : 0, c->most, c->busy);
+               c->full, c->lost, c->gone + (port ? port->StrayBytes() : 0),
+               port ? port->Stray() : 0, c->most, c->busy);
     }
 }
 
@@ -158,10 +186,9 @@ Run(const Config *config, const char *pcap)
     }
     PrintLinks(net);
     getrusage(RUSAGE_SELF, &used);
-    printf("{\"run\": 1, \"time\": %" PRId64 ", \"events\": %" PRIu64
+    printf("{\"run\": 1, \"events\": %" PRIu64
            ", \"cpu_s\": %.3f, \"kib\": %ld}\n",
-           Simulator::Now().GetPicoSeconds(), Simulator::GetEventCount(),
-           Processor(), used.ru_maxrss);
+           Simulator::GetEventCount(), Processor(), used.ru_maxrss);
     Simulator::Destroy();
 }
 

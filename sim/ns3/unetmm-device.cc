@@ -117,19 +117,33 @@ void
 UnetmmDevice::Transmit(int64_t when, Ptr<Packet> packet)
 {
     Ptr<UnetmmDevice> to = m_cable->Other(this);
+    int64_t begins;
     int64_t there;
 
-    if (wire_take(m_wire.get(), when, packet->GetSize(), &there) != WIRE_GOES)
+    if (wire_take(m_wire.get(), when, packet->GetSize(), &begins, &there) !=
+        WIRE_GOES)
     {
         m_drop(packet);
         return;
     }
-    m_tx(packet);
+    if (!m_tx.IsEmpty())
+    {
+        Simulator::Schedule(PicoSeconds(begins) - Simulator::Now(),
+                            &UnetmmDevice::Begin,
+                            this,
+                            packet);
+    }
     Simulator::ScheduleWithContext(to->GetNode()->GetId(),
                                    PicoSeconds(there) - Simulator::Now(),
                                    &UnetmmDevice::Arrive,
                                    PeekPointer(to),
                                    packet);
+}
+
+void
+UnetmmDevice::Begin(Ptr<Packet> packet)
+{
+    m_tx(packet);
 }
 
 const WireCounts *
@@ -379,26 +393,35 @@ UnetmmSwitchPort::Arrive(Ptr<Packet> packet)
     int link = config_next(m_config, number, head, bytes);
 
     m_rx(packet);
-    for (uint32_t i = 0; link >= 0 && i < GetNode()->GetNDevices(); i++)
+    if (link < 0)
     {
-        auto port = DynamicCast<UnetmmSwitchPort>(GetNode()->GetDevice(i));
-
-        if (port && port->m_link == static_cast<unsigned>(link))
-        {
-            port->Transmit(Simulator::Now().GetPicoSeconds() +
-                               config_switch_delay(m_config),
-                           packet);
-            return;
-        }
+        m_stray++;
+        m_strayBytes += packet->GetSize();
+        m_drop(packet);
+        return;
     }
-    m_stray++;
-    m_drop(packet);
+    m_ports->at(link)->Transmit(Simulator::Now().GetPicoSeconds() +
+                                    config_switch_delay(m_config),
+                                packet);
+}
+
+void
+UnetmmSwitchPort::SetPorts(std::shared_ptr<PortsByLink> ports)
+{
+    m_ports = ports;
+    (*m_ports)[m_link] = this;
 }
 
 uint64_t
 UnetmmSwitchPort::Stray() const
 {
     return m_stray;
+}
+
+uint64_t
+UnetmmSwitchPort::StrayBytes() const
+{
+    return m_strayBytes;
 }
 
 } // namespace unetmm

@@ -1,7 +1,7 @@
 /*
  * unetmm: cards in ns-3: devices, and the cable between two of them
  *
- * UnetmmDevice is an end of a cable: what every NetDevice of ns-3 has to have,
+ * UnetmmDevice is an end of a cable: the functions of every NetDevice of ns-3,
  * and the wire of its direction.  UnetmmNetDevice has a host with a card behind
  * it, UnetmmSwitchPort a switch, of which each node has one at most.  Frames are
  * ns-3 packets with Ethernet's header, so Wireshark reads their traces.
@@ -12,6 +12,7 @@
 #define UNETMM_DEVICE_H
 
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include <ns3/channel.h>
@@ -55,6 +56,8 @@ class UnetmmDevice : public ns3::NetDevice
     /* At `when`, which may be after now, the frame is there to go out. */
     void Transmit(int64_t when, ns3::Ptr<ns3::Packet> packet);
     const WireCounts *Counts() const;
+    /* The packet's first bit goes to the wire now. */
+    void Begin(ns3::Ptr<ns3::Packet> packet);
     /* The packet's last bit is here now. */
     virtual void Arrive(ns3::Ptr<ns3::Packet> packet) = 0;
 
@@ -124,17 +127,24 @@ class UnetmmNetDevice : public UnetmmDevice
     std::unique_ptr<Host, decltype(&host_free)> m_host;
 };
 
+using PortsByLink = std::unordered_map<unsigned, UnetmmDevice *>;
+
 /* A port of a switch: a frame that comes goes out of the port that it names. */
 class UnetmmSwitchPort : public UnetmmDevice
 {
   public:
     static ns3::TypeId GetTypeId();
     void Arrive(ns3::Ptr<ns3::Packet> packet) override;
-    /* Frames that no route is known for. */
+    /* All ports of a switch have one table; each enters itself. */
+    void SetPorts(std::shared_ptr<PortsByLink> ports);
+    /* Frames, and their bytes, that no route is known for. */
     uint64_t Stray() const;
+    uint64_t StrayBytes() const;
 
   private:
+    std::shared_ptr<PortsByLink> m_ports;
     uint64_t m_stray = 0;
+    uint64_t m_strayBytes = 0;
 };
 
 } // namespace unetmm

@@ -18,6 +18,7 @@
 
 #define MOST_LINKS      8192
 #define MOST_WORDS      80
+#define MOST_WAYS       (1u << 24)
 #define MOST_PAGES      (1u << 18)      /* of a host: its tables fit into the fake host */
 
 static const Workload *const workloads[] = {
@@ -151,9 +152,11 @@ static char *read_route(Config *c, char **words, unsigned n)
 
     if (n < 4 || !c->routes || !number(words[1], 0, (int64_t)c->switches - 1,
                                        &which) ||
-        !number(words[2], 0, c->hosts - 1, &host) ||
-        c->ways->len > UINT16_MAX - MOST_WORDS) {
+        !number(words[2], 0, c->hosts - 1, &host)) {
         return g_strdup("a route needs a switch, a host and links");
+    }
+    if (c->ways->len > MOST_WAYS - MOST_WORDS) {
+        return g_strdup_printf("routes have more than %u links", MOST_WAYS);
     }
     route = &c->routes[which * c->hosts + host];
     if (route->used) {

@@ -40,6 +40,8 @@ static void host_sends(Node *n, FakeFrame *f)
 {
     Host *h = host_of(n);
 
+    h->frames_out++;
+    h->bytes_out += f->bytes;
     h->ops->frame(h->port, n->now, f->data, f->bytes);
     g_free(f);
 }
@@ -50,6 +52,8 @@ void host_frame(Host *h, int64_t now, const void *frame, size_t bytes)
 
     f->bytes = bytes;
     memcpy(f->data, frame, bytes);
+    h->frames_in++;
+    h->bytes_in += bytes;
     run_begin(&h->run, now, h->node);
     node_arrives(h->node, f);
 }
@@ -61,6 +65,7 @@ void host_connect(Host *h, unsigned mine, unsigned other, unsigned theirs)
     struct unetmm_cmd_channel how = {
         .mtu = h->config->mtu, .timeout_us = h->config->timeout,
         .not_ready_us = h->config->not_ready,
+        .flags = h->config->plain ? UNETMM_CHANNEL_F_PLAIN_RNR : 0,
     };
 
     must(fake_channel_rel(&h->node->ep, mine, node_mac(other), SCALE_EP, theirs,
@@ -122,10 +127,8 @@ bool host_poll(Host *h, struct unetmm_cqe *cqe)
     node_work(h->node, h->config->costs.poll);
     h->sends_ended += cqe->opcode == UNETMM_CQE_SENT;
     h->failed += cqe->status != UNETMM_ST_OK;
-    if (cqe->opcode == UNETMM_CQE_RECEIVED && cqe->status == UNETMM_ST_OK) {
-        h->received++;
-        h->bytes += cqe->len;
-    }
+    h->received += cqe->opcode == UNETMM_CQE_RECEIVED &&
+                   cqe->status == UNETMM_ST_OK;
     return true;
 }
 
@@ -184,7 +187,8 @@ Host *host_new(const Config *c, unsigned number, const HostOps *ops,
     h->ops = ops;
     h->port = port;
     h->number = number;
-    h->random = (uint64_t)c->seed << 32 ^ number;
+    h->random = ((uint64_t)c->seed * 0x9e3779b97f4a7c15ull) ^
+                ((uint64_t)number * 0xbf58476d1ce4e5b9ull);
     n = h->node = node_new(&h->run, number, tune, c->source);
     n->ep.id = SCALE_EP;
     /* With source pinned no page is absent, and the card takes no other policy. */
@@ -269,12 +273,15 @@ void host_print(const Host *h, FILE *to)
 
     fprintf(to, "{\"host\": %u, \"done\": %s, \"sent\": %" PRIu64
             ", \"received\": %" PRIu64 ", \"failed\": %" PRIu64
-            ", \"bytes\": %" PRIu64 ", \"began\": %" PRId64 ", \"ended\": %"
+            ", \"bytes\": %" PRIu64 ", \"frames_out\": %" PRIu64
+            ", \"bytes_out\": %" PRIu64 ", \"frames_in\": %" PRIu64
+            ", \"bytes_in\": %" PRIu64 ", \"began\": %" PRId64 ", \"ended\": %"
             PRId64 ", \"faults\": %" PRIu64 ", \"page_ins\": %" PRIu64
             ", \"reclaims\": %" PRIu64 ", \"pinned\": %" PRIu64
             ", \"events\": %" PRIu64 ", \"trace\": \"%016" PRIx64 "\"",
             h->number, h->done ? "true" : "false", h->sent, h->received,
-            h->failed, h->bytes, h->began, h->ended, h->faults,
+            h->failed, h->bytes, h->frames_out, h->bytes_out, h->frames_in,
+            h->bytes_in, h->began, h->ended, h->faults,
             h->memory.page_ins, h->memory.reclaims, pinned_pages(h),
             h->run.events, h->run.trace);
     print_times(h, to);

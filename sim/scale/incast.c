@@ -2,9 +2,9 @@
  * unetmm: hosts with cards in a simulated network: many senders, one receiver
  *
  * Each host but host 0 sends `requests` messages of `bytes` to host 0, `depth`
- * of them at a time.  Host 0 receives into its `pages` in turn, of which its
- * kernel keeps `memory`: with fewer, a buffer's page is absent when its message
- * comes, and the card answers that it is not ready.  An operation is a message, from
+ * of them at a time.  Host 0 receives into places of its `pages` that are drawn by
+ * lot, of which its kernel keeps `memory`: if a buffer's page is absent when its
+ * message comes, the card answers that it is not ready.  An operation is a message, from
  * its post to the completion of its send.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
@@ -14,7 +14,7 @@
 #define CHANNEL 1               /* of a sender */
 
 typedef struct Incast {
-    int64_t posted, sent, ended;
+    int64_t sent, ended;
     Ps began[1024];
 } Incast;
 
@@ -38,11 +38,10 @@ static void incast_tune(Host *h)
 static void receive(Host *h)
 {
     const Config *c = h->config;
-    Incast *in = h->work;
     uint64_t each = pages_of(c->bytes);
-    uint64_t places = MAX(1, c->pages / each);
+    uint32_t places = MAX(1, c->pages / each);
 
-    host_post(h, SCALE_VA + in->posted++ % places * each * FAKE_PAGE, c->bytes);
+    host_post(h, SCALE_VA + host_random(h, places) * each * FAKE_PAGE, c->bytes);
 }
 
 static void incast_connect(Host *h)
@@ -77,12 +76,15 @@ static void incast_completed(Node *n)
     struct unetmm_cqe cqe;
 
     while (host_poll(h, &cqe)) {
-        if (cqe.opcode == UNETMM_CQE_RECEIVED) {
+        if (cqe.opcode == UNETMM_CQE_RECEIVED &&
+            cqe.status == UNETMM_ST_OK) {
+            h->bytes += cqe.len;
             if (!(cqe.flags & UNETMM_CQE_F_INLINE)) {
                 receive(h);
                 node_bell(n);
             }
-        } else if (cqe.opcode == UNETMM_CQE_SENT) {
+        } else if (cqe.opcode == UNETMM_CQE_SENT &&
+                   cqe.status == UNETMM_ST_OK) {
             host_took(h, in->began[in->ended++ % 1024]);
             if (in->sent < h->config->requests) {
                 send(h);

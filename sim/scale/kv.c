@@ -185,6 +185,7 @@ static void kv_completed(Node *n)
                 host_post(h, SCALE_POOL, h->config->bytes);
                 node_bell(n);
             }
+            h->bytes += cqe.len;
             client_got(h);
         }
     }

@@ -52,18 +52,20 @@ void memory_free(Host *h)
 static void take(Host *h, bool pinned)
 {
     Memory *m = &h->memory;
-    guint tries = g_queue_get_length(&m->resident);
+    GList *next;
 
-    for (; g_queue_get_length(&m->resident) > m->limit && tries; tries--) {
-        uint64_t number = GPOINTER_TO_SIZE(g_queue_pop_head(&m->resident));
+    for (GList *at = m->resident.head;
+         at && g_queue_get_length(&m->resident) > m->limit; at = next) {
+        uint64_t number = GPOINTER_TO_SIZE(at->data);
         FakeVpage *page = page_of(h, number);
 
+        next = at->next;
         if ((page->pins && !pinned) ||
             !fake_try_take(h->node->s, page_at(number), FAKE_PAGE)) {
             m->busy++;
-            g_queue_push_tail(&m->resident, GSIZE_TO_POINTER(number));
             continue;
         }
+        g_queue_delete_link(&m->resident, at);
         page->absent = true;
         m->reclaims++;
         node_work(h->node, h->config->costs.unpin);
@@ -108,7 +110,24 @@ static void bring(Host *h, const struct unetmm_fault *f)
 
 typedef struct Served {
     struct unetmm_fault fault;
+    uint32_t read;              /* pages that the disk has read for it */
 } Served;
+
+static void served(Run *r, Node *n, void *arg);
+
+/* Answers at `there`, or when the disk has read the pages that are absent. */
+static void serve(Host *h, Served *s, Ps there)
+{
+    uint32_t absent = absent_pages(h, &s->fault);
+
+    if (absent > s->read) {
+        h->memory.page_ins += absent - s->read;
+        there = h->memory.disk_free = MAX(h->memory.disk_free, there) +
+                (absent - s->read) * h->config->costs.page_in;
+        s->read = absent;
+    }
+    run_at(&h->run, there, served, h->node, s);
+}
 
 /* The pages of a fault are there: the card is told. */
 static void served(Run *r, Node *n, void *arg)
@@ -118,6 +137,10 @@ static void served(Run *r, Node *n, void *arg)
     const UnetmmTlb *tlb = &n->h.core.source->tlb;
     uint8_t status;
 
+    if (absent_pages(h, &s->fault) > s->read) {
+        serve(h, s, r->now);    /* a page has gone since the disk read it */
+        return;
+    }
     node_enter(n);
     bring(h, &s->fault);
     status = fake_resolve(&n->d, &s->fault, s->fault.npages, NULL);
@@ -129,10 +152,15 @@ static void served(Run *r, Node *n, void *arg)
     g_free(s);
 }
 
-/* More pages for one miss would push out those that came for it first. */
-static uint32_t at_once(const Host *h)
+/*
+ * Pages that the driver brings for a miss: of the workload no more than a
+ * quarter of the memory, or the last ones would push out the first ones.
+ */
+static uint32_t at_once(const Host *h, const struct unetmm_fault *f)
 {
-    return MAX(1, h->memory.limit / 4);
+    bool own = f->vaddr - SCALE_VA < h->memory.pages * FAKE_PAGE;
+
+    return own ? MIN(f->npages, MAX(1, h->memory.limit / 4)) : f->npages;
 }
 
 void memory_service(Node *n)
@@ -147,23 +175,14 @@ void memory_service(Node *n)
     node_leave(n);
     node_work(n, c->interrupt + (n->d.evictions - evictions) * c->unpin);
     for (unsigned i = 0; i < waiting->len; i++) {
-        Served *s = g_new(Served, 1);
-        uint32_t absent;
-        Ps there;
+        Served *s = g_new0(Served, 1);
 
         s->fault = g_array_index(waiting, struct unetmm_fault, i);
-        s->fault.npages = MIN(s->fault.npages, at_once(h));
-        absent = absent_pages(h, &s->fault);
-        there = node_work(n, c->fault + c->reply + c->fault_page *
-                          (s->fault.npages - 1));
-        if (absent) {
-            h->memory.disk_free = MAX(h->memory.disk_free, there) +
-                                  absent * c->page_in;
-            there = h->memory.disk_free;
-            h->memory.page_ins += absent;
-        }
+        s->fault.npages = at_once(h, &s->fault);
         h->faults++;
-        run_at(n->run, there, served, n, s);
+        serve(h, s, node_work(n, c->fault + c->reply + c->fault_page *
+                              (s->fault.npages - 1)));
     }
     g_array_set_size(waiting, 0);
+    g_array_set_size(n->d.ahead, 0);
 }

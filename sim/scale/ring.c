@@ -94,7 +94,9 @@ static void ring_completed(Node *n)
     struct unetmm_cqe cqe;
 
     while (host_poll(h, &cqe)) {
-        if (cqe.opcode == UNETMM_CQE_RECEIVED) {
+        if (cqe.opcode == UNETMM_CQE_RECEIVED &&
+            cqe.status == UNETMM_ST_OK) {
+            h->bytes += cqe.len;
             if (!(cqe.flags & UNETMM_CQE_F_INLINE)) {
                 receive(h);
                 node_bell(n);

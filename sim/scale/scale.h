@@ -22,19 +22,20 @@
 #define SCALE_PARAMS(X) \
     X(seed, 1, 0, INT64_MAX, "of all that is drawn by lot") \
     X(source, UNETMM_SOURCE_ODP, 0, 255, "the card's source of translations") \
-    X(requests, 200, 1, 1 << 30, "that each client makes, or messages that each sender sends") \
-    X(depth, 4, 1, 1024, "requests of a client that are on their way") \
+    X(requests, 200, 1, 1 << 30, "of a client, messages of a sender, or rounds") \
+    X(depth, 4, 1, 1024, "requests of a client, or messages of a sender, that are under way (kv, incast)") \
     X(bytes, 4096, 1, 1 << 20, "of a value, a message or a chunk") \
     X(pages, 1024, 1, 1 << 18, "of memory that the workload uses on a server") \
     X(memory, 512, 1, 1 << 18, "pages of these that the server's kernel keeps") \
-    X(hot, 20, 0, 100, "percent of the pages that are asked for more often") \
-    X(hot_share, 80, 0, 100, "percent of the requests that go to them") \
-    X(servers, 1, 1, SCALE_HOSTS, "hosts that serve; the others are clients") \
-    X(buffers, 64, 1, 8192, "receive buffers that a host has posted") \
+    X(hot, 20, 0, 100, "percent of the values that are asked for more often (kv)") \
+    X(hot_share, 80, 0, 100, "percent of the requests that go to them (kv)") \
+    X(servers, 1, 1, SCALE_HOSTS, "hosts that serve; the others are clients (kv)") \
+    X(buffers, 64, 1, 8192, "receive buffers that a host has posted (kv, incast)") \
     X(tlb_sets, 1024, 1, 65536, "sets of the card's TLB") \
     X(mtu, 4096, 256, 9000, "payload bytes of a frame, at most") \
     X(timeout, 4000, 1, 1000000, "us of a reliable channel's first timer") \
     X(not_ready, 100, 1, 1000000, "us that an RNR NACK asks for") \
+    X(plain, 0, 0, 1, "1: a receiver does not tell its senders when a page has come") \
     X(service, PS_PER_US, 0, PS_PER_S, "ps of a server's processor for a request") \
     X(until, 10 * PS_PER_S, 1, 1000000 * PS_PER_S, "ps: the run ends then at the latest")
 
@@ -50,7 +51,7 @@ typedef struct Link {
 
 /* Links by which a switch reaches a host: one is taken by the frame's hash. */
 typedef struct Route {
-    uint16_t first, used;       /* of Config.ways */
+    uint32_t first, used;       /* of Config.ways */
 } Route;
 
 struct Config {
@@ -86,7 +87,9 @@ struct Host {
     uint64_t random;
     Memory memory;
     bool done;
-    uint64_t sent, sends_ended, received, failed, bytes;
+    uint64_t sent, sends_ended, received, failed;
+    uint64_t bytes;             /* of the workload's data that have come */
+    uint64_t frames_out, bytes_out, frames_in, bytes_in;
     Ps began, ended;            /* of the first and the last operation */
     uint64_t faults;
     uint32_t times[TIMES];      /* of operations: host_took() */

@@ -1,10 +1,10 @@
 /*
- * unetmm: hosts with cards in a simulated network: what the network's side sees
+ * unetmm: hosts with cards in a simulated network: the interface for the network
  *
  * A host (struct Host) is a node of sim/node with memory of its own and the
  * program of a workload.  The network's side, sim/ns3, is C++: so this header
- * has no type of the card.  Whoever calls makes one Config, one host for each
- * number, and gives each its events and frames back in the order of their time.
+ * has no type of the card.  The network's side makes one Config and one host for
+ * each number, and gives each its events and frames back in the order of their time.
  * A host has no state that another host can reach.
  *
  * Not thread-safe.  Times are picoseconds since the begin of the run.
@@ -52,16 +52,21 @@ typedef struct Wire Wire;
 typedef enum WireFate { WIRE_GOES, WIRE_FULL, WIRE_LOST } WireFate;
 
 typedef struct WireCounts {
-    uint64_t frames, bytes;     /* that have gone */
+    uint64_t frames, bytes;     /* that the wire has carried */
     uint64_t full, lost;        /* dropped: the queue was full, by the loss */
+    uint64_t gone;              /* bytes of these */
     uint64_t most;              /* bytes that waited, at most */
     int64_t busy;               /* time in which the wire had a frame */
 } WireCounts;
 
 Wire *wire_new(const Config *c, unsigned link, unsigned side);
 void wire_free(Wire *w);
-/* At `now` a frame is there; if it goes, *there is the time of its arrival. */
-WireFate wire_take(Wire *w, int64_t now, size_t bytes, int64_t *there);
+/*
+ * At `now` a frame is there.  If it goes, its first bit is on the wire at
+ * *begins, and its last bit at the other end at *there.
+ */
+WireFate wire_take(Wire *w, int64_t now, size_t bytes, int64_t *begins,
+                   int64_t *there);
 const WireCounts *wire_counts(const Wire *w);
 
 /* host.c */
@@ -82,7 +87,7 @@ void host_event(Host *h, void *event);
 void host_frame(Host *h, int64_t now, const void *frame, size_t bytes);
 /* True: its program has ended, with or without errors. */
 bool host_done(const Host *h);
-/* What it did, as one line of JSON. */
+/* Prints the host's counts and times as one line of JSON. */
 void host_print(const Host *h, FILE *to);
 
 #ifdef __cplusplus

@@ -3,7 +3,8 @@
  *
  * A frame goes when those before it have gone.  The queue is not kept: how long
  * the wire will be busy tells how many bytes wait, as all of them go at one
- * rate.  A host's own wire never drops for want of room: its card waits.
+ * rate.  A host's own wire has a queue without a bound, as its card takes no
+ * notice of it.  A frame that is lost has used the wire.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -43,27 +44,35 @@ static uint64_t bytes_in(const Wire *w, Ps time)
            (uint64_t)(time % w->link->byte) * 1000 / w->link->byte : 0;
 }
 
-WireFate wire_take(Wire *w, int64_t now, size_t bytes, int64_t *there)
+static WireFate drop(Wire *w, size_t bytes, WireFate why)
+{
+    w->counts.full += why == WIRE_FULL;
+    w->counts.lost += why == WIRE_LOST;
+    w->counts.gone += bytes;
+    return why;
+}
+
+WireFate wire_take(Wire *w, int64_t now, size_t bytes, int64_t *begins,
+                   int64_t *there)
 {
     uint64_t waiting = bytes_in(w, MAX(0, w->free - now));
     Ps time = node_wire_time(&w->wire, bytes - sizeof(struct unetmm_frame));
 
     if (w->bounded && w->link->queue &&
         waiting + bytes > (uint64_t)w->link->queue) {
-        w->counts.full++;
-        return WIRE_FULL;
-    }
-    if (w->link->loss &&
-        fake_random(&w->random) % 1000000 < (uint64_t)w->link->loss) {
-        w->counts.lost++;
-        return WIRE_LOST;
+        return drop(w, bytes, WIRE_FULL);
     }
     w->counts.most = MAX(w->counts.most, waiting + bytes);
     w->counts.frames++;
     w->counts.bytes += bytes;
     w->counts.busy += time;
-    w->free = MAX(w->free, now) + time;
+    *begins = MAX(w->free, now);
+    w->free = *begins + time;
     *there = w->free + node_wire_behind(&w->wire, time);
+    if (w->link->loss &&
+        fake_random(&w->random) % 1000000 < (uint64_t)w->link->loss) {
+        return drop(w, bytes, WIRE_LOST);
+    }
     return WIRE_GOES;
 }
 

@@ -27,7 +27,7 @@ EXAMPLES = """examples:
     scripts/scale --nodes 9 --workload kv
   The costs of pinned memory and of page faults as more clients ask:
     scripts/scale --nodes 8,16,32,64 --workload kv --source pinned,odp --svg kv.svg
-  How an incast into memory that is half away spreads over a leaf-spine:
+  An incast on a leaf-spine into buffers of which half are absent:
     scripts/scale --nodes 64 --topology leaf-spine --workload incast --set requests=50
   A packet trace of each card, for Wireshark with tools/wireshark/unetmm.lua:
     scripts/scale --nodes 2 --workload ring --pcap ring
@@ -74,12 +74,13 @@ def simulate(path, lines, pcap):
 # ---- A run's figures ------------------------------------------------------------
 
 def percentile(times, share):
-    """The least time, in us, that this share of all operations took at most."""
+    """A time, in us, that this share of all operations took at most: the upper end of its range,
+    of which there are 16 to each power of two of ns."""
     left = share * sum(times.values())
     for ns in sorted(times):
         left -= times[ns]
         if left <= 0:
-            return ns / 1000
+            return (ns + max(1, 1 << max(0, ns.bit_length() - 5))) / 1000
     return None
 
 
@@ -88,14 +89,11 @@ def count(hosts, name):
     return sum(host["counters"].get(name, 0) for host in hosts)
 
 
-def check_frames(hosts, links):
-    """Each frame that a card sent came to a card, or has been counted where it went."""
-    own = {link["from"]: link for link in links if link["from"] < len(hosts)}
-    into = sum(link["frames"] for link in links if link["to"] < len(hosts))
-    sent = sum(link["frames"] for link in own.values())
-    gone = sum(link["full"] + link["lost"] for link in links if link["from"] >= len(hosts)) + \
-        sum(link["stray"] for link in links)
-    return sent - into - gone
+def under_way(hosts, links):
+    """(frames, bytes) that left a card, less those that came to one or were dropped."""
+    return [sum(host[f"{name}_out"] - host[f"{name}_in"] for host in hosts) -
+            sum(sum(link[key] for key in dropped) for link in links)
+            for name, dropped in (("frames", ("full", "lost", "stray")), ("bytes", ("gone",)))]
 
 
 def figures(rows):
@@ -107,16 +105,14 @@ def figures(rows):
     for host in hosts:
         for ns, number in host["times"].items():
             times[int(ns)] = times.get(int(ns), 0) + number
-    began = min(host["began"] for host in hosts)
-    ended = max(host["ended"] for host in hosts)
+    took = max(host["ended"] for host in hosts) - min(host["began"] for host in hosts)
     received = sum(host["bytes"] for host in hosts)
-    seconds = max(ended - began, 1) / 10**12
     return {
         "done": all(host["done"] for host in hosts),
         "operations": sum(times.values()),
         "failed": sum(host["failed"] for host in hosts),
-        "time_us": (ended - began) / 10**6,
-        "goodput_gbps": received * 8 / seconds / 10**9,
+        "time_us": took / 10**6 if times else None,
+        "goodput_gbps": received * 8000 / took if times else None,
         "p50_us": percentile(times, 0.5), "p99_us": percentile(times, 0.99),
         "p999_us": percentile(times, 0.999),
         "pinned_mib": sum(host["pinned"] for host in hosts) / 256,
@@ -127,7 +123,7 @@ def figures(rows):
         "dropped": sum(link["full"] + link["lost"] for link in links),
         "queue_kib": max((link["queue"] for link in links if link["from"] >= len(hosts)),
                          default=0) / 1024,
-        "on_their_way": check_frames(hosts, links),
+        "under_way": under_way(hosts, links),
         "trace": hashlib.sha256("".join(host["trace"] for host in hosts).encode()).hexdigest()[:16],
         "events": run["events"], "cpu_s": run["cpu_s"],
         "mib": run["kib"] / 1024,
@@ -143,6 +139,13 @@ def numbers(text):
         raise argparse.ArgumentTypeError(f"{text}: use numbers from 2 to {topology.MOST_HOSTS}, "
                                          "separated by commas")
     return found
+
+
+def seed(text):
+    """The value of --seed."""
+    if not text.isdecimal() or int(text) >= 1 << 63:
+        raise argparse.ArgumentTypeError(f"{text}: use a number from 0 to 2^63 - 1")
+    return int(text)
 
 
 def named(names):
@@ -181,11 +184,13 @@ def parse(arguments):
         help="a parameter of the workload; --list has them")
     add("--cost", action="append", default=[], metavar="NAME=VALUE",
         help="a cost of sim/hosts.toml, in the unit that the file has for it")
-    add("--seed", type=int, default=1, metavar="N", help="of all that is drawn by lot (default: 1)")
+    add("--seed", type=seed, default=1, metavar="N",
+        help="of requests, buffers and losses, which are drawn by lot (default: 1)")
     add("--list", action="store_true", help="print workloads and parameters, and end")
     add("--json", action="store_true", help="print a line of JSON for each run")
-    add("--svg", metavar="FILE", help="draw p99 by the number of hosts")
-    add("--goodput", action="store_true", help="--svg draws the goodput")
+    add("--svg", metavar="FILE",
+        help="draw p99 by the number of hosts, with a line for each other choice")
+    add("--goodput", action="store_true", help="--svg draws the goodput, not p99")
     add("--pcap", metavar="PREFIX", help="write PREFIX-HOST.pcap of each card")
     return parser.parse_args(arguments)
 
@@ -294,6 +299,29 @@ def chart(rows, keys, goodput):
         f"the same in all lines: {', '.join(same) or 'parameters as by default'}", ("hosts", unit), curves, "scripts/scale")
 
 
+def check_files(options):
+    """Refuses files that could not be written behind the runs, or would be written twice."""
+    for option in ("pcap", "svg"):
+        path = getattr(options, option)
+        if path and not os.path.isdir(os.path.dirname(path) or "."):
+            raise ScaleError(f"--{option} {path}: there is no such folder")
+    if options.goodput and not options.svg:
+        raise ScaleError("--goodput needs --svg FILE")
+    if options.pcap and "," in "".join([*map(str, options.set), *(
+            "," for given in (options.nodes, options.source) if len(given) > 1)]):
+        raise ScaleError("--pcap writes the files of one run: give one value of each option")
+
+
+def complain(rows):
+    """An error for runs that are no results."""
+    if any(row["failed"] for row in rows):
+        raise ScaleError(f"{sum(row['failed'] for row in rows)} requests failed: a channel has "
+                         "ended after its retries")
+    late = sum(not row["done"] for row in rows)
+    if late:
+        raise ScaleError(f"{late} of {len(rows)} runs had not ended in the time of parameter until")
+
+
 def print_list(workloads, params):
     """--list."""
     for name, text in workloads.items():
@@ -316,8 +344,7 @@ def main(arguments=None):
             return 0
         if options.workload not in workloads:
             raise ScaleError(f"--workload {options.workload}: use {', '.join(workloads)}")
-        if options.pcap and not os.path.isdir(os.path.dirname(options.pcap) or "."):
-            raise ScaleError(f"--pcap {options.pcap}: there is no such folder")
+        check_files(options)
         rows = run(options, path, params)
         keys = ["nodes", "source", *settings(options.set, params)]
         if not options.json:
@@ -325,10 +352,7 @@ def main(arguments=None):
         if options.svg:
             with open(options.svg, "w", encoding="utf-8") as file:
                 file.write(chart(rows, keys, options.goodput))
-        late = [row for row in rows if not row["done"]]
-        if late:
-            raise ScaleError(f"{len(late)} of {len(rows)} runs had not ended in the time of "
-                             "parameter until")
+        complain(rows)
         return 0
     except (ScaleError, topology.TopologyError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)

@@ -43,6 +43,13 @@ ninja_guest() {
     take_lock "guest-$(basename "$build")" lock
     [ -e "$build/configured" ] ||
         step guest-configure "configuring the library" configure_guest "$build"
+    # A target that was left out, as its packages came after the build directory
+    if [ "$1" = sim/unetmm-scale ] && ! grep -q "^build $1:" "$build/build.ninja"; then
+        step guest-configure "configuring the library" run_meson setup --reconfigure --clearcache \
+            "$build" "$REPO"
+        grep -q "^build $1:" "$build/build.ninja" ||
+            die "meson finds no ns-3 or no C++ compiler: install ${PACKAGES_SCALE[*]} and g++"
+    fi
     case "$1" in
         library) known='guest-lib/libunetmm\.(a|so)' ;;
         tools) known='guest-lib/(tools/|examples/|libunetmm\.so|python/_unetmm)|tools/lockstep-switch|tests/bench/bench-local|tests/guest/moment' ;;
@@ -77,15 +84,8 @@ setup_core() {
 
 setup_tlb_sim() { ninja_guest "the TLB simulation" tests/sim/unetmm-tlb-{sim,replay}; }
 
-# ns-3 may have come after the build directory.
 setup_scale() {
-    local build
     setup_more "${PACKAGES_SCALE[@]}"
-    build=$(guest_build)
-    if [ -e "$build/configured" ] && ! grep -q '^build sim/unetmm-scale:' "$build/build.ninja"; then
-        step guest-configure "configuring the library" run_meson setup --reconfigure --clearcache \
-            "$build" "$REPO"
-    fi
     ninja_guest "the simulation of many cards" sim/unetmm-scale tests/scale/unetmm-paper-ns3
 }
 
