@@ -269,6 +269,38 @@ class Orders(unittest.TestCase):
             self.guest.put("no/such/folder", b"")
         self.assertEqual(os.listdir(lab_folder(self.guest)), [])
 
+    def test_files_come_back(self):
+        for size in (0, 1, 300001):
+            data = (ALL_BYTES * (size // 256 + 1))[:size]
+            self.guest.put("file", data)
+            self.assertEqual(self.guest.get("file"), data)
+        for odd in ODD:
+            self.guest.put(odd, odd)
+            self.assertEqual(self.guest.get(odd), odd.encode("utf-8", "surrogateescape"))
+        with self.assertRaises(lab.CommandError) as caught:
+            self.guest.get("no/such/file")
+        self.assertIn("no/such/file", str(caught.exception))
+        self.assertEqual(os.listdir(lab_folder(self.guest)), [])
+
+    def test_files_of_a_lab(self):
+        program, data = self.path("program"), self.path("data")
+        with open(program, "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\necho it runs\n")
+        os.chmod(program, 0o755)
+        with open(data, "wb") as file:
+            file.write(ALL_BYTES)
+        lab.put_files([self.guest], lab.read_files({
+            "sub/a program": program, "sub/data": data, "-bytes": b"\xff", "text": b"a"}))
+        self.assertEqual(self.guest.run("'sub/a program'"), "it runs\n")
+        self.require_file("sub/data", ALL_BYTES)
+        self.require_file("-bytes", b"\xff")
+        self.require_file("text", b"a")
+        self.assertFalse(os.access(os.path.join(self.guest.folder, "sub/data"), os.X_OK))
+        for wrong in ({"x": self.path("none/such")}, {"x": self.path("")}, {"x": 1}, {"": b""},
+                      {"a\0b": b""}, {"sub/": b""}, ["x"]):
+            with self.assertRaises((ValueError, OSError), msg=f"{wrong}"):
+                lab.read_files(wrong)
+
     def test_nothing_is_refused_in_silence(self):
         for call in (lambda: self.guest.run("a\0b"), lambda: self.guest.launch("\0"),
                      lambda: self.guest.put("a\0b", ""),

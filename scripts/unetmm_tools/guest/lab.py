@@ -274,6 +274,36 @@ KNOBS = ("loss", "dup", "reorder", "corrupt", "force_miss", "force_evict", "dela
          "fault_delay", "fault_delay_ns", "fault_fail", "fault_refuse", "lie")
 
 
+def read_files(files):
+    """[(path in the guest, bytes, is it a program?)] of the argument `files` of a lab."""
+    if not isinstance(files, dict):
+        raise ValueError("files is a dictionary: {path in the guest: path here, or bytes}")
+    found = []
+    for path, source in files.items():
+        name = to_text(to_bytes(path))
+        if "\0" in name or not os.path.basename(name):
+            raise ValueError(f"files: {name!r} is no name of a file in the guest")
+        if isinstance(source, (bytes, bytearray, memoryview)):
+            found.append((name, bytes(source), False))
+            continue
+        if not isinstance(source, (str, os.PathLike)):
+            raise ValueError(f"files: {name}: use the path of a file, or bytes")
+        with open(source, "rb") as file:
+            found.append((name, file.read(), os.access(source, os.X_OK)))
+    return found
+
+
+def put_files(guests, files):
+    """Writes the files of read_files() in the guests, and makes their folders."""
+    for guest in guests:
+        for name, data, program in files:
+            word = shell_word(name if name.startswith("/") else f"./{name}")
+            guest.run(f'mkdir -p "$(dirname {word})"')
+            guest.put(name, data)
+            if program:
+                guest.run(f"chmod +x {word}")
+
+
 def knobs(seed=None, **rates):
     """The card's properties for Guest.faults(): {name: value}."""
     found = {} if seed is None else {"x-seed": seed}
@@ -412,6 +442,12 @@ class Guest(pair.Guest):
         # The guest acknowledges the last block of a large file, and then copies the file.
         self.run(f"cat {file} >{word}; status=$?; rm -f {file}; exit $status")
 
+    def get(self, path, timeout=300):
+        """The bytes of a file in the guest; CommandError if it cannot be read."""
+        job = self.launch(f"exec cat <{shell_word(to_text(to_bytes(path)))}")
+        job.wait(timeout)
+        return job.data
+
     def order(self, line):
         """Has the guest's shell execute a line; does not wait."""
         data = to_bytes(line)
@@ -539,11 +575,13 @@ class Lab(Guests):
     options    more arguments of scripts/vm for both, as a list
     python     adds python3 and the package unetmm to the guests
     share      a folder of the host, which is /shared in each guest
+    files      {path in the guest: path here, or bytes}, written in each guest when it has booted
     directory  where the guests' files stay; by default they are removed
     """
 
     def __init__(self, number=1, kernel="6.1", options=(), python=False,
-                 directory=None, share=None):
+                 directory=None, share=None, files=None):
+        self._files = read_files(files or {})
         if number not in NUMBERS:
             raise ValueError(f"a lab has 1 to {NUMBERS[-1]} guests")
         self._own = directory is None
@@ -577,6 +615,7 @@ class Lab(Guests):
             guest.start()
         for guest in self.guests:
             guest.boot(timeout, tick)
+        put_files(self.guests, self._files)
 
     def close(self):
         """Ends the guests, and removes their files."""
