@@ -7,6 +7,7 @@
 #define UNETMM_SEND_H
 
 #include "../ep/ep.h"
+#include "../port/port.h"
 
 /*
  * Operations of a transfer that is no message of its own: a channel's packets,
@@ -62,6 +63,17 @@ static inline uint32_t unetmm_send_headroom(uint8_t op)
     return op == UNETMM_OP_FRAME ? 0 : sizeof(struct unetmm_frame);
 }
 
+/*
+ * The place of bytes [at, + n) of the data.  A raw endpoint's frame has the
+ * header that the process wrote.
+ */
+static inline uint8_t *unetmm_send_payload(UnetmmTransfer *tx, uint32_t at,
+                                           uint32_t n)
+{
+    return unetmm_frame_at(tx->frame,
+                           unetmm_send_headroom(tx->desc.opcode) + at, n);
+}
+
 /* Of a descriptor of the endpoint's send queue. */
 static inline const UnetmmTransferOps *unetmm_send_ops(const UnetmmCore *core,
                                                        const UnetmmEp *ep)
@@ -86,6 +98,21 @@ void unetmm_send_save_gathered(UnetmmStream *st, UnetmmCore *core,
 /* Could it have stopped in its state for what it waits for? */
 bool unetmm_send_blocked_ok(const UnetmmTransfer *tx);
 
+/* send/fetch.c */
+/*
+ * Fetches the next descriptor.  False: there is none, the ring failed, or the
+ * descriptor's channel has no room.
+ */
+bool unetmm_send_fetch(UnetmmCore *core, UnetmmEp *ep);
+/* The longest message for the destination, if no frame; 0: there is none. */
+uint32_t unetmm_send_limit(const UnetmmCore *core, const UnetmmEp *ep,
+                           const UnetmmDescriptor *d);
+/* Could a descriptor be this, whose first bytes are inline? */
+bool unetmm_send_fields_ok(const UnetmmCore *core, const UnetmmEp *ep,
+                           const UnetmmDescriptor *d, uint8_t inline_len);
+/* May a message on a channel have these flags? */
+bool unetmm_send_flags_ok(const UnetmmCore *core, uint8_t op, uint8_t flags);
+
 /* send/send.c */
 void unetmm_send_turn(UnetmmCore *core, UnetmmEp *ep);
 /* The endpoint gets its misses: the send's, the heads'. */
@@ -95,11 +122,6 @@ void unetmm_send_abort(UnetmmCore *core, UnetmmEp *ep);
 void unetmm_send_flush(UnetmmCore *core, UnetmmEp *ep);
 /* A channel ends: a message of it that has not gone does not go any more. */
 void unetmm_send_end(UnetmmCore *core, UnetmmEp *ep, uint16_t channel);
-/* Could a descriptor be this, whose first bytes are inline? */
-bool unetmm_send_fields_ok(const UnetmmCore *core, const UnetmmEp *ep,
-                           const UnetmmDescriptor *d, uint8_t inline_len);
-/* May a message on a channel have these flags? */
-bool unetmm_send_flags_ok(const UnetmmCore *core, uint8_t op, uint8_t flags);
 /*
  * Is there room for a frame to this address, its first bytes?  If not, the
  * transfer waits for it.
