@@ -24,7 +24,7 @@ unsigned umfi_cm_accept_callers(struct umfi_cm_port *port)
     struct unetmm_peer peer;
     unsigned n = 0;
 
-    umfi_assert_held(&port->fabric->lock);
+    sys_assert_held(&port->fabric->lock);
     while (port->pep && n < UMFI_CM_BACKLOG && unetmm_accept(port->ep, &peer, 0) >= 0) {
         n++;
         umfi_conn_make_room(port, peer.mac);
@@ -86,7 +86,7 @@ bool umfi_cm_handle_request(struct umfi_conn *conn, const struct umfi_message *m
     uint8_t mac[6];
     int found;
 
-    umfi_assert_held(&conn->port->fabric->lock);
+    sys_assert_held(&conn->port->fabric->lock);
     /* A closed PEP keeps only the requests that it has answered. */
     if (conn->state != UMFI_CONN_CALLED) {
         return umfi_message_not_expected(m);
@@ -103,7 +103,7 @@ void umfi_cm_check_aside(struct umfi_fabric *fabric, struct in_addr address)
     uint8_t mac[6];
     int found = 0;
 
-    umfi_assert_held(&fabric->lock);
+    sys_assert_held(&fabric->lock);
     umfi_for_each(port, &fabric->cm_ports, node) {
         umfi_for_each(conn, &port->conns, node) {
             if (conn->state != UMFI_CONN_ASIDE ||
@@ -129,7 +129,7 @@ bool umfi_cm_assign_request(struct umfi_fabric *fabric, fid_t handle, struct umf
 {
     struct umfi_conn *conn;
 
-    umfi_lock_take(&fabric->lock);
+    sys_lock_take(&fabric->lock);
     conn = umfi_conn_find(fabric, handle);
     if (conn && conn->ep) {
         conn = NULL;
@@ -139,7 +139,7 @@ bool umfi_cm_assign_request(struct umfi_fabric *fabric, fid_t handle, struct umf
         ep->conn = conn;
         ep->dst = conn->peer;
     }
-    umfi_lock_drop(&fabric->lock);
+    sys_lock_drop(&fabric->lock);
     return conn;
 }
 
@@ -218,12 +218,12 @@ int umfi_cm_accept(struct umfi_ep *ep, const void *data, size_t len)
     if (!call) {
         return -FI_ENOMEM;
     }
-    umfi_lock_take(&fabric->lock);
+    sys_lock_take(&fabric->lock);
     if (ep->conn && ep->conn->state == UMFI_CONN_REQUESTED && !umfi_ep_begin_connecting(ep, true)) {
         call_connector(call, ep->conn);
         ret = 0;
     }
-    umfi_lock_drop(&fabric->lock);
+    sys_lock_drop(&fabric->lock);
     if (ret) {
         free(call);
     }
@@ -236,12 +236,12 @@ int umfi_cm_reject(struct umfi_pep *pep, fid_t handle, const void *data, size_t 
     struct umfi_conn *conn;
     int ret = -FI_EINVAL;
 
-    umfi_lock_take(&pep->fabric->lock);
+    sys_lock_take(&pep->fabric->lock);
     conn = umfi_conn_find(pep->fabric, handle);
     if (conn && conn->port->pep == pep) {
         ret = 0;
         umfi_conn_send_answer(conn, &m, UMFI_REJECT, data, len);
     }
-    umfi_lock_drop(&pep->fabric->lock);
+    sys_lock_drop(&pep->fabric->lock);
     return ret;
 }

@@ -67,7 +67,7 @@ void umfi_arrivals_accept(struct umfi_port *port)
 {
     struct unetmm_peer peer;
 
-    umfi_assert_held(&port->domain->fabric->lock);
+    sys_assert_held(&port->domain->fabric->lock);
     for (unsigned i = 0; i < BATCH && unetmm_accept(port->ep, &peer, 0) >= 0; i++) {
         if (!add_arrival(port, &peer)) {
             end_channel(port, peer.channel);
@@ -81,8 +81,8 @@ struct umfi_arrival *umfi_arrival_find(struct umfi_port *port, const uint8_t mac
     uint64_t id = umfi_card_id(mac);
     struct umfi_arrival *arrival;
 
-    umfi_assert_held(&port->domain->fabric->lock);
-    umfi_assert_held(&port->domain->lock);
+    sys_assert_held(&port->domain->fabric->lock);
+    sys_assert_held(&port->domain->lock);
     umfi_for_each(arrival, &port->arrivals, node) {
         if (!arrival->closed && arrival->card->id == id && arrival->endpoint == endpoint &&
             arrival->peer_channel == channel) {
@@ -102,7 +102,7 @@ void umfi_arrivals_end_unwanted(struct umfi_port *port)
 {
     struct umfi_arrival *arrival;
 
-    umfi_assert_held(&port->domain->fabric->lock);
+    sys_assert_held(&port->domain->fabric->lock);
     umfi_lock(port->domain);
     umfi_for_each(arrival, &port->arrivals, node) {
         if (!arrival->closed && umfi_now_ms() < arrival->until_ms && has_place(arrival->card)) {

@@ -98,7 +98,7 @@ static void *run_call(void *arg)
                   unetmm_strerror(ret, UNETMM_CALL_CONNECT));
         ret = -umfi_call_error(ret);
     }
-    umfi_lock_take(&fabric->lock);
+    sys_lock_take(&fabric->lock);
     if (!call->cancelled) {
         leave_thread(call);
         umfi_list_add(&fabric->called, &call->node);
@@ -109,7 +109,7 @@ static void *run_call(void *arg)
         }
         start_waiting_calls(fabric);
     }
-    umfi_lock_drop(&fabric->lock);
+    sys_lock_drop(&fabric->lock);
     return NULL;
 }
 
@@ -208,7 +208,7 @@ void umfi_call_begin(struct umfi_call *call)
 {
     struct umfi_fabric *fabric = call->fabric;
 
-    umfi_assert_held(&fabric->lock);
+    sys_assert_held(&fabric->lock);
     join_ended_calls(fabric);
     queue_call(call);
     start_waiting_calls(fabric);
@@ -262,14 +262,14 @@ void umfi_calls_cancel(struct umfi_fabric *fabric, const struct unetmm_ep *card)
 {
     struct umfi_call *call;
 
-    umfi_lock_take(&fabric->lock);
+    sys_lock_take(&fabric->lock);
     drop_waiting_calls(fabric, card);
     while ((call = remove_call(fabric, card)) != NULL) {
-        umfi_lock_drop(&fabric->lock);
+        sys_lock_drop(&fabric->lock);
         pthread_cancel(call->thread);
         pthread_join(call->thread, NULL);
         free(call);
-        umfi_lock_take(&fabric->lock);
+        sys_lock_take(&fabric->lock);
     }
-    umfi_lock_drop(&fabric->lock);
+    sys_lock_drop(&fabric->lock);
 }

@@ -58,7 +58,7 @@ void umfi_conn_set_state(struct umfi_conn *conn, enum umfi_conn_state state)
     bool orphaned = conn->state == UMFI_CONN_ORPHANED, was_idle = is_idle(conn);
     bool asked = conn->state == UMFI_CONN_REQUESTING;
 
-    umfi_assert_held(&conn->port->fabric->lock);
+    sys_assert_held(&conn->port->fabric->lock);
     assert(followers[conn->state] >> state & 1);
     conn->state = state;
     conn->port->idle += (unsigned)is_idle(conn) - was_idle;
@@ -76,7 +76,7 @@ struct umfi_conn *umfi_conn_open(struct umfi_cm_port *port, unsigned channel,
     struct umfi_conn *conn = ended ? NULL : calloc(1, sizeof(*conn));
     const void *of = ep ? (void *)ep->port : port;
 
-    umfi_assert_held(&port->fabric->lock);
+    sys_assert_held(&port->fabric->lock);
     if (conn) {
         conn->card = umfi_peer_get(port->fabric, of, umfi_card_id(mac));
     }
@@ -102,7 +102,7 @@ struct umfi_conn *umfi_conn_open(struct umfi_cm_port *port, unsigned channel,
 
 void umfi_ep_fail_connecting(struct umfi_ep *ep, int error, const void *data, size_t len)
 {
-    umfi_assert_held(&ep->domain->fabric->lock);
+    sys_assert_held(&ep->domain->fabric->lock);
     UMFI_INFO(FI_LOG_EP_CTRL, "port %u: %s\n", ntohs(ep->dst.sin_port), fi_strerror(error));
     umfi_lock(ep->domain);
     umfi_ep_set_state(ep, UMFI_IDLE);
@@ -152,7 +152,7 @@ void umfi_conn_make_room(struct umfi_cm_port *port, const uint8_t mac[6])
     uint64_t id = umfi_card_id(mac);
     unsigned most = 0;
 
-    umfi_assert_held(&port->fabric->lock);
+    sys_assert_held(&port->fabric->lock);
     if (port->idle < port->idle_most) {
         return;
     }
@@ -175,7 +175,7 @@ void umfi_conn_make_room(struct umfi_cm_port *port, const uint8_t mac[6])
 void umfi_conn_send_answer(struct umfi_conn *conn, struct umfi_message *m,
                            enum umfi_message_type type, const void *data, size_t len)
 {
-    umfi_assert_held(&conn->port->fabric->lock);
+    sys_assert_held(&conn->port->fabric->lock);
     if (conn->state == UMFI_CONN_ORPHANED) {
         umfi_conn_free(conn, FI_ECONNABORTED);
         return;
@@ -197,7 +197,7 @@ struct umfi_conn *umfi_conn_find(struct umfi_fabric *fabric, fid_t handle)
     struct umfi_cm_port *port;
     struct umfi_conn *conn;
 
-    umfi_assert_held(&fabric->lock);
+    sys_assert_held(&fabric->lock);
     umfi_for_each(port, &fabric->cm_ports, node) {
         umfi_for_each(conn, &port->conns, node) {
             if (&conn->fid == handle && (conn->state == UMFI_CONN_REQUESTED ||
@@ -214,7 +214,7 @@ int umfi_ep_begin_connecting(struct umfi_ep *ep, bool accepts)
 {
     int ret = -FI_EISCONN;
 
-    umfi_assert_held(&ep->domain->fabric->lock);
+    sys_assert_held(&ep->domain->fabric->lock);
     umfi_lock(ep->domain);
     if (ep->state == UMFI_IDLE && accepts == (ep->conn && ep->conn->port->listens)) {
         ret = ep->port->failed ? -FI_EIO : 0;
@@ -249,7 +249,7 @@ struct umfi_call *umfi_call_create(struct umfi_ep *ep, const void *data, size_t 
 
 struct umfi_ep *umfi_call_release_ep(struct umfi_call *call)
 {
-    umfi_assert_held(&call->fabric->lock);
+    sys_assert_held(&call->fabric->lock);
     if (call->ep) {
         call->ep->call = NULL;
     }

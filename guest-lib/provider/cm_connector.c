@@ -18,7 +18,7 @@ bool umfi_cm_handle_accept(struct umfi_conn *conn, const struct umfi_message *m)
     struct umfi_ep *ep = conn->ep;
     struct umfi_arrival *arrival;
 
-    umfi_assert_held(&conn->port->fabric->lock);
+    sys_assert_held(&conn->port->fabric->lock);
     if (conn->state != UMFI_CONN_REQUESTING) {
         return umfi_message_not_expected(m);
     }
@@ -47,7 +47,7 @@ bool umfi_cm_handle_accept(struct umfi_conn *conn, const struct umfi_message *m)
 
 bool umfi_cm_handle_reject(struct umfi_conn *conn, const struct umfi_message *m)
 {
-    umfi_assert_held(&conn->port->fabric->lock);
+    sys_assert_held(&conn->port->fabric->lock);
     if (conn->state != UMFI_CONN_REQUESTING) {
         return umfi_message_not_expected(m);
     }
@@ -81,9 +81,9 @@ static int get_request_port(struct umfi_fabric *fabric)
     if (fabric->request_port) {
         return 0;
     }
-    umfi_lock_drop(&fabric->lock);
+    sys_lock_drop(&fabric->lock);
     ret = umfi_cm_port_open(fabric, NULL, &opened);
-    umfi_lock_take(&fabric->lock);
+    sys_lock_take(&fabric->lock);
     if (fabric->request_port) {
         /* Another thread was faster. */
         if (!ret) {
@@ -146,10 +146,10 @@ int umfi_cm_connect(struct umfi_ep *ep, const struct sockaddr_in *to, const void
     struct umfi_call *call;
     int ret;
 
-    umfi_lock_take(&fabric->lock);
+    sys_lock_take(&fabric->lock);
     ret = umfi_ep_begin_connecting(ep, false);
     if (ret) {
-        umfi_lock_drop(&fabric->lock);
+        sys_lock_drop(&fabric->lock);
         return ret;
     }
     ep->dst = *to;
@@ -168,6 +168,6 @@ int umfi_cm_connect(struct umfi_ep *ep, const struct sockaddr_in *to, const void
         ep->call = call;
         umfi_call_begin(call);
     }
-    umfi_lock_drop(&fabric->lock);
+    sys_lock_drop(&fabric->lock);
     return 0;
 }

@@ -14,7 +14,7 @@
 
 void umfi_conn_drop(struct umfi_conn *conn, int error)
 {
-    umfi_assert_held(&conn->port->fabric->lock);
+    sys_assert_held(&conn->port->fabric->lock);
     if (conn->state == UMFI_CONN_ORPHANED) {
         return;
     }
@@ -32,7 +32,7 @@ void umfi_cm_port_drop_conns(struct umfi_cm_port *port)
 {
     struct umfi_conn *conn;
 
-    umfi_assert_held(&port->fabric->lock);
+    sys_assert_held(&port->fabric->lock);
     umfi_for_each(conn, &port->conns, node) {
         umfi_conn_drop(conn, FI_EIO);
     }
@@ -50,7 +50,7 @@ void umfi_cm_port_end_late_conns(struct umfi_cm_port *port)
     int64_t now = umfi_now_ms();
     struct umfi_conn *conn;
 
-    umfi_assert_held(&port->fabric->lock);
+    sys_assert_held(&port->fabric->lock);
     umfi_for_each(conn, &port->conns, node) {
         if (late[conn->state] && now >= conn->until_ms) {
             UMFI_INFO(FI_LOG_EP_CTRL, "a request ends: %s\n", late[conn->state]);
@@ -77,7 +77,7 @@ void umfi_cm_port_end_unneeded_conns(struct umfi_cm_port *port)
 {
     struct umfi_conn *conn;
 
-    umfi_assert_held(&port->fabric->lock);
+    sys_assert_held(&port->fabric->lock);
     umfi_for_each(conn, &port->conns, node) {
         if (!conn->ep || (!conn->ep->call && !is_accepting(conn->ep))) {
             umfi_conn_free(conn, 0);
@@ -90,7 +90,7 @@ void umfi_cm_port_end_unneeded_conns(struct umfi_cm_port *port)
 
 void umfi_cm_port_end(struct umfi_cm_port *port)
 {
-    umfi_assert_held(&port->fabric->lock);
+    sys_assert_held(&port->fabric->lock);
     while (!umfi_list_is_empty(&port->conns)) {
         umfi_conn_free(umfi_of(port->conns.next, struct umfi_conn, node), FI_EIO);
     }
@@ -99,11 +99,11 @@ void umfi_cm_port_end(struct umfi_cm_port *port)
 
 void umfi_cm_close(struct umfi_fabric *fabric)
 {
-    umfi_lock_take(&fabric->lock);
+    sys_lock_take(&fabric->lock);
     while (!umfi_list_is_empty(&fabric->cm_ports)) {
         umfi_cm_port_end(umfi_of(fabric->cm_ports.next, struct umfi_cm_port, node));
     }
-    umfi_lock_drop(&fabric->lock);
+    sys_lock_drop(&fabric->lock);
 }
 
 void umfi_cm_abandon_ep(struct umfi_ep *ep)
@@ -111,7 +111,7 @@ void umfi_cm_abandon_ep(struct umfi_ep *ep)
     struct umfi_conn *conn = ep->conn;
     struct umfi_message m = { 0 };
 
-    umfi_assert_held(&ep->domain->fabric->lock);
+    sys_assert_held(&ep->domain->fabric->lock);
     if (ep->call) {
         ep->call->ep = NULL;
         ep->call = NULL;

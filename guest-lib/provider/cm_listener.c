@@ -21,9 +21,9 @@ int umfi_cm_unlisten(struct umfi_pep *pep)
     struct umfi_cm_port *port;
     struct umfi_conn *conn;
 
-    umfi_lock_take(&pep->fabric->lock);
+    sys_lock_take(&pep->fabric->lock);
     if (pep->begins) {
-        umfi_lock_drop(&pep->fabric->lock);
+        sys_lock_drop(&pep->fabric->lock);
         return -FI_EBUSY;
     }
     port = pep->port;
@@ -37,7 +37,7 @@ int umfi_cm_unlisten(struct umfi_pep *pep)
         port->pep = NULL;
         umfi_cm_port_end_unneeded_conns(port);
     }
-    umfi_lock_drop(&pep->fabric->lock);
+    sys_lock_drop(&pep->fabric->lock);
     return 0;
 }
 
@@ -71,9 +71,9 @@ static void abandon_port(struct umfi_cm_port *port)
 /* A request that comes at once has the PEP's address as it is then. */
 static void set_number(struct umfi_pep *pep, unsigned number)
 {
-    umfi_lock_take(&pep->fabric->lock);
+    sys_lock_take(&pep->fabric->lock);
     pep->address.sin_port = htons((uint16_t)number);
-    umfi_lock_drop(&pep->fabric->lock);
+    sys_lock_drop(&pep->fabric->lock);
 }
 
 /* Under no lock: many numbers may be taken.  `number` 0: any */
@@ -106,14 +106,14 @@ static unsigned use_port(struct umfi_pep *pep, struct umfi_cm_port *port)
 {
     unsigned number;
 
-    umfi_lock_take(&pep->fabric->lock);
+    sys_lock_take(&pep->fabric->lock);
     if (pep->port) {
         adopt_conns(port, pep->port);
     }
     umfi_list_add(&pep->fabric->cm_ports, &port->node);
     pep->port = port;
     number = ntohs(pep->address.sin_port);
-    umfi_lock_drop(&pep->fabric->lock);
+    sys_lock_drop(&pep->fabric->lock);
     return number;
 }
 
@@ -123,10 +123,10 @@ int umfi_cm_listen(struct umfi_pep *pep)
     bool listens;
     int ret;
 
-    umfi_lock_take(&pep->fabric->lock);
+    sys_lock_take(&pep->fabric->lock);
     listens = pep->begins || (pep->port && !pep->port->told);
     pep->begins = pep->begins || !listens;
-    umfi_lock_drop(&pep->fabric->lock);
+    sys_lock_drop(&pep->fabric->lock);
     if (listens) {
         return -FI_EOPBADSTATE;
     }
@@ -134,11 +134,11 @@ int umfi_cm_listen(struct umfi_pep *pep)
     if (!ret) {
         ret = listen_at(port, use_port(pep, port));
     }
-    umfi_lock_take(&pep->fabric->lock);
+    sys_lock_take(&pep->fabric->lock);
     pep->begins = false;
     if (ret && port) {
         abandon_port(port);
     }
-    umfi_lock_drop(&pep->fabric->lock);
+    sys_lock_drop(&pep->fabric->lock);
     return ret;
 }

@@ -25,7 +25,7 @@ bool umfi_cm_port_poll(struct umfi_cm_port *port, struct unetmm_completion *c)
 {
     int n;
 
-    umfi_assert_held(&port->fabric->lock);
+    sys_assert_held(&port->fabric->lock);
     n = port->failed ? 0 : unetmm_poll(port->ep, c, 1);
     if (n < 0) {
         UMFI_WARN(FI_LOG_EP_CTRL, "the endpoint for connections has stopped: %s\n",
@@ -98,7 +98,7 @@ void umfi_cm_port_end_channel(struct umfi_cm_port *port, unsigned channel)
 
 void umfi_cm_port_free(struct umfi_cm_port *port)
 {
-    umfi_assert_held(&port->fabric->lock);
+    sys_assert_held(&port->fabric->lock);
     umfi_list_del(&port->node);
     if (port->ep) {
         epoll_ctl(port->fabric->epoll, EPOLL_CTL_DEL, unetmm_fd(port->ep), NULL);
@@ -187,9 +187,9 @@ int umfi_cm_port_open(struct umfi_fabric *fabric, struct umfi_pep *pep,
         ret = create_endpoint(port);
     }
     if (ret) {
-        umfi_lock_take(&fabric->lock);
+        sys_lock_take(&fabric->lock);
         umfi_cm_port_free(port);
-        umfi_lock_drop(&fabric->lock);
+        sys_lock_drop(&fabric->lock);
         return ret;
     }
     *out = port;

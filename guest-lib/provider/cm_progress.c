@@ -76,7 +76,7 @@ void umfi_cm_port_progress(struct umfi_cm_port *port)
     unsigned taken = 0, calls = 0;
     struct unetmm_completion c;
 
-    umfi_assert_held(&port->fabric->lock);
+    sys_assert_held(&port->fabric->lock);
     umfi_cm_port_post_refused(port);
     while (taken++ < UMFI_CM_COMPLETIONS && calls < UMFI_CM_BACKLOG &&
            umfi_cm_port_poll(port, &c)) {
@@ -118,7 +118,7 @@ void umfi_cm_progress(struct umfi_fabric *fabric)
     struct umfi_cm_port *cm_port;
     struct umfi_port *port;
 
-    umfi_assert_held(&fabric->lock);
+    sys_assert_held(&fabric->lock);
     if (ready && waiting[1].revents) {
         umfi_neighbours_read(fabric->neighbours, &fabric->dev, neighbour_found, fabric);
     }
@@ -148,7 +148,7 @@ int umfi_cm_arm_ports(struct umfi_fabric *fabric)
 {
     struct umfi_cm_port *port;
 
-    umfi_assert_held(&fabric->lock);
+    sys_assert_held(&fabric->lock);
     umfi_for_each(port, &fabric->cm_ports, node) {
         /* Arming empties the descriptor, also of a port that will have nothing more. */
         if (unetmm_arm(port->ep) && !port->failed) {

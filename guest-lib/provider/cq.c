@@ -99,8 +99,8 @@ UMFI_RARE ssize_t read_behind(struct umfi_cq *cq, void *buf, size_t count)
  * for this queue.  It goes from where the card has put it to the reader, in entries of so many
  * bytes.  False: there is none, or it is another case, which is left to read_locked().
  */
-UMFI_INLINE bool read_usual_entry(const struct umfi_cq *cq, struct umfi_port *port,
-                                  struct unetmm_ep *card, void *buf, size_t bytes)
+SYS_INLINE bool read_usual_entry(const struct umfi_cq *cq, struct umfi_port *port,
+                                 struct unetmm_ep *card, void *buf, size_t bytes)
 {
     struct fi_cq_tagged_entry entry;
     struct unetmm_completion c;
@@ -151,12 +151,12 @@ UMFI_RARE ssize_t read_further_entries(struct umfi_cq *cq, char *buf, size_t cou
     return (ssize_t)n;
 }
 
-UMFI_INLINE ssize_t read_entries(struct fid_cq *fid, void *buf, size_t count, size_t bytes)
+SYS_INLINE ssize_t read_entries(struct fid_cq *fid, void *buf, size_t count, size_t bytes)
 {
     struct umfi_cq *cq = umfi_of(fid, struct umfi_cq, fid);
     struct unetmm_ep *card;
 
-    if (__builtin_expect(!umfi_lock_try(&cq->domain->lock), 0)) {
+    if (__builtin_expect(!sys_lock_try(&cq->domain->lock), 0)) {
         return read_behind(cq, buf, count);
     }
     if (!cq->only || !count) {
@@ -169,7 +169,7 @@ UMFI_INLINE ssize_t read_entries(struct fid_cq *fid, void *buf, size_t count, si
     if (count > 1 || unetmm_card_waits(card)) {
         return read_further_entries(cq, buf, count);
     }
-    umfi_lock_drop(&cq->domain->lock);
+    sys_lock_drop(&cq->domain->lock);
     return 1;
 }
 
@@ -380,7 +380,7 @@ int umfi_cq_attach(struct umfi_cq *cq, struct umfi_port *port)
     struct umfi_port **ports;
     unsigned *users;
 
-    umfi_assert_held(&cq->domain->lock);
+    sys_assert_held(&cq->domain->lock);
     for (unsigned i = 0; i < cq->nports; i++) {
         if (cq->ports[i] == port) {
             cq->port_users[i]++;
@@ -411,7 +411,7 @@ int umfi_cq_attach(struct umfi_cq *cq, struct umfi_port *port)
 
 void umfi_cq_detach(struct umfi_cq *cq, struct umfi_port *port)
 {
-    umfi_assert_held(&cq->domain->lock);
+    sys_assert_held(&cq->domain->lock);
     for (unsigned i = 0; i < cq->nports; i++) {
         if (cq->ports[i] != port || --cq->port_users[i]) {
             continue;

@@ -29,7 +29,7 @@ static bool grow_ring(struct umfi_cq *cq)
 
 void umfi_cq_push_entry(struct umfi_cq *cq, const struct umfi_entry *entry)
 {
-    umfi_assert_held(&cq->domain->lock);
+    sys_assert_held(&cq->domain->lock);
     if (cq->prod - cq->cons > cq->mask && !grow_ring(cq)) {
         UMFI_WARN(FI_LOG_CQ, "no memory: a completion is lost\n");
         cq->overrun = true;

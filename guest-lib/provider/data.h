@@ -196,8 +196,8 @@ static inline void umfi_pool_fill(struct umfi_pool *pool, struct umfi_op *ops, u
 }
 
 /* The entry of an operation of this side. */
-UMFI_INLINE void umfi_fill_done(struct fi_cq_tagged_entry *entry,
-                                const struct umfi_op *op, size_t len)
+SYS_INLINE void umfi_fill_done(struct fi_cq_tagged_entry *entry,
+                               const struct umfi_op *op, size_t len)
 {
     entry->op_context = op->context;
     /* The flag of a write says how it was posted. */
@@ -209,9 +209,9 @@ UMFI_INLINE void umfi_fill_done(struct fi_cq_tagged_entry *entry,
 }
 
 /* Of a message, or of data that have used up a buffer without filling it. */
-UMFI_INLINE void umfi_fill_received(struct fi_cq_tagged_entry *entry,
-                                    const struct umfi_op *op,
-                                    const struct unetmm_completion *c)
+SYS_INLINE void umfi_fill_received(struct fi_cq_tagged_entry *entry,
+                                   const struct umfi_op *op,
+                                   const struct unetmm_completion *c)
 {
     bool written = c->type == UNETMM_CQE_WRITTEN, imm = c->flags & UNETMM_CQE_F_IMM;
 

@@ -11,9 +11,9 @@ int umfi_copy_address(struct umfi_fabric *fabric, const struct sockaddr_in *from
     size_t room = *len;
 
     *len = sizeof(*from);
-    umfi_lock_take(&fabric->lock);
+    sys_lock_take(&fabric->lock);
     memcpy(to, from, room < sizeof(*from) ? room : sizeof(*from));
-    umfi_lock_drop(&fabric->lock);
+    sys_lock_drop(&fabric->lock);
     return room < sizeof(*from) ? -FI_ETOOSMALL : 0;
 }
 
@@ -145,9 +145,9 @@ static int ep_close(fid_t fid)
     struct umfi_fabric *fabric = ep->domain->fabric;
 
     /* From here on nobody connects it. */
-    umfi_lock_take(&fabric->lock);
+    sys_lock_take(&fabric->lock);
     umfi_cm_abandon_ep(ep);
-    umfi_lock_drop(&fabric->lock);
+    sys_lock_drop(&fabric->lock);
     if (ep->port) {
         struct umfi_port *port = detach_port(ep);
 

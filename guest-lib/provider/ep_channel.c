@@ -13,7 +13,7 @@
 
 bool umfi_ep_begin_accepting(struct umfi_ep *ep, unsigned channel)
 {
-    umfi_assert_held(&ep->domain->lock);
+    sys_assert_held(&ep->domain->lock);
     /* The end of the channel may have come. */
     umfi_port_progress(ep->port);
     ep->channel = channel;
@@ -29,7 +29,7 @@ bool umfi_ep_begin_accepting(struct umfi_ep *ep, unsigned channel)
 
 void umfi_ep_connected(struct umfi_ep *ep, const void *data, size_t len)
 {
-    umfi_assert_held(&ep->domain->lock);
+    sys_assert_held(&ep->domain->lock);
     umfi_list_del(&ep->node);
     umfi_ep_set_state(ep, UMFI_CONNECTED);
     umfi_port_claim_channel(ep->port, ep);
@@ -50,7 +50,7 @@ static void end_ep(struct umfi_ep *ep, int error)
 
 void umfi_ep_fail_accepting(struct umfi_ep *ep, int error)
 {
-    umfi_assert_held(&ep->domain->lock);
+    sys_assert_held(&ep->domain->lock);
     if (ep->open) {
         ep->open = false;
         umfi_port_release_channel(ep->port, ep);
@@ -209,7 +209,7 @@ static void end_drained_eps(struct umfi_port *port)
 
 int umfi_ep_begin_shutdown(struct umfi_ep *ep)
 {
-    umfi_assert_held(&ep->domain->lock);
+    sys_assert_held(&ep->domain->lock);
     if (ep->state != UMFI_CONNECTED || !ep->open) {
         return -FI_ENOTCONN;
     }
@@ -221,7 +221,7 @@ int umfi_ep_begin_shutdown(struct umfi_ep *ep)
 
 void umfi_ep_close_channel(struct umfi_ep *ep)
 {
-    umfi_assert_held(&ep->domain->lock);
+    sys_assert_held(&ep->domain->lock);
     umfi_list_del(&ep->node);
     if (has_unsent(ep)) {
         begin_ending(ep);

@@ -32,7 +32,7 @@ void umfi_ep_set_state(struct umfi_ep *ep, enum umfi_state state)
 {
     unsigned awaited = awaits_event(ep);
 
-    umfi_assert_held(&ep->domain->lock);
+    sys_assert_held(&ep->domain->lock);
     assert(followers[ep->state] >> state & 1);
     ep->state = state;
     if (awaited != awaits_event(ep)) {

@@ -49,7 +49,7 @@ static ssize_t read_event(struct umfi_eq *eq, uint32_t *type, void *buf, size_t 
     struct umfi_event *event;
     ssize_t ret = -FI_EAGAIN;
 
-    umfi_lock_take(&eq->lock);
+    sys_lock_take(&eq->lock);
     event = eq->head;
     if (event && event->err) {
         ret = -FI_EAVAIL;
@@ -66,7 +66,7 @@ static ssize_t read_event(struct umfi_eq *eq, uint32_t *type, void *buf, size_t 
     } else if (eq->overrun) {
         ret = -FI_EOVERRUN;
     }
-    umfi_lock_drop(&eq->lock);
+    sys_lock_drop(&eq->lock);
     return ret;
 }
 
@@ -79,9 +79,9 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *type, void *buf, size_t len
     if (ret != -FI_EAGAIN) {
         return ret;
     }
-    umfi_lock_take(&eq->fabric->lock);
+    sys_lock_take(&eq->fabric->lock);
     umfi_cm_progress(eq->fabric);
-    umfi_lock_drop(&eq->fabric->lock);
+    sys_lock_drop(&eq->fabric->lock);
     return read_event(eq, type, buf, len, flags);
 }
 
@@ -95,7 +95,7 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *entry,
     struct umfi_event *event;
     ssize_t ret = -FI_EAGAIN;
 
-    umfi_lock_take(&eq->lock);
+    sys_lock_take(&eq->lock);
     event = eq->head;
     if (event && event->err) {
         memset(entry, 0, sizeof(*entry));
@@ -117,7 +117,7 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *entry,
         }
         ret = sizeof(*entry);
     }
-    umfi_lock_drop(&eq->lock);
+    sys_lock_drop(&eq->lock);
     return ret;
 }
 
@@ -139,15 +139,15 @@ int umfi_eq_trywait(struct umfi_eq *eq)
 {
     int ret;
 
-    umfi_lock_take(&eq->lock);
+    sys_lock_take(&eq->lock);
     ret = eq->head || eq->overrun ? -FI_EAGAIN : 0;
-    umfi_lock_drop(&eq->lock);
+    sys_lock_drop(&eq->lock);
     if (ret) {
         return ret;
     }
-    umfi_lock_take(&eq->fabric->lock);
+    sys_lock_take(&eq->fabric->lock);
     ret = umfi_cm_arm_ports(eq->fabric) ? -FI_EAGAIN : 0;
-    umfi_lock_drop(&eq->fabric->lock);
+    sys_lock_drop(&eq->fabric->lock);
     if (!ret) {
         umfi_eq_set_timer(eq);
     }
@@ -207,14 +207,14 @@ static int eq_close(fid_t fid)
     if (__atomic_load_n(&eq->users, __ATOMIC_ACQUIRE)) {
         return -FI_EBUSY;
     }
-    umfi_lock_take(&eq->lock);
+    sys_lock_take(&eq->lock);
     while (eq->head) {
         struct umfi_event *event = umfi_event_unlink(eq, &eq->head);
 
         fi_freeinfo(event->info);
         free(event);
     }
-    umfi_lock_drop(&eq->lock);
+    sys_lock_drop(&eq->lock);
     free(eq->err_data);
     close_descriptors(eq);
     __atomic_sub_fetch(&eq->fabric->users, 1, __ATOMIC_RELEASE);

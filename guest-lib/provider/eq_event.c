@@ -14,7 +14,7 @@ struct umfi_event *umfi_event_unlink(struct umfi_eq *eq, struct umfi_event **at)
     struct umfi_event *event = *at;
     eventfd_t count;
 
-    umfi_assert_held(&eq->lock);
+    sys_assert_held(&eq->lock);
     *at = event->next;
     if (!event->next) {
         eq->tail = at;
@@ -41,9 +41,9 @@ int umfi_eq_push_event(struct umfi_eq *eq, uint32_t type, fid_t fid, int err,
     if (len) {
         memcpy(event->data, data, len);
     }
-    umfi_lock_take(&eq->lock);
+    sys_lock_take(&eq->lock);
     if (eq->overrun) {
-        umfi_lock_drop(&eq->lock);
+        sys_lock_drop(&eq->lock);
         fi_freeinfo(info);
         free(event);
         return -FI_EOVERRUN;
@@ -51,7 +51,7 @@ int umfi_eq_push_event(struct umfi_eq *eq, uint32_t type, fid_t fid, int err,
     *eq->tail = event;
     eq->tail = &event->next;
     eventfd_write(eq->event_fd, 1);
-    umfi_lock_drop(&eq->lock);
+    sys_lock_drop(&eq->lock);
     return 0;
 }
 
@@ -60,10 +60,10 @@ void umfi_ep_push_event(struct umfi_ep *ep, uint32_t type, int err, const void *
     struct umfi_eq *eq = ep->eq;
 
     if (umfi_eq_push_event(eq, type, &ep->fid.fid, err, NULL, data, len)) {
-        umfi_lock_take(&eq->lock);
+        sys_lock_take(&eq->lock);
         eq->overrun = true;
         eventfd_write(eq->event_fd, 1);
-        umfi_lock_drop(&eq->lock);
+        sys_lock_drop(&eq->lock);
     }
 }
 
@@ -71,7 +71,7 @@ void umfi_eq_remove_events(struct umfi_eq *eq, fid_t fid)
 {
     struct umfi_event **at;
 
-    umfi_lock_take(&eq->lock);
+    sys_lock_take(&eq->lock);
     for (at = &eq->head; *at;) {
         if ((*at)->fid == fid) {
             struct umfi_event *event = umfi_event_unlink(eq, at);
@@ -82,21 +82,21 @@ void umfi_eq_remove_events(struct umfi_eq *eq, fid_t fid)
             at = &(*at)->next;
         }
     }
-    umfi_lock_drop(&eq->lock);
+    sys_lock_drop(&eq->lock);
 }
 
 bool umfi_eq_withdraw_request(struct umfi_eq *eq, fid_t handle)
 {
     struct umfi_event *found = NULL;
 
-    umfi_lock_take(&eq->lock);
+    sys_lock_take(&eq->lock);
     for (struct umfi_event **at = &eq->head; *at; at = &(*at)->next) {
         if ((*at)->info && (*at)->info->handle == handle) {
             found = (*at)->peeked ? NULL : umfi_event_unlink(eq, at);
             break;
         }
     }
-    umfi_lock_drop(&eq->lock);
+    sys_lock_drop(&eq->lock);
     if (!found) {
         return false;
     }
@@ -110,10 +110,10 @@ void umfi_eq_set_timer(struct umfi_eq *eq)
 {
     struct itimerspec when = { .it_value = { 0 } };
 
-    umfi_lock_take(&eq->lock);
+    sys_lock_take(&eq->lock);
     if (__atomic_load_n(&eq->channels, __ATOMIC_ACQUIRE)) {
         when.it_value.tv_nsec = UMFI_LOOK_MS * 1000000l;
     }
     timerfd_settime(eq->timer, 0, &when, NULL);
-    umfi_lock_drop(&eq->lock);
+    sys_lock_drop(&eq->lock);
 }

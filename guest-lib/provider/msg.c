@@ -4,7 +4,7 @@
 
 /* ---- Sending --------------------------------------------------------------- */
 
-UMFI_INLINE size_t length_of(const struct iovec *iov, size_t n)
+SYS_INLINE size_t length_of(const struct iovec *iov, size_t n)
 {
     size_t len = 0;
 
@@ -15,9 +15,9 @@ UMFI_INLINE size_t length_of(const struct iovec *iov, size_t n)
 }
 
 /* A message, with `data` if there is FI_REMOTE_CQ_DATA. */
-UMFI_INLINE ssize_t post_message(struct umfi_ep *ep, const struct iovec *iov, size_t n,
-                                 uint64_t data, uint64_t flags, uint64_t user_data,
-                                 unsigned card_flags)
+SYS_INLINE ssize_t post_message(struct umfi_ep *ep, const struct iovec *iov, size_t n,
+                                uint64_t data, uint64_t flags, uint64_t user_data,
+                                unsigned card_flags)
 {
     int ret = flags & FI_REMOTE_CQ_DATA ?
         unetmm_sendv_imm(ep->port->ep, ep->channel, iov, (unsigned)n, (uint32_t)data,
@@ -29,8 +29,8 @@ UMFI_INLINE ssize_t post_message(struct umfi_ep *ep, const struct iovec *iov, si
 }
 
 /* With the lock, which it drops.  FI_COMPLETION: there is to be an entry for success. */
-UMFI_INLINE ssize_t send_locked(struct umfi_ep *ep, const struct iovec *iov, size_t n,
-                                uint64_t data, void *context, uint64_t flags)
+SYS_INLINE ssize_t send_locked(struct umfi_ep *ep, const struct iovec *iov, size_t n,
+                               uint64_t data, void *context, uint64_t flags)
 {
     ssize_t ret = -FI_ENOTCONN;
     struct umfi_op *op;
@@ -49,8 +49,8 @@ UMFI_INLINE ssize_t send_locked(struct umfi_ep *ep, const struct iovec *iov, siz
     return ret;
 }
 
-UMFI_INLINE ssize_t send_op(struct umfi_ep *ep, const struct iovec *iov, size_t n,
-                            uint64_t data, void *context, uint64_t flags)
+SYS_INLINE ssize_t send_op(struct umfi_ep *ep, const struct iovec *iov, size_t n,
+                           uint64_t data, void *context, uint64_t flags)
 {
     if (n > UMFI_IOV) {
         return -FI_EINVAL;
@@ -107,7 +107,7 @@ static ssize_t msg_send(struct fid_ep *fid, const void *buf, size_t len, void *d
     struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
     const struct iovec iov = { (void *)(uintptr_t)buf, len };
 
-    if (__builtin_expect(ep->tx_flags || !umfi_lock_try(&ep->domain->lock), 0)) {
+    if (__builtin_expect(ep->tx_flags || !sys_lock_try(&ep->domain->lock), 0)) {
         return send_behind(ep, buf, len, context);
     }
     /* No other flags: the compiler leaves out the tests for them. */
@@ -157,8 +157,8 @@ static size_t posted_length(const void *buf, size_t len)
 }
 
 /* The card takes no empty buffer; receive_completed() compares lengths. */
-UMFI_INLINE ssize_t post_buffer(struct umfi_port *port, void *buf, size_t len,
-                                struct umfi_op *op, unsigned card_flags)
+SYS_INLINE ssize_t post_buffer(struct umfi_port *port, void *buf, size_t len,
+                               struct umfi_op *op, unsigned card_flags)
 {
     return len ? unetmm_post_recv(port->ep, buf, posted_length(buf, len),
                                   (uintptr_t)op, card_flags) :
@@ -175,8 +175,8 @@ int umfi_repost_buffer(struct umfi_port *port, struct umfi_op *op)
  * comes to.  A buffer at NULL is empty, whatever its length: libfabric's callers post it for
  * messages without data.
  */
-UMFI_INLINE ssize_t recv_locked(struct umfi_port *port, struct umfi_ep *ep, void *buf,
-                                size_t len, void *context, uint64_t flags)
+SYS_INLINE ssize_t recv_locked(struct umfi_port *port, struct umfi_ep *ep, void *buf,
+                               size_t len, void *context, uint64_t flags)
 {
     /* Nothing would end it but the end of the port. */
     ssize_t ret = ep && ep->state >= UMFI_ENDING ? -FI_ENOTCONN : -FI_EAGAIN;
@@ -198,9 +198,9 @@ UMFI_INLINE ssize_t recv_locked(struct umfi_port *port, struct umfi_ep *ep, void
     return ret;
 }
 
-UMFI_INLINE ssize_t recv_op(struct umfi_port *port, struct umfi_ep *ep,
-                            const struct iovec *iov, size_t n, void *context,
-                            uint64_t flags)
+SYS_INLINE ssize_t recv_op(struct umfi_port *port, struct umfi_ep *ep,
+                           const struct iovec *iov, size_t n, void *context,
+                           uint64_t flags)
 {
     if (n > 1) {
         return -FI_EINVAL;
@@ -210,8 +210,8 @@ UMFI_INLINE ssize_t recv_op(struct umfi_port *port, struct umfi_ep *ep,
                        context, flags);
 }
 
-UMFI_INLINE ssize_t ep_recv_op(struct umfi_ep *ep, const struct iovec *iov, size_t n,
-                               void *context, uint64_t flags)
+SYS_INLINE ssize_t ep_recv_op(struct umfi_ep *ep, const struct iovec *iov, size_t n,
+                              void *context, uint64_t flags)
 {
     if (!ep->port || ep->srx) {
         return -FI_EOPBADSTATE;
@@ -233,7 +233,7 @@ static ssize_t msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc,
     struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
 
     if (__builtin_expect(!ep->port || ep->srx || ep->rx_flags ||
-                         !umfi_lock_try(&ep->domain->lock), 0)) {
+                         !sys_lock_try(&ep->domain->lock), 0)) {
         return recv_behind(ep, buf, len, context);
     }
     return recv_locked(ep->port, ep, buf, len, context, ep->rx_completion & FI_COMPLETION);
@@ -280,7 +280,7 @@ static ssize_t srx_recv(struct fid_ep *fid, void *buf, size_t len, void *desc,
 {
     struct umfi_port *port = umfi_of(fid, struct umfi_srx, fid)->port;
 
-    if (__builtin_expect(!umfi_lock_try(&port->domain->lock), 0)) {
+    if (__builtin_expect(!sys_lock_try(&port->domain->lock), 0)) {
         return srx_recv_behind(port, buf, len, context);
     }
     return recv_locked(port, NULL, buf, len, context, FI_COMPLETION);

@@ -31,7 +31,7 @@ struct umfi_peer *umfi_peer_get(struct umfi_fabric *fabric, const void *of, uint
 {
     struct umfi_peer key = { .of = of, .id = id }, **at;
 
-    umfi_assert_held(&fabric->lock);
+    sys_assert_held(&fabric->lock);
     at = tsearch(&key, &fabric->peers, compare_peers);
     if (at && *at == &key) {
         struct umfi_peer *peer = malloc(sizeof(*peer));
@@ -54,7 +54,7 @@ struct umfi_peer *umfi_peer_get(struct umfi_fabric *fabric, const void *of, uint
 
 void umfi_peer_put(struct umfi_fabric *fabric, struct umfi_peer *peer)
 {
-    umfi_assert_held(&fabric->lock);
+    sys_assert_held(&fabric->lock);
     if (!--peer->users) {
         tdelete(peer, &fabric->peers, compare_peers);
         umfi_list_del(&peer->node);

@@ -50,14 +50,14 @@ static int pep_setname(fid_t fid, void *addr, size_t len)
     const struct sockaddr_in *in = addr;
     int ret = -FI_EINVAL;
 
-    umfi_lock_take(&pep->fabric->lock);
+    sys_lock_take(&pep->fabric->lock);
     if (pep->port) {
         ret = -FI_EOPBADSTATE;
     } else if (len >= sizeof(*in) && in->sin_family == AF_INET) {
         pep->address.sin_port = in->sin_port;
         ret = 0;
     }
-    umfi_lock_drop(&pep->fabric->lock);
+    sys_lock_drop(&pep->fabric->lock);
     return ret;
 }
 

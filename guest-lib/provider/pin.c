@@ -39,7 +39,7 @@ static int add_span(struct umfi_fabric *fabric, struct umfi_span **at, uintptr_t
     struct umfi_span *span = malloc(sizeof(*span));
     int ret;
 
-    umfi_assert_held(&fabric->spans_lock);
+    sys_assert_held(&fabric->spans_lock);
     if (!span) {
         return -FI_ENOMEM;
     }
@@ -61,7 +61,7 @@ static void release_spans(struct umfi_fabric *fabric, uintptr_t first, uintptr_t
 {
     struct umfi_span **at = &fabric->spans;
 
-    umfi_assert_held(&fabric->spans_lock);
+    sys_assert_held(&fabric->spans_lock);
     while (*at && (*at)->first < end) {
         struct umfi_span *span = *at;
 
@@ -85,7 +85,7 @@ int umfi_pin(struct umfi_fabric *fabric, const void *addr, size_t len)
     if (umfi_config.source != UNETMM_SOURCE_PINNED || !len) {
         return 0;
     }
-    umfi_lock_take(&fabric->spans_lock);
+    sys_lock_take(&fabric->spans_lock);
     while (*at && (*at)->end <= first) {
         at = &(*at)->next;
     }
@@ -103,7 +103,7 @@ int umfi_pin(struct umfi_fabric *fabric, const void *addr, size_t len)
         next = (*at)->end;
         at = &(*at)->next;
     }
-    umfi_lock_drop(&fabric->spans_lock);
+    sys_lock_drop(&fabric->spans_lock);
     return ret;
 }
 
@@ -112,7 +112,7 @@ void umfi_unpin(struct umfi_fabric *fabric, const void *addr, size_t len)
     if (umfi_config.source != UNETMM_SOURCE_PINNED || !len) {
         return;
     }
-    umfi_lock_take(&fabric->spans_lock);
+    sys_lock_take(&fabric->spans_lock);
     release_spans(fabric, page_of(addr), end_of(addr, len));
-    umfi_lock_drop(&fabric->spans_lock);
+    sys_lock_drop(&fabric->spans_lock);
 }

@@ -244,7 +244,7 @@ void umfi_port_progress(struct umfi_port *port)
 
 void umfi_port_claim_channel(struct umfi_port *port, struct umfi_ep *ep)
 {
-    umfi_assert_held(&port->domain->lock);
+    sys_assert_held(&port->domain->lock);
     port->by_channel[ep->channel] = ep;
 }
 
@@ -267,7 +267,7 @@ void umfi_pool_cancel_ops(const struct umfi_pool *pool, const struct umfi_ep *ep
 
 void umfi_port_forget_ep(struct umfi_port *port, struct umfi_ep *ep)
 {
-    umfi_assert_held(&port->domain->lock);
+    sys_assert_held(&port->domain->lock);
     if (ep->sends) {
         umfi_pool_cancel_ops(&port->tx, ep, true);
         ep->sends = 0;
@@ -288,7 +288,7 @@ void umfi_port_release_channel(struct umfi_port *port, struct umfi_ep *ep)
 
 void umfi_port_end_channel(struct umfi_port *port, unsigned channel)
 {
-    umfi_assert_held(&port->domain->lock);
+    sys_assert_held(&port->domain->lock);
     unetmm_disconnect(port->ep, (int)channel);
     port->channel_ends[channel] = umfi_end_when_left(port->channel_ends[channel]);
 }
@@ -390,9 +390,9 @@ int umfi_port_open(struct umfi_domain *domain, size_t tx_size, size_t rx_size,
         free_port(port);
         return ret;
     }
-    umfi_lock_take(&domain->fabric->lock);
+    sys_lock_take(&domain->fabric->lock);
     umfi_list_add(&domain->fabric->ports, &port->node);
-    umfi_lock_drop(&domain->fabric->lock);
+    sys_lock_drop(&domain->fabric->lock);
     *out = port;
     return 0;
 }
@@ -411,12 +411,12 @@ void umfi_port_close(struct umfi_port *port)
     int ret;
 
     umfi_calls_cancel(port->domain->fabric, port->ep);
-    umfi_lock_take(&port->domain->fabric->lock);
+    sys_lock_take(&port->domain->fabric->lock);
     umfi_list_del(&port->node);
     umfi_lock(port->domain);
     drop_arrivals(port);
     umfi_unlock(port->domain);
-    umfi_lock_drop(&port->domain->fabric->lock);
+    sys_lock_drop(&port->domain->fabric->lock);
     ret = unetmm_ep_destroy(port->ep);
     if (ret) {
         UMFI_WARN(FI_LOG_EP_CTRL, "destroying an endpoint: error %d\n", ret);

@@ -122,7 +122,7 @@ int umfi_call_error(int ret);
 
 struct umfi_fabric {
     struct fid_fabric fid;
-    struct umfi_lock lock;
+    struct sys_lock lock;
     struct unetmm_ctx *ctx;
     struct umfi_netdev dev;
     int epoll;                  /* ctx, for channels to accept; neighbours; the CM ports */
@@ -133,7 +133,7 @@ struct umfi_fabric {
     void *peers;                /* see peer.c */
     struct umfi_list callees, ready, calling, called;   /* see cm_caller.c */
     unsigned threads;           /* those of `calling` */
-    struct umfi_lock spans_lock;
+    struct sys_lock spans_lock;
     struct umfi_span *spans;    /* see pin.c */
     uint64_t next_export;       /* the number of the next export */
     unsigned users;
@@ -172,7 +172,7 @@ struct umfi_event {
 
 struct umfi_eq {
     struct fid_eq fid;
-    struct umfi_lock lock;
+    struct sys_lock lock;
     struct umfi_fabric *fabric;
     struct umfi_event *head, **tail;
     void *err_data;             /* of the last error read */
@@ -211,7 +211,7 @@ void umfi_eq_set_timer(struct umfi_eq *eq);
 
 struct umfi_domain {
     struct fid_domain fid;
-    struct umfi_lock lock;
+    struct sys_lock lock;
     struct umfi_fabric *fabric;
     uint64_t whole, whole_key;  /* the export of everything, its key; 0: none yet */
     struct umfi_list eps;
@@ -229,12 +229,12 @@ void umfi_mr_end_whole(struct umfi_domain *domain);
 
 static inline void umfi_lock(struct umfi_domain *domain)
 {
-    umfi_lock_take(&domain->lock);
+    sys_lock_take(&domain->lock);
 }
 
 static inline void umfi_unlock(struct umfi_domain *domain)
 {
-    umfi_lock_drop(&domain->lock);
+    sys_lock_drop(&domain->lock);
 }
 
 #include "endpoint.h"

@@ -57,8 +57,8 @@ static bool has_room(struct umfi_port *port, uint64_t slots)
     return (uint64_t)(uint32_t)unetmm_send_pending(port->ep) + slots <= port->slots;
 }
 
-UMFI_INLINE int post_part(struct transfer *t, const struct iovec *iov, unsigned n,
-                          struct umfi_op *op, bool last, bool reads)
+SYS_INLINE int post_part(struct transfer *t, const struct iovec *iov, unsigned n,
+                         struct umfi_op *op, bool last, bool reads)
 {
     struct umfi_ep *ep = t->ep;
     bool data = last && op->flags & FI_REMOTE_CQ_DATA;
@@ -104,8 +104,8 @@ UMFI_RARE ssize_t post_parts(struct transfer *t, const struct iovec *iov, size_t
 }
 
 /* Under the lock.  One piece that is not longer than a part is posted as it is. */
-UMFI_INLINE ssize_t post_op(struct transfer *t, const struct iovec *iov, size_t n,
-                            size_t len, struct umfi_op *op, bool reads)
+SYS_INLINE ssize_t post_op(struct transfer *t, const struct iovec *iov, size_t n,
+                           size_t len, struct umfi_op *op, bool reads)
 {
     int ret;
 
@@ -150,8 +150,8 @@ UMFI_RARE size_t sum_of_pieces(const struct iovec *iov, size_t n)
     return len;
 }
 
-UMFI_INLINE ssize_t any_op(struct transfer *t, const struct iovec *iov, size_t n,
-                           void *context, uint64_t flags)
+SYS_INLINE ssize_t any_op(struct transfer *t, const struct iovec *iov, size_t n,
+                          void *context, uint64_t flags)
 {
     struct umfi_ep *ep = t->ep;
     struct umfi_op *op;

@@ -26,14 +26,14 @@ bool umv_cq_lock(struct umv_cq *cq)
     if (__atomic_load_n(&cq->poller, __ATOMIC_RELAXED) == (uintptr_t)pthread_self()) {
         return false;
     }
-    umfi_lock_take(&cq->lock);
+    sys_lock_take(&cq->lock);
     return true;
 }
 
 void umv_cq_unlock(struct umv_cq *cq, bool locked)
 {
     if (locked) {
-        umfi_lock_drop(&cq->lock);
+        sys_lock_drop(&cq->lock);
     }
 }
 
@@ -43,14 +43,14 @@ bool umv_lock(struct umv_qp *qp)
     if (!qp->two_cqs) {
         return umv_cq_lock(qp->send_cq);
     }
-    umfi_lock_take(&qp->lock);
+    sys_lock_take(&qp->lock);
     return true;
 }
 
 void umv_unlock(struct umv_qp *qp, bool locked)
 {
     if (locked) {
-        umfi_lock_drop(qp->two_cqs ? &qp->lock : &qp->send_cq->lock);
+        sys_lock_drop(qp->two_cqs ? &qp->lock : &qp->send_cq->lock);
     }
 }
 
@@ -58,14 +58,14 @@ void umv_unlock(struct umv_qp *qp, bool locked)
 static void lock_second(struct umv_qp *qp)
 {
     if (qp->two_cqs) {
-        umfi_lock_take(&qp->lock);
+        sys_lock_take(&qp->lock);
     }
 }
 
 static void unlock_second(struct umv_qp *qp)
 {
     if (qp->two_cqs) {
-        umfi_lock_drop(&qp->lock);
+        sys_lock_drop(&qp->lock);
     }
 }
 
@@ -111,8 +111,8 @@ void umv_cq_remove(struct umv_cq *cq, struct umv_qp *qp)
 /* FETCHED: one, of a READ or an atomic */
 enum taken { NOTHING, ONE, FETCHED, REST };
 
-UMFI_INLINE enum taken take_sent(struct umv_qp *qp, const struct unetmm_cqe *cqe,
-                                 struct ibv_wc *wc)
+SYS_INLINE enum taken take_sent(struct umv_qp *qp, const struct unetmm_cqe *cqe,
+                                struct ibv_wc *wc)
 {
     struct unetmm_ep *ep = qp->ep;
     uint32_t number = (uint32_t)unetmm_swap64(cqe->cookie);
@@ -135,8 +135,8 @@ UMFI_INLINE enum taken take_sent(struct umv_qp *qp, const struct unetmm_cqe *cqe
     return ONE;
 }
 
-UMFI_INLINE enum taken take_received(struct umv_qp *qp, const struct unetmm_cqe *cqe,
-                                     struct ibv_wc *wc)
+SYS_INLINE enum taken take_received(struct umv_qp *qp, const struct unetmm_cqe *cqe,
+                                    struct ibv_wc *wc)
 {
     struct unetmm_ep *ep = qp->ep;
     uint32_t number = (uint32_t)unetmm_swap64(cqe->cookie);
@@ -165,7 +165,7 @@ UMFI_INLINE enum taken take_received(struct umv_qp *qp, const struct unetmm_cqe 
  * gone.  A card that was removed leaves a page of zeros, which are completions of type 0 on each
  * second pass of the ring: the long way has to be gone for these, too.
  */
-UMFI_INLINE unsigned next_of(const struct umv_qp *qp, const struct unetmm_cqe **cqe)
+SYS_INLINE unsigned next_of(const struct umv_qp *qp, const struct unetmm_cqe **cqe)
 {
     const struct unetmm_ep *ep = qp->ep;
     uint32_t index = ep->cq_cons;
@@ -235,27 +235,27 @@ UMV_TAIL poll_rest(struct umv_cq *cq, int n, struct ibv_wc *wc)
 {
     int got = poll_all(cq, n, wc);
 
-    umfi_lock_drop(&cq->lock);
+    sys_lock_drop(&cq->lock);
     return got;
 }
 
 /* Another thread waits for the lock. */
 UMV_TAIL poll_wake(struct umv_cq *cq, int got)
 {
-    umfi_lock_wake(&cq->lock);
+    sys_lock_wake(&cq->lock);
     return got;
 }
 
 UMV_TAIL poll_fetched(struct umv_cq *cq)
 {
     umv_fetched(cq->only);
-    umfi_lock_drop(&cq->lock);
+    sys_lock_drop(&cq->lock);
     return 1;
 }
 
-UMFI_INLINE int poll_end(struct umv_cq *cq, int got)
+SYS_INLINE int poll_end(struct umv_cq *cq, int got)
 {
-    return umfi_lock_release(&cq->lock) ? poll_wake(cq, got) : got;
+    return sys_lock_release(&cq->lock) ? poll_wake(cq, got) : got;
 }
 
 UMV_TAIL poll_sent(struct umv_cq *cq, const struct unetmm_cqe *cqe, struct ibv_wc *wc)
@@ -275,7 +275,7 @@ UMV_TAIL poll_received(struct umv_cq *cq, const struct unetmm_cqe *cqe, struct i
 /* The other way round: another thread has the lock. */
 UMV_TAIL poll_later(struct umv_cq *cq, int n, struct ibv_wc *wc)
 {
-    umfi_lock_take(&cq->lock);
+    sys_lock_take(&cq->lock);
     return poll_rest(cq, n, wc);
 }
 
@@ -284,7 +284,7 @@ int umv_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
     struct umv_cq *cq = umv_cq(ibcq);
     const struct unetmm_cqe *cqe;
 
-    if (!umv_usual(umfi_lock_try(&cq->lock))) {
+    if (!umv_usual(sys_lock_try(&cq->lock))) {
         return poll_later(cq, n, wc);
     }
     if (!umv_usual(n == 1 && cq->only)) {
@@ -340,7 +340,7 @@ static int next_poll(struct ibv_cq_ex *current)
 static void end_poll(struct ibv_cq_ex *current)
 {
     __atomic_store_n(&cq_of(current)->poller, 0, __ATOMIC_RELAXED);
-    umfi_lock_drop(&cq_of(current)->lock);
+    sys_lock_drop(&cq_of(current)->lock);
 }
 
 static int start_poll(struct ibv_cq_ex *current, struct ibv_poll_cq_attr *attr)
@@ -350,7 +350,7 @@ static int start_poll(struct ibv_cq_ex *current, struct ibv_poll_cq_attr *attr)
     if (attr->comp_mask) {
         return EINVAL;
     }
-    umfi_lock_take(&cq_of(current)->lock);
+    sys_lock_take(&cq_of(current)->lock);
     __atomic_store_n(&cq_of(current)->poller, (uintptr_t)pthread_self(), __ATOMIC_RELAXED);
     ret = next_poll(current);
     if (ret) {

@@ -24,14 +24,14 @@ static int add_mr(struct umv_context *context, uint32_t lkey, struct umv_mr *mr)
 {
     int ret = 0;
 
-    umfi_lock_take(&context->lock);
+    sys_lock_take(&context->lock);
     if (!leaf_of(context, lkey)) {
         struct umv_mr **leaf = calloc(MR_SLOTS, sizeof(struct umv_mr *));
 
         ret = leaf ? 0 : ENOMEM;
         __atomic_store_n(&context->mrs[lkey >> 8 >> UMV_MR_LOG2], leaf, __ATOMIC_RELEASE);
     }
-    umfi_lock_drop(&context->lock);
+    sys_lock_drop(&context->lock);
     if (!ret) {
         set_mr(context, lkey, mr);
     }

@@ -11,14 +11,14 @@
 #define INLINE_FLAGS    (SEGMENTS_FLAGS | IBV_SEND_INLINE)
 
 /* There is room for one slot, no fence waits, and the queue pair runs. */
-UMFI_INLINE bool usual_place(const struct umv_qp *qp, uint32_t number)
+SYS_INLINE bool usual_place(const struct umv_qp *qp, uint32_t number)
 {
     return number - umv_load(&qp->sent_done) < qp->sends_usual && !qp->held;
 }
 
 /* The request was one segment of the region that was used last. */
-UMFI_INLINE bool put_segment(struct umv_qp *qp, struct unetmm_ep *ep,
-                             const struct ibv_send_wr *wr, uint32_t number)
+SYS_INLINE bool put_segment(struct umv_qp *qp, struct unetmm_ep *ep,
+                            const struct ibv_send_wr *wr, uint32_t number)
 {
     const struct ibv_sge *sge = wr->sg_list;
     struct unetmm_seg *seg;
@@ -38,8 +38,8 @@ UMFI_INLINE bool put_segment(struct umv_qp *qp, struct unetmm_ep *ep,
 }
 
 /* The request was one piece of data that the slot holds. */
-UMFI_INLINE bool put_inline(struct umv_qp *qp, struct unetmm_ep *ep,
-                            const struct ibv_send_wr *wr, uint32_t number)
+SYS_INLINE bool put_inline(struct umv_qp *qp, struct unetmm_ep *ep,
+                           const struct ibv_send_wr *wr, uint32_t number)
 {
     const struct ibv_sge *sge = wr->sg_list;
 
@@ -93,17 +93,17 @@ UMV_TAIL post_list(struct umv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 
 UMV_TAIL post_wake(struct umv_qp *qp)
 {
-    umfi_lock_wake(&qp->send_lock);
+    sys_lock_wake(&qp->send_lock);
     return 0;
 }
 
-UMFI_INLINE int post_end(struct umv_qp *qp, struct unetmm_ep *ep, uint32_t next)
+SYS_INLINE int post_end(struct umv_qp *qp, struct unetmm_ep *ep, uint32_t next)
 {
     ep->sq_prod = next;
     umv_store(&qp->sent_next, next);
     unetmm_write_index(&ep->index->user.sq_prod, next);
     unetmm_write_doorbell(ep->doorbell);
-    return umfi_lock_release(&qp->send_lock) ? post_wake(qp) : 0;
+    return sys_lock_release(&qp->send_lock) ? post_wake(qp) : 0;
 }
 
 UMV_TAIL post_by_flags(struct umv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -118,7 +118,7 @@ UMV_TAIL post_by_flags(struct umv_qp *qp, struct ibv_send_wr *wr, struct ibv_sen
 /* Another thread has the lock. */
 UMV_TAIL post_later(struct umv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-    umfi_lock_take(&qp->send_lock);
+    sys_lock_take(&qp->send_lock);
     return post_list(qp, wr, bad);
 }
 
@@ -128,7 +128,7 @@ int umv_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_w
     struct unetmm_ep *ep = qp->ep;
     uint32_t number;
 
-    if (!umv_usual(umfi_lock_try(&qp->send_lock))) {
+    if (!umv_usual(sys_lock_try(&qp->send_lock))) {
         return post_later(qp, wr, bad);
     }
     if (!umv_usual(wr && !wr->next)) {

@@ -244,15 +244,15 @@ int umv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 
     /* A post ends before the reset, or begins behind it. */
     if (resets) {
-        umfi_lock_take(&qp->send_lock);
-        umfi_lock_take(&qp->recv_lock);
+        sys_lock_take(&qp->send_lock);
+        sys_lock_take(&qp->recv_lock);
     }
     locked = umv_lock(qp);
     ret = modify(qp, attr, mask);
     umv_unlock(qp, locked);
     if (resets) {
-        umfi_lock_drop(&qp->recv_lock);
-        umfi_lock_drop(&qp->send_lock);
+        sys_lock_drop(&qp->recv_lock);
+        sys_lock_drop(&qp->send_lock);
     }
     return ret;
 }

@@ -35,8 +35,8 @@ static unsigned receive_iov(struct umv_qp *qp, const struct ibv_recv_wr *wr, str
     return i ? i : 1;
 }
 
-UMFI_INLINE void put_received(struct umv_qp *qp, const struct ibv_recv_wr *wr, uint32_t place,
-                              uint8_t slots)
+SYS_INLINE void put_received(struct umv_qp *qp, const struct ibv_recv_wr *wr, uint32_t place,
+                             uint8_t slots)
 {
     struct umv_received *r = &qp->received[place];
 
@@ -69,8 +69,8 @@ static int receive_one(struct umv_qp *qp, const struct ibv_recv_wr *wr)
 }
 
 /* One segment with bytes, which no limit cuts */
-UMFI_INLINE bool receive_usual(struct umv_qp *qp, struct unetmm_ep *ep,
-                               const struct ibv_recv_wr *wr)
+SYS_INLINE bool receive_usual(struct umv_qp *qp, struct unetmm_ep *ep,
+                              const struct ibv_recv_wr *wr)
 {
     const struct ibv_sge *sge = wr->sg_list;
     uint32_t number = ep->fq_prod, place;
@@ -111,7 +111,7 @@ UMV_TAIL receive_list(struct umv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv
     if (umv_load(&qp->state) == IBV_QPS_ERR) {
         umv_end(qp);
     }
-    umfi_lock_drop(&qp->recv_lock);
+    sys_lock_drop(&qp->recv_lock);
     if (ret) {
         *bad = wr;
     }
@@ -120,13 +120,13 @@ UMV_TAIL receive_list(struct umv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv
 
 UMV_TAIL receive_wake(struct umv_qp *qp)
 {
-    umfi_lock_wake(&qp->recv_lock);
+    sys_lock_wake(&qp->recv_lock);
     return 0;
 }
 
 UMV_TAIL receive_later(struct umv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-    umfi_lock_take(&qp->recv_lock);
+    sys_lock_take(&qp->recv_lock);
     return receive_list(qp, wr, bad);
 }
 
@@ -135,12 +135,12 @@ int umv_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_w
     struct umv_qp *qp = umv_qp(ibqp);
     struct unetmm_ep *ep = qp->ep;
 
-    if (!umv_usual(umfi_lock_try(&qp->recv_lock))) {
+    if (!umv_usual(sys_lock_try(&qp->recv_lock))) {
         return receive_later(qp, wr, bad);
     }
     if (!umv_usual(wr && !wr->next && receive_usual(qp, ep, wr))) {
         return receive_list(qp, wr, bad);
     }
     unetmm_write_doorbell(ep->doorbell);
-    return umfi_lock_release(&qp->recv_lock) ? receive_wake(qp) : 0;
+    return sys_lock_release(&qp->recv_lock) ? receive_wake(qp) : 0;
 }

@@ -165,7 +165,7 @@ int umv_put(struct umv_qp *qp, const struct ibv_send_wr *wr)
 
 /* ---- The index that the card sees ------------------------------------------ */
 
-UMFI_INLINE void show(struct umv_qp *qp, uint32_t index)
+SYS_INLINE void show(struct umv_qp *qp, uint32_t index)
 {
     unetmm_write_index(&qp->ep->index->user.sq_prod, index);
     unetmm_write_doorbell(qp->ep->doorbell);
@@ -213,10 +213,10 @@ static void show_held(struct umv_qp *qp)
 static void show_fetched(struct umv_qp *qp)
 {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    while (__atomic_load_n(&qp->fetched, __ATOMIC_SEQ_CST) && umfi_lock_try(&qp->send_lock)) {
+    while (__atomic_load_n(&qp->fetched, __ATOMIC_SEQ_CST) && sys_lock_try(&qp->send_lock)) {
         __atomic_store_n(&qp->fetched, 0, __ATOMIC_SEQ_CST);
         show_held(qp);
-        umfi_lock_drop(&qp->send_lock);
+        sys_lock_drop(&qp->send_lock);
     }
 }
 
@@ -232,7 +232,7 @@ void umv_fetched(struct umv_qp *qp)
 
 void umv_drop(struct umv_qp *qp)
 {
-    umfi_lock_drop(&qp->send_lock);
+    sys_lock_drop(&qp->send_lock);
     show_fetched(qp);
 }
 

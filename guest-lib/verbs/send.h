@@ -8,8 +8,8 @@
 #include "verbs.h"
 
 /* The memory behind a segment; NULL, where nobody has memory: wrong key or right. */
-UMFI_INLINE void *umv_memory_of(const struct umv_qp *qp, struct umv_last_mr *last,
-                                const struct ibv_sge *sge, int access)
+SYS_INLINE void *umv_memory_of(const struct umv_qp *qp, struct umv_last_mr *last,
+                               const struct ibv_sge *sge, int access)
 {
     return umv_is_last(qp, last, sge) && !(access & ~last->access) ?
         (void *)(uintptr_t)(sge->addr + last->delta) : umv_find_memory(qp, last, sge, access);
@@ -20,22 +20,22 @@ UMFI_INLINE void *umv_memory_of(const struct umv_qp *qp, struct umv_last_mr *las
 #define UMV_HEAD_SEGMENTS(_n)       ((uint64_t)(_n) << 16)
 #define UMV_HEAD_INLINE(_len)       (UNETMM_SQE_F_INLINE << 8 | (uint64_t)(_len) << 24)
 
-UMFI_INLINE const struct umv_kind *umv_kind(const struct umv_qp *qp,
-                                            const struct ibv_send_wr *wr)
+SYS_INLINE const struct umv_kind *umv_kind(const struct umv_qp *qp,
+                                           const struct ibv_send_wr *wr)
 {
     static_assert(IBV_SEND_SIGNALED == 2 && UMV_KINDS == 8, "the shift below is another one");
     return &qp->kinds[wr->opcode + 4 * (wr->send_flags & IBV_SEND_SIGNALED)];
 }
 
-UMFI_INLINE struct unetmm_sqe *umv_sqe(const struct unetmm_ep *ep, uint32_t number)
+SYS_INLINE struct unetmm_sqe *umv_sqe(const struct unetmm_ep *ep, uint32_t number)
 {
     return (struct unetmm_sqe *)(void *)unetmm_slot_(ep, number);
 }
 
 /* The record, and the descriptor in slot `number` but for its data; `data`: how many */
-UMFI_INLINE void umv_put_head(struct umv_qp *qp, const struct unetmm_ep *ep,
-                              const struct ibv_send_wr *wr, uint32_t number, uint32_t len,
-                              uint64_t data)
+SYS_INLINE void umv_put_head(struct umv_qp *qp, const struct unetmm_ep *ep,
+                             const struct ibv_send_wr *wr, uint32_t number, uint32_t len,
+                             uint64_t data)
 {
     struct unetmm_sqe *sqe = umv_sqe(ep, number);
     const struct umv_kind *kind = umv_kind(qp, wr);
@@ -64,7 +64,7 @@ UMFI_INLINE void umv_put_head(struct umv_qp *qp, const struct unetmm_ep *ep,
 }
 
 /* A request has its slots until its completion is told: the card's index need not be read. */
-UMFI_INLINE bool umv_has_room(const struct umv_qp *qp, uint32_t slots)
+SYS_INLINE bool umv_has_room(const struct umv_qp *qp, uint32_t slots)
 {
     const struct unetmm_ep *ep = qp->ep;
 
@@ -72,7 +72,7 @@ UMFI_INLINE bool umv_has_room(const struct umv_qp *qp, uint32_t slots)
 }
 
 /* The descriptor is written, but not shown to the card. */
-UMFI_INLINE int umv_queued(struct umv_qp *qp, const struct ibv_send_wr *wr, uint32_t slots)
+SYS_INLINE int umv_queued(struct umv_qp *qp, const struct ibv_send_wr *wr, uint32_t slots)
 {
     struct umv_what *what = &qp->sent[qp->ep->sq_prod & qp->ep->sq_mask].what;
 

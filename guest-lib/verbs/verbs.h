@@ -62,7 +62,7 @@ struct umv_last_mr {
 
 struct umv_context {
     struct verbs_context vctx;
-    struct umfi_lock lock;
+    struct sys_lock lock;
     uint32_t max_message;
     uint32_t mr_version;        /* regions removed */
     struct umv_mr **mrs[1 << UMV_MR_LOG2];      /* by bits of the lkey */
@@ -72,7 +72,7 @@ struct umv_qp;
 
 struct umv_cq {
     struct verbs_cq vcq;
-    struct umfi_lock lock;
+    struct sys_lock lock;
     struct umv_qp *only;        /* its one queue pair, if that has no other one */
     struct umv_qp **qps;
     unsigned nqps, next;        /* the one that is asked first */
@@ -117,7 +117,7 @@ struct umv_kind {
 
 struct umv_qp {
     struct verbs_qp vqp;
-    struct umfi_lock send_lock, recv_lock, lock;
+    struct sys_lock send_lock, recv_lock, lock;
     bool two_cqs, ud, wr_queued;
     uint8_t untold;             /* of these completions were taken since the last umv_arm() */
     struct umv_context *context;
@@ -182,8 +182,8 @@ void *umv_find_memory(const struct umv_qp *qp, struct umv_last_mr *last,
                       const struct ibv_sge *sge, int access);
 
 /* Does the segment have bytes, all of them in the region that was used last? */
-UMFI_INLINE bool umv_is_last(const struct umv_qp *qp, const struct umv_last_mr *last,
-                             const struct ibv_sge *sge)
+SYS_INLINE bool umv_is_last(const struct umv_qp *qp, const struct umv_last_mr *last,
+                            const struct ibv_sge *sge)
 {
     uint64_t rest = last->end - sge->addr;
 

@@ -148,7 +148,7 @@ static void wr_start(struct ibv_qp_ex *ex)
     struct umv_qp *qp = qp_of(ex);
     enum ibv_qp_state state;
 
-    umfi_lock_take(&qp->send_lock);
+    sys_lock_take(&qp->send_lock);
     state = umv_load(&qp->state);
     qp->error = state == IBV_QPS_RTS || state == IBV_QPS_ERR ? 0 : EINVAL;
     qp->began_held = qp->held;

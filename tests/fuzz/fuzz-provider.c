@@ -766,9 +766,9 @@ static void time_passes(uint8_t how)
     now_ns += fuzz_u16(input) * 100000ll;
     neighbours_changed = true;
     fake_calls_wait ^= how & 0x40;
-    umfi_lock_take(&fabric->lock);
+    sys_lock_take(&fabric->lock);
     fake_calls_end(fabric, 1 + (how >> 4 & 3));
-    umfi_lock_drop(&fabric->lock);
+    sys_lock_drop(&fabric->lock);
 }
 
 static void program_op(uint8_t what)
@@ -824,7 +824,7 @@ static void check_buffers(void)
 {
     struct umfi_fabric *fabric = umfi_of(p.fabric, struct umfi_fabric, fid);
 
-    umfi_lock_take(&fabric->lock);
+    sys_lock_take(&fabric->lock);
     do {
         umfi_cm_progress(fabric);
     } while (umfi_cm_arm_ports(fabric));
@@ -832,7 +832,7 @@ static void check_buffers(void)
         assert(!cards[i].live || !cards[i].cm || cards[i].stopped ||
                cards[i].nposted == cards[i].depth);
     }
-    umfi_lock_drop(&fabric->lock);
+    sys_lock_drop(&fabric->lock);
 }
 
 static void close_program(void)

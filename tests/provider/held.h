@@ -10,14 +10,14 @@
 
 #include <stdlib.h>
 
-static inline void held_lock_drop(struct umfi_lock *lock)
+static inline void held_lock_drop(struct sys_lock *lock)
 {
-    if (__atomic_load_n(&lock->state, __ATOMIC_RELAXED) == UMFI_FREE) {
+    if (__atomic_load_n(&lock->state, __ATOMIC_RELAXED) == SYS_LOCK_FREE) {
         abort();
     }
-    umfi_lock_drop(lock);
+    sys_lock_drop(lock);
 }
 
-#define umfi_lock_drop  held_lock_drop
+#define sys_lock_drop  held_lock_drop
 
 #endif

@@ -63,7 +63,7 @@ static int (*silent)(int64_t ns);       /* a peer's driver: the error */
 static int untaken;                     /* slots with descriptors that no channel has taken */
 static unsigned flood;                  /* messages of a stranger to the data port */
 static int context_fd;
-static struct umfi_lock *domain_lock;   /* of the scene */
+static struct sys_lock *domain_lock;   /* of the scene */
 static struct unetmm_ep_attr created;   /* the last endpoint of the card */
 static int held;                        /* objects of the library that are open */
 static int fail_in = -1;                /* calls until one fails; -1: none does */
@@ -271,7 +271,7 @@ int unetmm_channel_info(struct unetmm_ep *ep, int channel,
                         struct unetmm_channel_info *info)
 {
     if (domain_lock) {
-        umfi_assert_held(domain_lock);
+        sys_assert_held(domain_lock);
     }
     info->peer_channel = PEER_CHANNEL + card_of(ep)->arrived++;
     return 0;
@@ -521,9 +521,9 @@ static void close_scene(struct scene *s)
 
 static void progress(struct scene *s)
 {
-    umfi_lock_take(&s->fabric.lock);
+    sys_lock_take(&s->fabric.lock);
     umfi_cm_progress(&s->fabric);
-    umfi_lock_drop(&s->fabric.lock);
+    sys_lock_drop(&s->fabric.lock);
 }
 
 /* A listener's endpoint, for a request that has come. */

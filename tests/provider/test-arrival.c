@@ -72,9 +72,9 @@ static void arrive(struct scene *s, unsigned channel)
 static void call_in(struct scene *s, unsigned n)
 {
     s->data->callers = n;
-    umfi_lock_take(&s->fabric.lock);
+    sys_lock_take(&s->fabric.lock);
     umfi_arrivals_accept(umfi_of(s->ep, struct umfi_ep, fid)->port);
-    umfi_lock_drop(&s->fabric.lock);
+    sys_lock_drop(&s->fabric.lock);
 }
 
 /* The peer's answer names the channel that the nth arrival is for it. */
@@ -191,9 +191,9 @@ TEST(request_was_given_up, connector_test)
     call_in(&scene, 1);
     progress(&scene);
     require_open(&scene, 1 << 0);
-    umfi_lock_take(&scene.fabric.lock);
+    sys_lock_take(&scene.fabric.lock);
     umfi_cm_abandon_ep(umfi_of(scene.ep, struct umfi_ep, fid));
-    umfi_lock_drop(&scene.fabric.lock);
+    sys_lock_drop(&scene.fabric.lock);
     progress(&scene);
     require_open(&scene, 0);
 }
@@ -485,9 +485,9 @@ static int no_driver(int64_t ns)
 
 static void end_calls(struct scene *s)
 {
-    umfi_lock_take(&s->fabric.lock);
+    sys_lock_take(&s->fabric.lock);
     assert_int_equal(fake_calls_end(&s->fabric, 1), 0);
-    umfi_lock_drop(&s->fabric.lock);
+    sys_lock_drop(&s->fabric.lock);
     fake_calls_wait = false;
 }
 
@@ -559,9 +559,9 @@ TEST(connector_gives_up, calling_test)
 /* The acceptor gives up meanwhile, and its port is shared: the channel ends. */
 TEST(acceptor_gives_up, calling_test)
 {
-    umfi_lock_take(&scene.fabric.lock);
+    sys_lock_take(&scene.fabric.lock);
     umfi_cm_abandon_ep(umfi_of(scene.ep, struct umfi_ep, fid));
-    umfi_lock_drop(&scene.fabric.lock);
+    sys_lock_drop(&scene.fabric.lock);
     assert_int_equal(sent, 1);
     end_calls(&scene);
     assert_int_equal(sent, 1);

@@ -45,12 +45,12 @@ int unetmm_connect_ex(struct unetmm_ep *ep, const uint8_t mac[6], uint64_t servi
     sigset_t mask;
 
     memcpy(&peer_number, mac, sizeof(peer_number));
-    umfi_lock_take(&fabric.lock);
+    sys_lock_take(&fabric.lock);
     asked++;
     asked_ns += timeout_ns;
     pthread_sigmask(SIG_SETMASK, NULL, &mask);
     masked = sigismember(&mask, SIGUSR1) == 1 && sigismember(&mask, SIGALRM) == 1;
-    umfi_lock_drop(&fabric.lock);
+    sys_lock_drop(&fabric.lock);
     sem_post(&inside);
     while (wait && sem_wait(peer_number == OTHER ? &other_released : &released)) {
         assert_int_equal(errno, EINTR);
@@ -148,9 +148,9 @@ static struct umfi_call *begin(uintptr_t card, uint32_t to, uint32_t mac)
     call->called = called;
     call->first_ms = REFUSED_MS;
     call->most_ms = MOST_MS;
-    umfi_lock_take(&fabric.lock);
+    sys_lock_take(&fabric.lock);
     umfi_call_begin(call);
-    umfi_lock_drop(&fabric.lock);
+    sys_lock_drop(&fabric.lock);
     return call;
 }
 
@@ -252,12 +252,12 @@ TEST(calls_of_a_silent_peer, scene_test)
     }
     sem_post(&other_released);
     await(&ended, 1);
-    umfi_lock_take(&fabric.lock);
+    sys_lock_take(&fabric.lock);
     assert_int_equal(nresults, 1);
     for (size_t i = 0; i < 8; i++) {
         assert_int_equal(mprotect(waiting[i], PAGE, PROT_READ | PROT_WRITE), 0);
     }
-    umfi_lock_drop(&fabric.lock);
+    sys_lock_drop(&fabric.lock);
     close_scene();
     assert_int_equal(asked, OF_PEER + 1);
 }
@@ -289,9 +289,9 @@ TEST(share_of_a_peer, scene_test)
     }
     require_inside(OF_PEER);
     begin(1, 1, RESOLVED);
-    umfi_lock_take(&fabric.lock);
+    sys_lock_take(&fabric.lock);
     assert_int_equal(fabric.threads, OF_PEER);
-    umfi_lock_drop(&fabric.lock);
+    sys_lock_drop(&fabric.lock);
     begin(1, 2, 0);
     for (unsigned i = 0; i < OF_PEER + 2; i++) {
         sem_post(&released);

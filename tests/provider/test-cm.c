@@ -80,7 +80,7 @@ static fid_t event_handle;          /* of a request */
 static size_t event_limit, event_size, event_len;
 static uint8_t event_data[CM_DATA];
 static int event_error;
-static struct umfi_lock *fabric_lock;
+static struct sys_lock *fabric_lock;
 static struct umfi_pep *listening;  /* its request that comes at once has its address */
 static struct umfi_fabric *raced;   /* another thread opens a port for requests before it */
 static struct umfi_cm_port *faster; /* ... this one */
@@ -92,8 +92,8 @@ static int push_error;              /* the event queue takes no event */
 /* The call may take long: others do not wait for it. */
 static void require_free_lock(void)
 {
-    assert_true(umfi_lock_try(fabric_lock));
-    umfi_lock_drop(fabric_lock);
+    assert_true(sys_lock_try(fabric_lock));
+    sys_lock_drop(fabric_lock);
 }
 
 static int card_queue(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
@@ -554,26 +554,26 @@ static int end_scene(void **state)
 static void progress(struct scene *s)
 {
     polled = 0;
-    umfi_lock_take(&s->fabric.lock);
+    sys_lock_take(&s->fabric.lock);
     umfi_cm_progress(&s->fabric);
-    umfi_lock_drop(&s->fabric.lock);
+    sys_lock_drop(&s->fabric.lock);
 }
 
 static int arms(struct scene *s)
 {
     int ret;
 
-    umfi_lock_take(&s->fabric.lock);
+    sys_lock_take(&s->fabric.lock);
     ret = umfi_cm_arm_ports(&s->fabric);
-    umfi_lock_drop(&s->fabric.lock);
+    sys_lock_drop(&s->fabric.lock);
     return ret;
 }
 
 static void abandon(struct scene *s, struct umfi_ep *ep)
 {
-    umfi_lock_take(&s->fabric.lock);
+    sys_lock_take(&s->fabric.lock);
     umfi_cm_abandon_ep(ep);
-    umfi_lock_drop(&s->fabric.lock);
+    sys_lock_drop(&s->fabric.lock);
 }
 
 static const struct sockaddr_in anywhere = { .sin_family = AF_INET };
@@ -679,9 +679,9 @@ TEST(errors_of_requests, cmocka_unit_test)
 
 static void end_calls(struct scene *s, unsigned n, unsigned left)
 {
-    umfi_lock_take(&s->fabric.lock);
+    sys_lock_take(&s->fabric.lock);
     assert_int_equal(fake_calls_end(&s->fabric, n), left);
-    umfi_lock_drop(&s->fabric.lock);
+    sys_lock_drop(&s->fabric.lock);
 }
 
 /* fi_connect() returns before the peer's driver answers; the request goes then. */
@@ -919,9 +919,9 @@ TEST(accepted_stays, listener_test)
     arrive(0, CM_REQUEST);
     progress(&scene);
     assert_true(umfi_cm_assign_request(&scene.fabric, event_handle, &scene.one));
-    umfi_lock_take(&scene.fabric.lock);
+    sys_lock_take(&scene.fabric.lock);
     umfi_conn_send_answer(scene.one.conn, &m, UMFI_ACCEPT, NULL, 0);
-    umfi_lock_drop(&scene.fabric.lock);
+    sys_lock_drop(&scene.fabric.lock);
     caller_mac = 3;
     call_in(&scene, 1);
     caller_mac = 2;
@@ -1593,7 +1593,7 @@ TEST(answered_twice, request_test)
 
         /* A library that libfabric loads has a handler. */
         signal(SIGABRT, SIG_DFL);
-        umfi_lock_take(&scene.fabric.lock);
+        sys_lock_take(&scene.fabric.lock);
         umfi_conn_send_answer(conn, &m, UMFI_REJECT, NULL, 0);
         umfi_conn_send_answer(conn, &m, UMFI_REJECT, NULL, 0);
         _exit(requests == 2);

@@ -760,7 +760,7 @@ TEST(lock_excludes, cmocka_unit_test)
         pthread_join(threads[i], NULL);
     }
     assert_int_equal(turns, THREADS * TURNS);
-    assert_int_equal(shared.lock.state, UMFI_FREE);
+    assert_int_equal(shared.lock.state, SYS_LOCK_FREE);
 }
 
 static void *wait_for_lock(void *opaque)
@@ -776,12 +776,12 @@ TEST(lock_wakes, cmocka_unit_test)
     pthread_t thread;
 
     umfi_lock(&shared);
-    assert_false(umfi_lock_try(&shared.lock));
+    assert_false(sys_lock_try(&shared.lock));
     assert_int_equal(pthread_create(&thread, NULL, wait_for_lock, NULL), 0);
-    while (__atomic_load_n(&shared.lock.state, __ATOMIC_RELAXED) != UMFI_AWAITED) {
+    while (__atomic_load_n(&shared.lock.state, __ATOMIC_RELAXED) != SYS_LOCK_AWAITED) {
         sched_yield();
     }
     umfi_unlock(&shared);
     pthread_join(thread, NULL);
-    assert_int_equal(shared.lock.state, UMFI_FREE);
+    assert_int_equal(shared.lock.state, SYS_LOCK_FREE);
 }

@@ -38,7 +38,7 @@ int unetmm_export(struct unetmm_ctx *ctx, uint64_t id, void *addr, size_t length
                   unsigned rights, unsigned flags, uint64_t user_data)
 {
     assert_int_equal(user_data, 0);
-    assert_int_equal(domain.lock.state, umfi_config.whole ? UMFI_HELD : UMFI_FREE);
+    assert_int_equal(domain.lock.state, umfi_config.whole ? SYS_LOCK_HELD : SYS_LOCK_FREE);
     exports += !export_error;
     rights_given = rights;
     flags_given = flags;

@@ -380,13 +380,13 @@ TEST(name_is_locked, cmocka_unit_test)
 
     open_before(bind_all);
     owner = umfi_of(fabric, struct umfi_fabric, fid);
-    umfi_lock_take(&owner->lock);
+    sys_lock_take(&owner->lock);
     assert_int_equal(pthread_create(&thread, NULL, get_name, &got), 0);
-    while (__atomic_load_n(&owner->lock.state, __ATOMIC_ACQUIRE) != UMFI_AWAITED) {
+    while (__atomic_load_n(&owner->lock.state, __ATOMIC_ACQUIRE) != SYS_LOCK_AWAITED) {
         assert_int_equal(__atomic_load_n(&got.sin_family, __ATOMIC_ACQUIRE), 0);
     }
     umfi_of(pep, struct umfi_pep, fid)->address.sin_port = htons(5);
-    umfi_lock_drop(&owner->lock);
+    sys_lock_drop(&owner->lock);
     assert_int_equal(pthread_join(thread, &ret), 0);
     assert_ptr_equal(ret, &got);
     assert_int_equal(got.sin_port, htons(5));

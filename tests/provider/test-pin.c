@@ -19,13 +19,13 @@ struct umfi_config umfi_config = { .source = UNETMM_SOURCE_PINNED };
 static uint8_t registered[PAGES];
 static unsigned calls, fail_at;
 static size_t constants = PAGES;        /* the page that cannot be written */
-static const struct umfi_lock *connections; /* the lock that guards them */
+static const struct sys_lock *connections; /* the lock that guards them */
 
 int unetmm_register(struct unetmm_ctx *ctx, void *addr, size_t length, unsigned flags)
 {
     size_t first = ((uintptr_t)addr - BASE) / PAGE;
 
-    assert_true(!connections || connections->state == UMFI_FREE);
+    assert_true(!connections || connections->state == SYS_LOCK_FREE);
     if (++calls == fail_at) {
         return -ENOMEM;
     }
@@ -46,7 +46,7 @@ int unetmm_deregister(struct unetmm_ctx *ctx, void *addr, size_t length)
 {
     size_t first = ((uintptr_t)addr - BASE) / PAGE;
 
-    assert_true(!connections || connections->state == UMFI_FREE);
+    assert_true(!connections || connections->state == SYS_LOCK_FREE);
     for (size_t i = first; i < first + length / PAGE; i++) {
         assert_int_equal(registered[i], 1);
         registered[i] = 0;

@@ -5,8 +5,8 @@
  * instructions of a short message.  Without contention a lock is one atomic instruction each way; a
  * thread that has to wait sleeps in the kernel.
  */
-#ifndef UMFI_LOCK_H
-#define UMFI_LOCK_H
+#ifndef UNETMM_LOCK_H
+#define UNETMM_LOCK_H
 
 #include <assert.h>
 #include <linux/futex.h>
@@ -17,62 +17,63 @@
 #include <unistd.h>
 
 /* For functions of the data path, and those that their callers need in a short form */
-#define UMFI_INLINE static inline __attribute__((__always_inline__))
+#define SYS_INLINE static inline __attribute__((__always_inline__))
 
-enum { UMFI_FREE, UMFI_HELD, UMFI_AWAITED };    /* AWAITED: held, and threads may sleep */
+/* AWAITED: held, and threads may sleep */
+enum { SYS_LOCK_FREE, SYS_LOCK_HELD, SYS_LOCK_AWAITED };
 
-struct umfi_lock {
+struct sys_lock {
     uint32_t state;
 };
 
-static inline bool umfi_lock_try(struct umfi_lock *lock)
+static inline bool sys_lock_try(struct sys_lock *lock)
 {
-    uint32_t expected = UMFI_FREE;
+    uint32_t expected = SYS_LOCK_FREE;
 
-    return __atomic_compare_exchange_n(&lock->state, &expected, UMFI_HELD, false,
+    return __atomic_compare_exchange_n(&lock->state, &expected, SYS_LOCK_HELD, false,
                                        __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
 __attribute__((__cold__, __noinline__, __unused__))
-static void umfi_lock_wait(struct umfi_lock *lock)
+static void sys_lock_wait(struct sys_lock *lock)
 {
     /* Other threads may sleep, too: when this one unlocks it wakes one of them. */
-    while (__atomic_exchange_n(&lock->state, UMFI_AWAITED, __ATOMIC_ACQUIRE) != UMFI_FREE) {
-        syscall(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, UMFI_AWAITED, NULL);
+    while (__atomic_exchange_n(&lock->state, SYS_LOCK_AWAITED, __ATOMIC_ACQUIRE) != SYS_LOCK_FREE) {
+        syscall(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, SYS_LOCK_AWAITED, NULL);
     }
 }
 
 __attribute__((__cold__, __noinline__, __unused__))
-static void umfi_lock_wake(struct umfi_lock *lock)
+static void sys_lock_wake(struct sys_lock *lock)
 {
     syscall(SYS_futex, &lock->state, FUTEX_WAKE_PRIVATE, 1);
 }
 
 /* For functions that are called under the lock: some thread has it, if not this one. */
-static inline void umfi_assert_held(const struct umfi_lock *lock)
+static inline void sys_assert_held(const struct sys_lock *lock)
 {
-    assert(__atomic_load_n(&lock->state, __ATOMIC_RELAXED) != UMFI_FREE);
+    assert(__atomic_load_n(&lock->state, __ATOMIC_RELAXED) != SYS_LOCK_FREE);
 }
 
-static inline void umfi_lock_take(struct umfi_lock *lock)
+static inline void sys_lock_take(struct sys_lock *lock)
 {
-    if (__builtin_expect(!umfi_lock_try(lock), 0)) {
-        umfi_lock_wait(lock);
+    if (__builtin_expect(!sys_lock_try(lock), 0)) {
+        sys_lock_wait(lock);
     }
 }
 
 /* True: another thread sleeps, and is to be woken. */
-UMFI_INLINE bool umfi_lock_release(struct umfi_lock *lock)
+SYS_INLINE bool sys_lock_release(struct sys_lock *lock)
 {
-    return __builtin_expect(__atomic_exchange_n(&lock->state, UMFI_FREE, __ATOMIC_RELEASE) ==
-                            UMFI_AWAITED, 0);
+    return __builtin_expect(__atomic_exchange_n(&lock->state, SYS_LOCK_FREE, __ATOMIC_RELEASE) ==
+                            SYS_LOCK_AWAITED, 0);
 }
 
-UMFI_INLINE void umfi_lock_drop(struct umfi_lock *lock)
+SYS_INLINE void sys_lock_drop(struct sys_lock *lock)
 {
-    if (umfi_lock_release(lock)) {
-        umfi_lock_wake(lock);
+    if (sys_lock_release(lock)) {
+        sys_lock_wake(lock);
     }
 }
 
-#endif /* UMFI_LOCK_H */
+#endif /* UNETMM_LOCK_H */
