@@ -146,8 +146,8 @@ static int create_endpoint(struct umfi_cm_port *port)
     const struct unetmm_info *card = &port->fabric->dev.card;
     int ret;
 
-    /* Sends do not wait: a message for each channel, of three slots */
-    attr.send_slots = umfi_ring_depth((size_t)4 * card->channels, card);
+    /* Sends do not wait: a copied message for each channel */
+    attr.send_slots = umfi_ring_depth((size_t)UMFI_COPY_SLOTS * card->channels, card);
     attr.free_depth = BUFFERS;
     attr.completion_depth = UMFI_CM_COMPLETIONS;
     attr.spin_ns = 0;

@@ -35,8 +35,7 @@ static int mr_mode(void)
 
 static size_t most_ops(const struct umfi_netdev *dev)
 {
-    /* An operation takes up to four slots of the send queue. */
-    return ((size_t)1 << dev->card.max_ring_log2) / 4;
+    return ((size_t)1 << dev->card.max_ring_log2) / UMFI_COPY_SLOTS;
 }
 
 static void fill_contexts(struct fi_info *info)

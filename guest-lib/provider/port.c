@@ -317,11 +317,10 @@ static int create_endpoint(struct umfi_port *port, size_t tx_size, size_t rx_siz
     struct umfi_fabric *fabric = port->domain->fabric;
     const struct unetmm_info *card = &fabric->dev.card;
     struct unetmm_ep_attr attr = UNETMM_EP_ATTR_INIT;
-    size_t slots = 4 * tx_size;
+    size_t slots = UMFI_COPY_SLOTS * tx_size;
     struct umfi_op *ops;
     int ret;
 
-    /* The longest message that is copied takes four slots. */
     attr.send_slots = umfi_ring_depth(slots < UMFI_RMA_SLOTS ? UMFI_RMA_SLOTS : slots, card);
     attr.free_depth = umfi_ring_depth(rx_size, card);
     attr.completion_depth = umfi_ring_depth(attr.send_slots + attr.free_depth, card);

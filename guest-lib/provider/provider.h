@@ -75,7 +75,6 @@
 #define UMFI_MAX_MESSAGE    (UNETMM_MAX_MESSAGE - (UNETMM_PAGE_BYTES - 1))
 #define UMFI_MAX_RMA        (1ull << 30)
 /* Slots of the send queue for the longest one: a message of the card takes two. */
-#define UMFI_RMA_SLOTS      (2 * (UMFI_MAX_RMA / UNETMM_MAX_MESSAGE))
 #define UMFI_IOV            4u
 #define UMFI_CQ_DATA        4u      /* bytes of immediate data */
 /* FI_MR_BASIC, FI_MR_SCALABLE and FI_LOCAL_MR, whose names newer headers warn of */
@@ -83,6 +82,13 @@
 #define UMFI_MR_SCALABLE    (1 << 1)
 #define UMFI_LOCAL_MR       (1ull << 55)
 #define UMFI_INJECT         UNETMM_MAX_INLINE
+/* Slots of the send queue: of the longest copied message, of UMFI_IOV segments, of an RMA */
+#define UMFI_COPY_SLOTS     (1 + (UMFI_INJECT - UNETMM_SQE_INLINE + UNETMM_SLOT_BYTES - 1) / \
+                             UNETMM_SLOT_BYTES)
+#define UMFI_IOV_SLOTS      (1 + (UMFI_IOV - UNETMM_SQE_SEGS + UNETMM_SLOT_SEGS - 1) / \
+                             UNETMM_SLOT_SEGS)
+#define UMFI_RMA_SLOTS      (UMFI_IOV_SLOTS * (UMFI_MAX_RMA / UNETMM_MAX_MESSAGE))
+static_assert(UMFI_COPY_SLOTS >= UMFI_IOV_SLOTS, "the slots of any operation");
 #define UMFI_TX_SIZE        256u    /* operations of an EP, unless it says so */
 #define UMFI_RX_SIZE        256u
 

@@ -46,10 +46,10 @@ static unsigned next_part(struct cursor *at, struct iovec part[UMFI_IOV], size_t
     return n;
 }
 
-/* Slots of the send queue, at most: four segments take two, a part that is copied four. */
+/* Slots of the send queue, at most */
 static uint64_t slots_for(size_t len)
 {
-    return len <= UMFI_INJECT ? 4 : (uint64_t)((len - 1) / PART + 1) * 2;
+    return len <= UMFI_INJECT ? UMFI_COPY_SLOTS : (uint64_t)((len - 1) / PART + 1) * UMFI_IOV_SLOTS;
 }
 
 static bool has_room(struct umfi_port *port, uint64_t slots)
