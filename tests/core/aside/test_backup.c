@@ -80,7 +80,7 @@ TEST(test_end_waits_for_the_ring, slots_test)
     fake_expect_none(&t->e);
 }
 
-/* But not behind buffers that wait to come back: their completions name none. */
+/* A report does not wait for buffers that come back: their completions name no channel. */
 TEST(test_end_waits_for_no_buffer, slots_test)
 {
     Slots *t = *state;
@@ -99,8 +99,13 @@ TEST(test_end_waits_for_no_buffer, slots_test)
     assert_int_equal(fake_backup_done(&t->d, &second, UNETMM_ST_LIMIT,
                                       SLOTS_PAGE(2)), UNETMM_CS_OK);
     fake_expect_none(&t->e);
-    assert_int_equal(fake_channel_clear(&t->e, 0, UNETMM_CHANNEL_F_TELL), 0);
+    t->h.core.eps[1].channels[0].tells_end = true;
+    assert_int_equal(fake_channel_clear(&t->e, 0, UNETMM_CHANNEL_F_TELL), 1);
     assert_int_equal(fake_channel_clear(&t->e, 1, UNETMM_CHANNEL_F_TELL), 1);
+    fake_ring_bell(&t->e);
+    fake_expect(&t->e, UNETMM_CQE_CLOSED, UNETMM_ST_BAD_CHANNEL, 0);
+    fake_expect_none(&t->e);
+    assert_int_equal(fake_channel_clear(&t->e, 0, UNETMM_CHANNEL_F_TELL), 0);
     resolve(t, &first);
     slots_got(t, 0, 100, 1);
     slots_returned(t, 1, UNETMM_ST_BAD_DESC);
