@@ -410,8 +410,8 @@ struct unetmm_cqe {
     X(inv_waits,        C, "invalidations that waited for a page in flight") \
     X(cache_hits,       E, "table entries found in the entry cache") \
     X(cache_misses,     E, "table entries fetched by DMA") \
-    X(faults_send,      E, "misses reported for a send") \
-    X(faults_head,      E, "misses reported for free buffers") \
+    X(faults_send,      E, "misses of memory to be read: sends, READs") \
+    X(faults_head,      E, "misses of memory to be written: buffers, WRITEs") \
     X(faults_joined,    C, "misses that joined one already in flight") \
     X(faults_deferred,  E, "answers: not resident") \
     X(faults_error,     E, "answers: never") \
