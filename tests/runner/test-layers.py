@@ -234,15 +234,18 @@ def arrows():
     with tempfile.TemporaryDirectory() as base:
         tree(base, CLEAN)
         status, output = layers(base, "--json")
-        uses = json.loads(output)["uses"]
+        uses, looked = (json.loads(output)[key] for key in ("uses", "subjects"))
         if status or uses != {"ep base": 2, "reliable ep": 2}:
             return f"the rooms use {uses}"
+        if looked["call"] != 4 or looked["writer"]:
+            return f"the rules looked at {looked}"
         status, output = layers(base, "--calls", "reliable", "ep")
         if status or output != (
                 "reliable/high.c:6: unetmm_middle of ep/middle.c\n"
                 "reliable/high.c:6: unetmm_middle_table of ep/middle.c\n"):
             return f"reliable/ uses of ep/: {output}"
-    return None
+    with tempfile.TemporaryDirectory() as base:
+        return wrong(base, [("stray", "the rule")])
 
 
 def main():

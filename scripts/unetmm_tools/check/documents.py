@@ -378,7 +378,9 @@ def main():
              *check_comments(), *check_figures(), *check_readme()]
     for line in wrong:
         print(line)
-    return 1 if wrong else 0
+    names = sum(len(LITERAL.findall(read(page))) for page in pages())
+    print(f"{len(pages())} pages with {names} names, {len(wrong)} of them wrong")
+    return 1 if wrong or not names else 0
 
 
 if __name__ == "__main__":

@@ -57,8 +57,7 @@ def main():
                 bad += 1
                 print(f"{os.path.relpath(path, REPO)}:{first}: "
                       f"{last - first + 1} lines: {head}")
-    if not count:
-        print("no function found")
+    print(f"{count} functions, {bad} of them too long")
     return 1 if bad or not count else 0
 
 
