@@ -10,6 +10,9 @@ import re
 import subprocess
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../scripts"))
+from unetmm_tools.check import taptests  # noqa: E402  (of this checkout)
+
 PROGRAM = sys.argv[1]
 # meson has an emulator for programs of another machine.
 WRAPPED = " ".join(filter(None, [os.environ.get("MESON_EXE_WRAPPER"), PROGRAM]))
@@ -65,14 +68,4 @@ def no_seed_is_taken_for_another():
 TESTS = [the_seed_is_the_same_by_default, what_is_printed_repeats_the_run,
          one_test_runs_alone, no_seed_is_taken_for_another]
 
-FAILED = 0
-print(f"1..{len(TESTS)}")
-for number, test in enumerate(TESTS, 1):
-    try:
-        test()
-        print(f"ok {number} - {test.__name__}")
-    except AssertionError as error:
-        FAILED += 1
-        print(f"not ok {number} - {test.__name__}")
-        print(f"# {error}".replace("\n", "\n# "))
-sys.exit(FAILED > 0)
+sys.exit(taptests.plain(TESTS))

@@ -13,6 +13,8 @@ import subprocess
 import sys
 
 ROOT, LIBRARY, PAGES = sys.argv[1], sys.argv[2], sys.argv[3:]
+sys.path.insert(0, os.path.join(ROOT, "scripts"))
+from unetmm_tools.check import taptests  # noqa: E402  (of this checkout)
 
 
 def read(*path):
@@ -169,14 +171,4 @@ TESTS = [every_function_has_a_page, map_is_what_the_header_exports,
          json_members_are_in_the_manual, streams_have_their_page_and_map,
          pages_are_well_formed, other_processors_are_refused]
 
-FAILED = 0
-print(f"1..{len(TESTS)}")
-for number, test in enumerate(TESTS, 1):
-    try:
-        test()
-        print(f"ok {number} - {test.__name__}")
-    except AssertionError as error:
-        FAILED += 1
-        print(f"not ok {number} - {test.__name__}")
-        print(f"# {error}".replace("\n", "\n# "))
-sys.exit(FAILED > 0)
+sys.exit(taptests.plain(TESTS))

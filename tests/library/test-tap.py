@@ -10,6 +10,9 @@ import re
 import subprocess
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../scripts"))
+from unetmm_tools.check import taptests  # noqa: E402  (of this checkout)
+
 PROGRAM, DIRECTORY = (os.path.abspath(path) for path in sys.argv[1:])
 SOURCES = 6
 VARIANTS = 2 * SOURCES
@@ -131,14 +134,4 @@ TESTS = [exit_status_tells_of_failures, a_leak_is_a_failure,
          each_variant_has_a_line, each_test_has_a_turn,
          time_that_stood_still_is_not_waited_for]
 
-FAILED = 0
-print(f"1..{len(TESTS)}")
-for number, test in enumerate(TESTS, 1):
-    try:
-        test()
-        print(f"ok {number} - {test.__name__}", flush=True)
-    except (AssertionError, KeyError, subprocess.SubprocessError) as error:
-        FAILED += 1
-        print(f"not ok {number} - {test.__name__}")
-        print(f"# {error!r}", flush=True)
-sys.exit(FAILED > 0)
+sys.exit(taptests.plain(TESTS))

@@ -14,12 +14,10 @@ import sys
 import tempfile
 import time
 
-import jsonschema
-
 TOOLS, ROOT, *OTHERS = sys.argv[1:]
 MANUALS = os.path.join(ROOT, "guest-lib", "man")
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
-from unetmm_tools.check import schemas  # noqa: E402  (of this checkout)
+from unetmm_tools.check import schemas, taptests  # noqa: E402  (of this checkout)
 
 ROWS, INFO, STAT, CP = map(schemas.validator, ("results", "info", "stat", "cp"))
 PEER = "52:54:00:00:00:01"
@@ -721,21 +719,4 @@ TESTS = [
     other_operation_is_said, help_teaches, copies_are_whole, only_files_are_copied,
 ]
 
-
-def main():
-    failed = 0
-    print(f"1..{len(TESTS)}")
-    for number, test in enumerate(TESTS, 1):
-        try:
-            test()
-            print(f"ok {number} - {test.__name__}", flush=True)
-        except (AssertionError, OSError, ValueError, KeyError,
-                jsonschema.ValidationError,
-                subprocess.SubprocessError) as error:
-            failed += 1
-            print(f"not ok {number} - {test.__name__}")
-            print(f"# {error}".replace("\n", "\n# "), flush=True)
-    return failed > 0
-
-
-sys.exit(main())
+sys.exit(taptests.plain(TESTS))

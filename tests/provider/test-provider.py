@@ -10,6 +10,8 @@ import subprocess
 import sys
 
 ROOT, FI_INFO, FOLDER, LIBRARY = sys.argv[1:5]
+sys.path.insert(0, os.path.join(ROOT, "scripts"))
+from unetmm_tools.check import taptests  # noqa: E402  (of this checkout)
 NO_CARD = "/nonexistent/unetmm0"
 
 
@@ -67,23 +69,6 @@ def right_values_are_not():
         assert "unknown" not in output, output
 
 
-def main():
-    """Runs the tests as TAP."""
-    tests = [variables_are_listed, variables_are_documented,
-             without_a_card_there_is_nothing, wrong_values_are_named,
-             whole_needs_odp, right_values_are_not]
-    bad = 0
-    print(f"1..{len(tests)}")
-    for number, test in enumerate(tests, 1):
-        try:
-            test()
-            print(f"ok {number} - {test.__name__}")
-        except AssertionError as error:
-            bad = 1
-            print("\n".join(f"# {line}" for line in str(error).splitlines()))
-            print(f"not ok {number} - {test.__name__}")
-    return bad
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+sys.exit(taptests.plain([
+    variables_are_listed, variables_are_documented, without_a_card_there_is_nothing,
+    wrong_values_are_named, whole_needs_odp, right_values_are_not]))

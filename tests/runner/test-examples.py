@@ -17,6 +17,8 @@ import sys
 import tempfile
 
 ROOT, BUILD = (os.path.realpath(path) for path in sys.argv[1:])
+sys.path.insert(0, os.path.join(ROOT, "scripts"))
+from unetmm_tools.check import taptests  # noqa: E402  (of this checkout)
 SCRIPTS = os.path.join(ROOT, "scripts")
 TOOLS = os.path.join(BUILD, "guest-lib", "tools")
 MAN = os.path.join(ROOT, "guest-lib", "man")
@@ -292,14 +294,4 @@ TESTS = [scripts_take_their_own_examples, tools_take_their_own_examples,
          properties_of_examples_exist, programs_of_the_readme_compile,
          short_programs_compile_in_c_and_c_plus_plus]
 
-FAILED = 0
-print(f"1..{len(TESTS)}")
-for count, test in enumerate(TESTS, 1):
-    try:
-        test()
-        print(f"ok {count} - {test.__name__}", flush=True)
-    except (AssertionError, KeyError, subprocess.SubprocessError) as error:
-        FAILED += 1
-        print(f"not ok {count} - {test.__name__}")
-        print(f"# {error}".replace("\n", "\n# "), flush=True)
-sys.exit(FAILED > 0)
+sys.exit(taptests.plain(TESTS))

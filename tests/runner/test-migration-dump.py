@@ -14,6 +14,8 @@ import sys
 import tempfile
 
 ROOT, PROGRAM = (os.path.realpath(path) for path in sys.argv[1:])
+sys.path.insert(0, os.path.join(ROOT, "scripts"))
+from unetmm_tools.check import taptests  # noqa: E402  (of this checkout)
 SCRIPT = os.path.join(ROOT, "scripts", "migration-dump")
 SEED = int(os.environ.get("UNETMM_SEED", "1"))
 BEFORE = b"\x55" * 37         # the fields of PCI and MSI-X
@@ -155,15 +157,4 @@ TESTS = [a_block_is_printed_whole, only_some_are_printed, a_card_is_found,
          lies_of_a_description_are_refused, cut_blocks_are_refused,
          damaged_blocks_are_survived]
 
-FAILED = 0
-print(f"1..{len(TESTS)}")
-for number, test in enumerate(TESTS, 1):
-    try:
-        test()
-        print(f"ok {number} - {test.__name__}")
-    except AssertionError as error:
-        FAILED += 1
-        print(f"not ok {number} - {test.__name__}")
-        print(f"# repeat: UNETMM_SEED={SEED} {' '.join(sys.argv)}")
-        print(f"# {error}".replace("\n", "\n# "))
-sys.exit(FAILED > 0)
+sys.exit(taptests.plain(TESTS, f"UNETMM_SEED={SEED} {' '.join(sys.argv)}"))

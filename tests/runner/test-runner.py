@@ -34,7 +34,7 @@ def load(name, *path):
 
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
 from unetmm_tools.build import passed  # noqa: E402  (of this checkout)
-from unetmm_tools.check import commands, runner, stages, suite  # noqa: E402
+from unetmm_tools.check import commands, runner, stages, suite, taptests  # noqa: E402
 from unetmm_tools.guest import vm  # noqa: E402
 run = load("e2e_run", "tests", "e2e", "run")
 
@@ -506,20 +506,4 @@ TESTS = [a_limit_may_be_one_of_silence, commands_of_pages_are_found,
          the_list_of_unsteady_tests_may_be_empty,
          a_fuzzer_that_is_not_there_is_skipped]
 
-
-def main():
-    """TAP."""
-    failed = 0
-    print(f"1..{len(TESTS)}")
-    for number, test in enumerate(TESTS, 1):
-        try:
-            test()
-            print(f"ok {number} - {test.__name__}")
-        except (AssertionError, AttributeError, KeyError, OSError) as error:
-            failed += 1
-            print(f"not ok {number} - {test.__name__}")
-            print(f"# {error!r}".replace("\n", "\n# "))
-    return failed > 0
-
-
-sys.exit(main())
+sys.exit(taptests.plain(TESTS))

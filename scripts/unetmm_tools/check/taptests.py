@@ -70,6 +70,24 @@ def result_of(test, given=None):
     return outcome, [*lines, f"{name_of(test)}: {time.monotonic() - begun:.1f} s"]
 
 
+def plain(tests, repeat=None):
+    """Runs functions without an argument and prints TAP, of a failure also the command
+    `repeat`.  Returns the exit status."""
+    failed = 0
+    print(f"1..{len(tests)}", flush=True)
+    for number, test in enumerate(tests, 1):
+        try:
+            test()
+            print(f"ok {number} - {test.__name__}", flush=True)
+        except Exception:  # pylint: disable=W0718
+            failed += 1
+            print(f"not ok {number} - {test.__name__}")
+            for line in ([f"repeat: {repeat}"] if repeat else []) + \
+                    traceback.format_exc().splitlines():
+                print(f"# {line}", flush=True)
+    return 1 if failed else 0
+
+
 def main(tests, more=(), given=None, jobs=1, words=None):
     """Runs the tests that are chosen; returns the exit status.
 
