@@ -86,3 +86,39 @@ void fix_no_fault(Fix *f)
 
     assert_false(fake_fault(&f->d, &fault));
 }
+
+void fix_receive(Fix *f, FakeEp *ep, uint32_t len, uint32_t n)
+{
+    fake_deliver(&f->h, fake_datagram(ep, FIX_WIRE, 13, len, n));
+}
+
+void fix_expect_send(Fix *f, FakeEp *ep, uint64_t at, uint32_t len,
+                     uint8_t status)
+{
+    unsigned frames = f->h.wire->len;
+
+    fake_send_at(ep, FIX_WIRE, at, len, at);
+    fake_ring_bell(ep);
+    fake_expect(ep, UNETMM_CQE_SENT, status, at);
+    assert_int_equal(f->h.wire->len, frames + (status == UNETMM_ST_OK));
+}
+
+void fix_check_lie(UnetmmCore *core, unsigned number, bool told,
+                   const char *expected)
+{
+    GByteArray *saved = unetmm_core_save(core);
+    g_autofree char *why = NULL;
+    FakeHost other;
+
+    assert_true(saved->len <= unetmm_core_save_limit(core));
+    fake_host_init(&other, &core->params);
+    if (unetmm_core_load(&other.core, saved->data, saved->len, &why)) {
+        if (told) {
+            fail_msg("lie %u is believed: %s", number, expected);
+        }
+    } else if (!told || !strstr(why, expected)) {
+        fail_msg("lie %u: \"%s\" is not in: %s", number, expected, why);
+    }
+    g_byte_array_unref(saved);
+    fake_host_free(&other);
+}

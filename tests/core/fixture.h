@@ -39,6 +39,14 @@ void fix_settle(Fix *f);
 /* Sends from a page to the wire, the bell rung. */
 void fix_send(Fix *f, FakeEp *ep, unsigned page, uint32_t len,
               uint64_t cookie);
+/* A datagram of `len` bytes, pattern n, comes from the peer on the wire. */
+void fix_receive(Fix *f, FakeEp *ep, uint32_t len, uint32_t n);
+/* Sends from any address to the wire, and takes the completion. */
+void fix_expect_send(Fix *f, FakeEp *ep, uint64_t at, uint32_t len,
+                     uint8_t status);
+/* The saved card is refused with this sentence, or, if no lie was told, loaded. */
+void fix_check_lie(UnetmmCore *core, unsigned number, bool told,
+                   const char *expected);
 /* The card has asked for nothing (more). */
 void fix_no_fault(Fix *f);
 

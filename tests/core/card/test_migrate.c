@@ -830,10 +830,7 @@ static void late_frames(UnetmmCore *core, int64_t first, int64_t second)
 static void tell_lie(unsigned number, const char **expected, bool *told)
 {
     void *state = (void *)paged;
-    g_autofree char *why = NULL;
-    GByteArray *saved;
     unsigned n = 0;
-    FakeHost other;
     UnetmmCore *c;
     Fix *f;
 
@@ -849,17 +846,7 @@ static void tell_lie(unsigned number, const char **expected, bool *told)
     LIES(LIE)
     *told = number < n;
     f->h.spoilt = true;
-    saved = unetmm_core_save(c);
-    fake_host_init(&other, &c->params);
-    if (*told) {
-        if (unetmm_core_load(&other.core, saved->data, saved->len, &why)) {
-            fail_msg("lie %u is believed: %s", number, *expected);
-        } else if (!strstr(why, *expected)) {
-            fail_msg("lie %u: \"%s\" is not in: %s", number, *expected, why);
-        }
-    }
-    g_byte_array_unref(saved);
-    fake_host_free(&other);
+    fix_check_lie(c, number, *told, *expected);
     fix_teardown(&state);
 }
 
@@ -998,10 +985,7 @@ static void waiting_scene(Slots *t)
 static void tell_waiting_lie(unsigned number, const char **expected,
                              bool *told)
 {
-    g_autofree char *why = NULL;
-    GByteArray *saved;
     unsigned n = 0;
-    FakeHost other;
     UnetmmCore *c;
     UnetmmEp *e;
     void *state;
@@ -1014,18 +998,7 @@ static void tell_waiting_lie(unsigned number, const char **expected,
     e = &c->eps[1];
     WAITING_LIES(LIE)
     *told = number < n;
-    saved = unetmm_core_save(c);
-    assert_true(saved->len <= unetmm_core_save_limit(c));
-    fake_host_init(&other, &c->params);
-    if (unetmm_core_load(&other.core, saved->data, saved->len, &why)) {
-        if (*told) {
-            fail_msg("lie %u is believed: %s", number, *expected);
-        }
-    } else if (!*told || !strstr(why, *expected)) {
-        fail_msg("lie %u: \"%s\" is not in: %s", number, *expected, why);
-    }
-    g_byte_array_unref(saved);
-    fake_host_free(&other);
+    fix_check_lie(c, number, *told, *expected);
     /* It may not be fit to be taken apart in the ordinary way. */
     e->bm_size = 6;
     slots_teardown(&state);

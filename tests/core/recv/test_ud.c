@@ -618,13 +618,9 @@ TEST(test_flush_wire, fix_test)
     assert_int_equal(f->h.wire->len, 1);
 }
 
-/* Completions that wait for room in the queue come later, in order. */
-TEST(test_flush_no_room, fix_test)
+/* A flush gives 15 buffers and 5 sends back, more than the queue has room for. */
+static void flush_full(Fix *f)
 {
-    Fix *f = *state;
-    unsigned sent = 0, back = 0;
-    struct unetmm_cqe cqe;
-
     ud_open(f);
     f->d.hold_back = true;
     for (unsigned i = 0; i < 15; i++) {
@@ -635,6 +631,16 @@ TEST(test_flush_no_room, fix_test)
     }
     fake_ring_bell(&f->a);
     flush(f, &f->a);
+}
+
+/* Completions that wait for room in the queue come later, in order. */
+TEST(test_flush_no_room, fix_test)
+{
+    Fix *f = *state;
+    unsigned sent = 0, back = 0;
+    struct unetmm_cqe cqe;
+
+    flush_full(f);
     while (sent < 5 || back < 15) {
         assert_true(fake_poll(&f->a, &cqe));
         fake_ring_bell(&f->a);
@@ -677,16 +683,7 @@ TEST(test_set_meanwhile, fix_test)
     struct unetmm_cqe cqe;
 
     other.channel.channel = UD_CH + 1;
-    ud_open(f);
-    f->d.hold_back = true;
-    for (unsigned i = 0; i < 15; i++) {
-        fake_post(&f->a, FIX_PAGE(20 + i), 100, i);
-    }
-    for (unsigned i = 0; i < 5; i++) {
-        ud_send(f, ud_sqe(f, i), 8 + i, 300, 7);
-    }
-    fake_ring_bell(&f->a);
-    flush(f, &f->a);
+    flush_full(f);
     while (sent < 5 || back < 15) {
         const UnetmmEp *ep = &f->h.core.eps[1];
 

@@ -157,10 +157,7 @@ static UnetmmRelAsk *ask(UnetmmRel *rel)
 static void tell_lie(unsigned number, const char **expected, bool *told)
 {
     void *state = (void *)slow;
-    g_autofree char *why = NULL;
-    GByteArray *saved;
     unsigned n = 0;
-    FakeHost other;
     UnetmmCore *c;
     UnetmmRel *rel;
     Fix *f;
@@ -179,17 +176,7 @@ static void tell_lie(unsigned number, const char **expected, bool *told)
 #undef LIE
     *told = number < n;
     f->h.spoilt = true;
-    saved = unetmm_core_save(c);
-    fake_host_init(&other, &c->params);
-    if (unetmm_core_load(&other.core, saved->data, saved->len, &why)) {
-        if (*told) {
-            fail_msg("lie %u is believed: %s", number, *expected);
-        }
-    } else if (!*told || !strstr(why, *expected)) {
-        fail_msg("lie %u: \"%s\" is not in: %s", number, *expected, why);
-    }
-    g_byte_array_unref(saved);
-    fake_host_free(&other);
+    fix_check_lie(c, number, *told, *expected);
     unetmm_core_reset(&f->h.core);
     fix_teardown(&state);
 }

@@ -20,11 +20,6 @@ static void send(FakeEp *ep, uint64_t at, uint32_t len)
     fake_ring_bell(ep);
 }
 
-static void receive(Fix *f, FakeEp *ep, uint32_t len, uint32_t n)
-{
-    fake_deliver(&f->h, fake_datagram(ep, FIX_WIRE, 13, len, n));
-}
-
 /* The one record that is there: a miss of so many pages. */
 static struct unetmm_fault expect_miss(Fix *f, uint64_t at, uint32_t npages,
                                        bool write)
@@ -56,7 +51,7 @@ TEST(test_filled, fix_test)
     fake_check_frame(fake_wire_at(&f->h, 0), 8000, 1);
     fake_post(&e, LIST, 9000, 4);
     fake_ring_bell(&e);
-    receive(f, &e, 8888, 5);
+    fix_receive(f, &e, 8888, 5);
     fake_expect(&e, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 4);
     fake_check(s, LIST, 8888, 5);
     assert_int_equal(f->d.ring[UNETMM_RING_FAULT].index, 0);
@@ -179,14 +174,14 @@ TEST(test_withdrawn, fix_test)
     assert_false(fake_invalidate(s, LIST, 4096));
     fake_rights(&f->h, fake_vpage(s, LIST)->dma, 4096, 0);
     fault = expect_miss(f, LIST, 1, true);
-    expect_count(&f->h, drop_asked, 1, receive(f, &e, 500, 3));
+    expect_count(&f->h, drop_asked, 1, fix_receive(f, &e, 500, 3));
     fake_expect_none(&e);
     other = fake_page(&f->h);
     fake_vpage(s, LIST)->dma = other;
     fake_rights(&f->h, other, 4096, FAKE_RW);
     fake_table_set(s, LIST, other | 7);
     fake_reply(&f->d, &fault, UNETMM_REPLY_RESOLVED, 0);
-    receive(f, &e, 500, 4);
+    fix_receive(f, &e, 500, 4);
     fake_expect(&e, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
     fake_check(s, LIST, 500, 4);
 }

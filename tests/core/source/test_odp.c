@@ -63,11 +63,6 @@ static void expect_miss(Fix *f, uint64_t at, uint32_t npages, uint8_t flags,
     assert_int_equal(m->flags, flags);
 }
 
-static void receive(Fix *f, FakeEp *ep, uint32_t len, uint32_t n)
-{
-    fake_deliver(&f->h, fake_datagram(ep, FIX_WIRE, 13, len, n));
-}
-
 /* ---- Faults ------------------------------------------------------------- */
 
 /* Faulted in once; then it is known, like a page that is pinned. */
@@ -197,7 +192,7 @@ TEST(test_read_only, fix_test)
     fake_invalidate(s, PAGE(0), FAKE_PAGE);
     fake_vpage(s, PAGE(0))->rights = FAKE_RW;
     assert_int_equal(fake_resolve(&f->d, &m, 1, NULL), UNETMM_CS_OK);
-    receive(f, &e, LEN, 5);
+    fix_receive(f, &e, LEN, 5);
     fake_expect(&e, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 7);
     fake_check(s, PAGE(0), LEN, 5);
     fix_no_fault(f);
@@ -309,7 +304,7 @@ TEST(test_head_invalidated, fix_test)
     fake_ring_bell(&e);
     expect_miss(f, PAGE(1), 2, flags, &m);
     assert_int_equal(fake_resolve(&f->d, &m, 2, NULL), UNETMM_CS_OK);
-    receive(f, &e, 3 * FAKE_PAGE, 4);
+    fix_receive(f, &e, 3 * FAKE_PAGE, 4);
     fake_expect(&e, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 7);
     fake_check(s, PAGE(0), 3 * FAKE_PAGE, 4);
 }

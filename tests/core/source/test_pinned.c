@@ -12,22 +12,6 @@ static void open_pinned(Fix *f, FakeSpace **s, FakeEp *ep, uint8_t levels)
     fake_connect_peer(ep, FIX_WIRE, 13, FIX_MTU);
 }
 
-static void expect_send(Fix *f, FakeEp *ep, uint64_t at, uint32_t len,
-                        uint8_t status)
-{
-    unsigned frames = f->h.wire->len;
-
-    fake_send_at(ep, FIX_WIRE, at, len, at);
-    fake_ring_bell(ep);
-    fake_expect(ep, UNETMM_CQE_SENT, status, at);
-    assert_int_equal(f->h.wire->len, frames + (status == UNETMM_ST_OK));
-}
-
-static void receive(Fix *f, FakeEp *ep, uint32_t len, uint32_t n)
-{
-    fake_deliver(&f->h, fake_datagram(ep, FIX_WIRE, 13, len, n));
-}
-
 TEST(test_levels, cmocka_unit_test_teardown, fix_teardown)
 {
     for (uint8_t levels = 1; levels <= UNETMM_TABLE_LEVELS; levels++) {
@@ -46,21 +30,21 @@ TEST(test_levels, cmocka_unit_test_teardown, fix_teardown)
         fake_map(s, 0x3000, 4096, FAKE_RW);
         fake_fill(s, at, 8000, levels);
         fake_fill(s, 0x3000, 100, 9);
-        expect_send(f, &e, at, 8000, UNETMM_ST_OK);
+        fix_expect_send(f, &e, at, 8000, UNETMM_ST_OK);
         fake_check_frame(fake_wire_at(&f->h, 0), 8000, levels);
-        expect_send(f, &e, 0x3000, 100, UNETMM_ST_OK);
+        fix_expect_send(f, &e, 0x3000, 100, UNETMM_ST_OK);
         fake_check_frame(fake_wire_at(&f->h, 1), 100, 9);
         /* Not mapped; and, below six levels, beyond the pages that the table can
          * name: it must not be taken for the page with the same low bits. */
-        expect_send(f, &e, 0x5000, 100, UNETMM_ST_PROTECTION);
+        fix_expect_send(f, &e, 0x5000, 100, UNETMM_ST_PROTECTION);
         if (levels < 6) {
-            expect_send(f, &e, top + 1 + 0x3000, 100, UNETMM_ST_PROTECTION);
-            expect_send(f, &e, 0x3000 | 1ull << 63, 100,
-                        UNETMM_ST_PROTECTION);
+            fix_expect_send(f, &e, top + 1 + 0x3000, 100, UNETMM_ST_PROTECTION);
+            fix_expect_send(f, &e, 0x3000 | 1ull << 63, 100,
+                            UNETMM_ST_PROTECTION);
         }
         fake_post(&e, at, 8000, 4);
         fake_ring_bell(&e);
-        receive(f, &e, 7777, 5);
+        fix_receive(f, &e, 7777, 5);
         fake_expect(&e, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 4);
         fake_check(s, at, 7777, 5);
         /* No fault was ever reported. */
@@ -98,20 +82,20 @@ TEST(test_rights, fix_test)
     open_pinned(f, &s, &e, 3);
     fake_map(s, 0x1000, 4096, FAKE_R);
     fake_map(s, 0x2000, 4096, FAKE_W);
-    expect_send(f, &e, 0x1000, 100, UNETMM_ST_OK);
-    expect_send(f, &e, 0x2000, 100, UNETMM_ST_PROTECTION);
+    fix_expect_send(f, &e, 0x1000, 100, UNETMM_ST_OK);
+    fix_expect_send(f, &e, 0x2000, 100, UNETMM_ST_PROTECTION);
     fake_post(&e, 0x1000, 100, 1);
     fake_post(&e, 0x2000, 100, 2);
     fake_ring_bell(&e);
     fake_expect(&e, UNETMM_CQE_BUFFER, UNETMM_ST_PROTECTION, 1);
-    receive(f, &e, 100, 3);
+    fix_receive(f, &e, 100, 3);
     fake_expect(&e, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 2);
     fake_check(s, 0x2000, 100, 3);
     /* A cached entry without the right is no way round it. */
-    expect_send(f, &e, 0x2000, 100, UNETMM_ST_PROTECTION);
+    fix_expect_send(f, &e, 0x2000, 100, UNETMM_ST_PROTECTION);
     /* Entries must be valid, whatever other bits they have. */
     fake_table_set(s, 0x4000, fake_vpage(s, 0x1000)->dma | 6);
-    expect_send(f, &e, 0x4000, 100, UNETMM_ST_PROTECTION);
+    fix_expect_send(f, &e, 0x4000, 100, UNETMM_ST_PROTECTION);
 }
 
 /* A right given later is seen without an invalidation; one that is taken away
@@ -124,24 +108,24 @@ TEST(test_cache_invalidate, fix_test)
     uint64_t other;
 
     open_pinned(f, &s, &e, 2);
-    expect_send(f, &e, 0x1000, 100, UNETMM_ST_PROTECTION);
+    fix_expect_send(f, &e, 0x1000, 100, UNETMM_ST_PROTECTION);
     fake_map(s, 0x1000, 4096, FAKE_RW);
     fake_fill(s, 0x1000, 100, 1);
     expect_count(&f->h, cache_misses, 1,
-                 expect_send(f, &e, 0x1000, 100, UNETMM_ST_OK));
+                 fix_expect_send(f, &e, 0x1000, 100, UNETMM_ST_OK));
     expect_count(&f->h, cache_hits, 1,
-                 expect_send(f, &e, 0x1000, 100, UNETMM_ST_OK));
+                 fix_expect_send(f, &e, 0x1000, 100, UNETMM_ST_OK));
     expect_count(&f->h, cache_misses, 0,
-                 expect_send(f, &e, 0x1000, 100, UNETMM_ST_OK));
+                 fix_expect_send(f, &e, 0x1000, 100, UNETMM_ST_OK));
     other = fake_page(&f->h);
     fake_table_set(s, 0x1000, 0);
     assert_false(fake_invalidate(s, 0x1000, 4096));
-    expect_send(f, &e, 0x1000, 100, UNETMM_ST_PROTECTION);
+    fix_expect_send(f, &e, 0x1000, 100, UNETMM_ST_PROTECTION);
     fake_vpage(s, 0x1000)->dma = other;
     fake_rights(&f->h, other, 4096, FAKE_R);
     fake_table_set(s, 0x1000, other | 3);
     fake_fill(s, 0x1000, 100, 7);
-    expect_send(f, &e, 0x1000, 100, UNETMM_ST_OK);
+    fix_expect_send(f, &e, 0x1000, 100, UNETMM_ST_OK);
     fake_check_frame(fake_wire_at(&f->h, f->h.wire->len - 1), 100, 7);
 }
 
@@ -166,13 +150,13 @@ TEST(test_changing, fix_test)
     /* Such an entry has no other bits; a valid one counts as present. */
     fake_table_set(s, 0x3000, UNETMM_PTE_CHANGING | UNETMM_PTE_WRITE);
     fake_invalidate(s, 0x3000, 4096);
-    expect_send(f, &e, 0x3000, 100, UNETMM_ST_PROTECTION);
+    fix_expect_send(f, &e, 0x3000, 100, UNETMM_ST_PROTECTION);
     fake_table_set(s, 0x3000, UNETMM_PTE_CHANGING | 0x5000);
-    expect_send(f, &e, 0x3000, 100, UNETMM_ST_PROTECTION);
+    fix_expect_send(f, &e, 0x3000, 100, UNETMM_ST_PROTECTION);
     fake_table_set(s, 0x3000, fake_vpage(s, 0x3000)->dma |
                    UNETMM_PTE_CHANGING | 7);
     fake_rights(&f->h, fake_vpage(s, 0x3000)->dma, 4096, FAKE_R);
-    expect_send(f, &e, 0x3000, 100, UNETMM_ST_OK);
+    fix_expect_send(f, &e, 0x3000, 100, UNETMM_ST_OK);
     /* The endpoint may end while it waits. */
     fake_table_set(s, 0x3000, UNETMM_PTE_CHANGING);
     fake_invalidate(s, 0x3000, 4096);
@@ -192,11 +176,11 @@ TEST(test_cache_invalidate_elsewhere, fix_test)
 
     open_pinned(f, &s, &e, 2);
     fake_map(s, 0x1000, 4096, FAKE_RW);
-    expect_send(f, &e, 0x1000, 100, UNETMM_ST_OK);
+    fix_expect_send(f, &e, 0x1000, 100, UNETMM_ST_OK);
     fake_invalidate(f->s1, 0, 1ull << 47);
     fake_invalidate(s, 0x2000, 0x100000);
     expect_count(&f->h, cache_misses, 0,
-                 expect_send(f, &e, 0x1000, 100, UNETMM_ST_OK));
+                 fix_expect_send(f, &e, 0x1000, 100, UNETMM_ST_OK));
 }
 
 TEST(test_bad_tables, fix_test)
@@ -212,23 +196,23 @@ TEST(test_bad_tables, fix_test)
     pte = cpu_to_le64(0x10000 | UNETMM_PTE_VALID);
     fake_write(&f->h, s->table + 8, &pte, 8);
     expect_count(&f->h, err_dma, 1,
-                 expect_send(f, &e, 1ull << 30, 100, UNETMM_ST_PROTECTION));
+                 fix_expect_send(f, &e, 1ull << 30, 100, UNETMM_ST_PROTECTION));
     pte = cpu_to_le64(UNETMM_PTE_ADDR | UNETMM_PTE_VALID);
     fake_write(&f->h, s->table + 16, &pte, 8);
-    expect_send(f, &e, 2ull << 30, 100, UNETMM_ST_PROTECTION);
+    fix_expect_send(f, &e, 2ull << 30, 100, UNETMM_ST_PROTECTION);
     /* Reserved bits of a directory entry are not part of the address. */
     pte = cpu_to_le64(le64_to_cpu(*(uint64_t *)fake_ptr(&f->h, s->table, 8)) |
                       0xffe);
     fake_write(&f->h, s->table, &pte, 8);
-    expect_send(f, &e, 0x1000, 100, UNETMM_ST_OK);
+    fix_expect_send(f, &e, 0x1000, 100, UNETMM_ST_OK);
     /* A page outside of memory is the table's word: the bus refuses it. */
     fake_table_set(s, 0x7000, 0x5000 | 7);
-    expect_send(f, &e, 0x7000, 100, UNETMM_ST_DMA);
+    fix_expect_send(f, &e, 0x7000, 100, UNETMM_ST_DMA);
     /* A table that points to itself is walked level by level, no further. */
     pte = cpu_to_le64(s->table | 7);
     fake_write(&f->h, s->table + 24, &pte, 8);
-    expect_send(f, &e, (3ull << 30) + (3ull << 21) + (3ull << 12), 8,
-                UNETMM_ST_OK);
+    fix_expect_send(f, &e, (3ull << 30) + (3ull << 21) + (3ull << 12), 8,
+                    UNETMM_ST_OK);
 }
 
 /* The entry is read once: a change meanwhile is not used. */
@@ -251,7 +235,7 @@ TEST(test_entry_read_once, fix_test)
     open_pinned(f, &s, &e, 1);
     fake_map(s, 0x1000, 4096, FAKE_RW);
     f->h.on_read = change_entry;
-    expect_send(f, &e, 0x1000, 100, UNETMM_ST_OK);
+    fix_expect_send(f, &e, 0x1000, 100, UNETMM_ST_OK);
 }
 
 /* Many more pages than the cache has entries. */
@@ -268,7 +252,7 @@ TEST(test_thrash, fix_test)
         uint8_t expected[60000];
         FakeFrame *sent;
 
-        expect_send(f, &e, i * 60000, 60000, UNETMM_ST_OK);
+        fix_expect_send(f, &e, i * 60000, 60000, UNETMM_ST_OK);
         sent = fake_wire_at(&f->h, i);
         fake_load(s, i * 60000, expected, 60000);
         assert_memory_equal(sent->data + 64, expected, 60000);
@@ -277,7 +261,7 @@ TEST(test_thrash, fix_test)
     fake_post(&e, 0, 64 * 4096, 1);
     fake_post(&e, 1, 64 * 4096, 2);
     fake_ring_bell(&e);
-    receive(f, &e, 65536, 5);
+    fix_receive(f, &e, 65536, 5);
     fake_expect(&e, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
     fake_expect(&e, UNETMM_CQE_BUFFER, UNETMM_ST_TOO_LARGE, 2);
     fake_check(s, 0, 65536, 5);
@@ -326,7 +310,7 @@ TEST(test_landing_pages_are_held, fix_test_with, slow)
     fake_map(s, 0, 80 * 4096, FAKE_RW);
     fake_post(&e, 0, 40 * 4096, 1);
     fake_ring_bell(&e);
-    receive(f, &e, 65536, 5);
+    fix_receive(f, &e, 65536, 5);
     for (unsigned i = 0; i < 16; i++) {
         assert_int_equal(fake_reg(&f->h, UNETMM_REG_INV_CTRL), 0);
         assert_true(fake_invalidate(s, i * 4096, 4096));

@@ -46,11 +46,6 @@ static void expect_send(Fix *f, FakeEp *ep, uint64_t at, uint32_t len,
     fake_check_frame(fake_wire_at(&f->h, frames), len, n);
 }
 
-static void receive(Fix *f, FakeEp *ep, uint32_t len, uint32_t n)
-{
-    fake_deliver(&f->h, fake_datagram(ep, FIX_WIRE, 13, len, n));
-}
-
 /* ---- Reads of entries ---------------------------------------------------- */
 
 /* The directories are walked once, the entry is read each time. */
@@ -201,7 +196,7 @@ TEST(test_dirty, fix_test)
     fake_ring_bell(&e);
     /* Ready, and not used yet. */
     assert_int_equal(fake_table_get(s, PAGE(0)), pte);
-    receive(f, &e, LEN, 5);
+    fix_receive(f, &e, LEN, 5);
     fake_expect(&e, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
     fake_check(s, PAGE(0), LEN, 5);
     assert_int_equal(fake_table_get(s, PAGE(0)), pte | UNETMM_PTE_DIRTY);

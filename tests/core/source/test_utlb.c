@@ -15,25 +15,9 @@ static void open_utlb(Fix *f, FakeSpace **s, FakeEp *ep, uint8_t levels)
     fake_connect_peer(ep, FIX_WIRE, 13, FIX_MTU);
 }
 
-static void expect_send(Fix *f, FakeEp *ep, uint64_t at, uint32_t len,
-                        uint8_t status)
-{
-    unsigned frames = f->h.wire->len;
-
-    fake_send_at(ep, FIX_WIRE, at, len, at);
-    fake_ring_bell(ep);
-    fake_expect(ep, UNETMM_CQE_SENT, status, at);
-    assert_int_equal(f->h.wire->len, frames + (status == UNETMM_ST_OK));
-}
-
 static void expect_last_frame(Fix *f, uint32_t len, uint32_t n)
 {
     fake_check_frame(fake_wire_at(&f->h, f->h.wire->len - 1), len, n);
-}
-
-static void receive(Fix *f, FakeEp *ep, uint32_t len, uint32_t n)
-{
-    fake_deliver(&f->h, fake_datagram(ep, FIX_WIRE, 13, len, n));
 }
 
 static void expect_nobody_asked(Fix *f)
@@ -99,7 +83,7 @@ TEST(test_neighbours, fix_test)
     expect_count(&f->h, cache_hits, 0,
     expect_count(&f->h, utlb_fetches, 1,
     expect_count(&f->h, utlb_fetched, 8,
-                 expect_send(f, &e, PAGE(11), 100, UNETMM_ST_OK)))));
+                 fix_expect_send(f, &e, PAGE(11), 100, UNETMM_ST_OK)))));
     expect_last_frame(f, 100, 11);
     /* One read, of the aligned group and nothing else. */
     assert_int_equal(watch.reads, 1);
@@ -109,15 +93,15 @@ TEST(test_neighbours, fix_test)
         expect_count(&f->h, cache_misses, 0,
         expect_count(&f->h, cache_hits, 1,
         expect_count(&f->h, utlb_neighbours, i != 11,
-                     expect_send(f, &e, PAGE(i), 100, UNETMM_ST_OK))));
+                     fix_expect_send(f, &e, PAGE(i), 100, UNETMM_ST_OK))));
         expect_last_frame(f, 100, i);
     }
     assert_int_equal(watch.reads, 1);
     /* Each is counted as needed once. */
     expect_count(&f->h, utlb_neighbours, 0,
-                 expect_send(f, &e, PAGE(9), 100, UNETMM_ST_OK));
+                 fix_expect_send(f, &e, PAGE(9), 100, UNETMM_ST_OK));
     expect_count(&f->h, cache_misses, 1,
-                 expect_send(f, &e, PAGE(7), 100, UNETMM_ST_OK));
+                 fix_expect_send(f, &e, PAGE(7), 100, UNETMM_ST_OK));
     assert_int_equal(watch.first, 0);
     expect_nobody_asked(f);
 }
@@ -135,7 +119,7 @@ TEST(test_receive, fix_test)
         fake_post(&e, PAGE(0) + 50, 16 * FAKE_PAGE - 50, 1);
         fake_ring_bell(&e);
     });
-    receive(f, &e, 60000, 5);
+    fix_receive(f, &e, 60000, 5);
     fake_expect(&e, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
     fake_check(s, PAGE(0) + 50, 60000, 5);
     assert_int_equal(fake_counter(&f->h, UNETMM_C_utlb_neighbours), 14);
@@ -170,7 +154,7 @@ static void check_edges(uint32_t group, uint8_t levels)
         }
         fake_fill(s, at[i], FAKE_PAGE, i);
         watch_start(&f, s, at[i]);
-        expect_send(&f, &e, at[i], FAKE_PAGE, UNETMM_ST_OK);
+        fix_expect_send(&f, &e, at[i], FAKE_PAGE, UNETMM_ST_OK);
         expect_last_frame(&f, FAKE_PAGE, i);
         if (watch.reads) {
             assert_int_equal(watch.entries, group);
@@ -182,7 +166,7 @@ static void check_edges(uint32_t group, uint8_t levels)
     }
     /* A table of less than 64 bits ends where it ends. */
     if (levels < 6) {
-        expect_send(&f, &e, end + 1, 8, UNETMM_ST_PROTECTION);
+        fix_expect_send(&f, &e, end + 1, 8, UNETMM_ST_PROTECTION);
     }
     fake_driver_free(&f.d);
     fake_host_free(&f.h);
@@ -225,9 +209,9 @@ static void check_ways(uint32_t ways)
             /* Of the first round with one page more, the others are there. */
             if (n == ways || i >= n) {
                 expect_count(&f.h, utlb_fetches, fetched,
-                             expect_send(&f, &e, at, 100, UNETMM_ST_OK));
+                             fix_expect_send(&f, &e, at, 100, UNETMM_ST_OK));
             } else {
-                expect_send(&f, &e, at, 100, UNETMM_ST_OK);
+                fix_expect_send(&f, &e, at, 100, UNETMM_ST_OK);
             }
         }
     }
@@ -263,14 +247,14 @@ TEST(test_forged, fix_test)
     fake_table_set(s, PAGE(6), 0x5000 | 7);
     fake_table_set(s, PAGE(7), fake_vpage(s, PAGE(1))->dma | 0xfff);
     expect_count(&f->h, utlb_fetched, 6,
-                 expect_send(f, &e, PAGE(0), 100, UNETMM_ST_OK));
-    expect_send(f, &e, PAGE(2), 100, UNETMM_ST_PROTECTION);
-    expect_send(f, &e, PAGE(3), 100, UNETMM_ST_PROTECTION);
-    expect_send(f, &e, PAGE(4), 100, UNETMM_ST_PROTECTION);
-    expect_send(f, &e, PAGE(5), 100, UNETMM_ST_DMA);
-    expect_send(f, &e, PAGE(6), 100, UNETMM_ST_DMA);
+                 fix_expect_send(f, &e, PAGE(0), 100, UNETMM_ST_OK));
+    fix_expect_send(f, &e, PAGE(2), 100, UNETMM_ST_PROTECTION);
+    fix_expect_send(f, &e, PAGE(3), 100, UNETMM_ST_PROTECTION);
+    fix_expect_send(f, &e, PAGE(4), 100, UNETMM_ST_PROTECTION);
+    fix_expect_send(f, &e, PAGE(5), 100, UNETMM_ST_DMA);
+    fix_expect_send(f, &e, PAGE(6), 100, UNETMM_ST_DMA);
     expect_count(&f->h, cache_misses, 0,
-                 expect_send(f, &e, PAGE(7), 100, UNETMM_ST_OK));
+                 fix_expect_send(f, &e, PAGE(7), 100, UNETMM_ST_OK));
     fake_post(&e, PAGE(3), 100, 3);
     fake_ring_bell(&e);
     fake_expect(&e, UNETMM_CQE_BUFFER, UNETMM_ST_PROTECTION, 3);
@@ -290,13 +274,13 @@ TEST(test_bad_tables, fix_test)
     fake_write(&f->h, s->table + 16, &pte, 8);
     expect_count(&f->h, err_dma, 1,
     expect_count(&f->h, utlb_fetches, 0,
-                 expect_send(f, &e, 2ull << 30, 100, UNETMM_ST_PROTECTION)));
+                 fix_expect_send(f, &e, 2ull << 30, 100, UNETMM_ST_PROTECTION)));
     f->h.refuse_first = f->h.refuse_last = leaf_of(s, PAGE(0)) + 63;
     expect_count(&f->h, utlb_fetched, 0,
-                 expect_send(f, &e, PAGE(0), 100, UNETMM_ST_PROTECTION));
+                 fix_expect_send(f, &e, PAGE(0), 100, UNETMM_ST_PROTECTION));
     f->h.refuse_first = 1;
     f->h.refuse_last = 0;
-    expect_send(f, &e, PAGE(0), 100, UNETMM_ST_OK);
+    fix_expect_send(f, &e, PAGE(0), 100, UNETMM_ST_OK);
 }
 
 /* Each entry is read once: a value that changes meanwhile is not used. */
@@ -320,8 +304,8 @@ TEST(test_read_once, fix_test)
     watch_start(f, s, PAGE(0));
     f->h.on_read = change_group;
     expect_count(&f->h, utlb_fetched, 8,
-                 expect_send(f, &e, PAGE(3), 100, UNETMM_ST_OK));
-    expect_send(f, &e, PAGE(4), 100, UNETMM_ST_OK);
+                 fix_expect_send(f, &e, PAGE(3), 100, UNETMM_ST_OK));
+    fix_expect_send(f, &e, PAGE(4), 100, UNETMM_ST_OK);
 }
 
 TEST(test_absent, fix_test)
@@ -334,22 +318,22 @@ TEST(test_absent, fix_test)
     fake_map(s, PAGE(1), FAKE_PAGE, FAKE_RW);
     fake_map(s, PAGE(2), FAKE_PAGE, FAKE_R);
     /* No table at all; a table, but no entry; a second page without one. */
-    expect_send(f, &e, 0x1000, 100, UNETMM_ST_PROTECTION);
-    expect_send(f, &e, 0x123456789000, 100, UNETMM_ST_PROTECTION);
-    expect_send(f, &e, PAGE(0), 100, UNETMM_ST_PROTECTION);
-    expect_send(f, &e, PAGE(2) + 4000, 100, UNETMM_ST_PROTECTION);
+    fix_expect_send(f, &e, 0x1000, 100, UNETMM_ST_PROTECTION);
+    fix_expect_send(f, &e, 0x123456789000, 100, UNETMM_ST_PROTECTION);
+    fix_expect_send(f, &e, PAGE(0), 100, UNETMM_ST_PROTECTION);
+    fix_expect_send(f, &e, PAGE(2) + 4000, 100, UNETMM_ST_PROTECTION);
     fake_post(&e, PAGE(0), 100, 1);
     fake_post(&e, PAGE(2), 100, 2);
     fake_post(&e, PAGE(1), 100, 3);
     fake_ring_bell(&e);
     fake_expect(&e, UNETMM_CQE_BUFFER, UNETMM_ST_PROTECTION, 1);
     fake_expect(&e, UNETMM_CQE_BUFFER, UNETMM_ST_PROTECTION, 2);
-    receive(f, &e, 100, 9);
+    fix_receive(f, &e, 100, 9);
     fake_expect(&e, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 3);
     expect_nobody_asked(f);
     /* An absent page is not remembered as absent. */
     fake_map(s, PAGE(0), FAKE_PAGE, FAKE_RW);
-    expect_send(f, &e, PAGE(0), 100, UNETMM_ST_OK);
+    fix_expect_send(f, &e, PAGE(0), 100, UNETMM_ST_OK);
 }
 
 /* ---- Invalidation ------------------------------------------------------- */
@@ -370,10 +354,10 @@ TEST(test_invalidate, fix_test)
 
     open_utlb(f, &s, &e, 4);
     fake_map(s, PAGE(0), 8 * FAKE_PAGE, FAKE_RW);
-    expect_send(f, &e, PAGE(0), 100, UNETMM_ST_OK);
+    fix_expect_send(f, &e, PAGE(0), 100, UNETMM_ST_OK);
     /* A neighbour that nobody has used yet is as cached as any other. */
     unpin(f, s, PAGE(3));
-    expect_send(f, &e, PAGE(3), 100, UNETMM_ST_PROTECTION);
+    fix_expect_send(f, &e, PAGE(3), 100, UNETMM_ST_PROTECTION);
     other = fake_page(&f->h);
     fake_rights(&f->h, other, FAKE_PAGE, FAKE_R);
     fake_vpage(s, PAGE(3))->dma = other;
@@ -381,18 +365,18 @@ TEST(test_invalidate, fix_test)
     fake_fill(s, PAGE(3), 100, 7);
     /* The rest of the group is still there, unchanged. */
     expect_count(&f->h, utlb_fetched, 1,
-                 expect_send(f, &e, PAGE(3), 100, UNETMM_ST_OK));
+                 fix_expect_send(f, &e, PAGE(3), 100, UNETMM_ST_OK));
     expect_last_frame(f, 100, 7);
     expect_count(&f->h, utlb_neighbours, 0,
-                 expect_send(f, &e, PAGE(0), 100, UNETMM_ST_OK));
+                 fix_expect_send(f, &e, PAGE(0), 100, UNETMM_ST_OK));
     expect_count(&f->h, cache_misses, 0,
     expect_count(&f->h, utlb_neighbours, 1,
-                 expect_send(f, &e, PAGE(4), 100, UNETMM_ST_OK)));
+                 fix_expect_send(f, &e, PAGE(4), 100, UNETMM_ST_OK)));
     /* Another space's, another range's: nothing of this goes. */
     fake_invalidate(f->s1, 0, 1ull << 47);
     fake_invalidate(s, PAGE(8), 1 << 20);
     expect_count(&f->h, cache_misses, 0,
-                 expect_send(f, &e, PAGE(5), 100, UNETMM_ST_OK));
+                 fix_expect_send(f, &e, PAGE(5), 100, UNETMM_ST_OK));
 }
 
 /* The same address in two processes: each has its own page, or none. */
@@ -409,13 +393,13 @@ TEST(test_two_spaces, fix_test)
     fake_map(t, PAGE(4), FAKE_PAGE, FAKE_RW);
     fake_fill(s, PAGE(4), 100, 1);
     fake_fill(t, PAGE(4), 100, 2);
-    expect_send(f, &e, PAGE(4), 100, UNETMM_ST_OK);
+    fix_expect_send(f, &e, PAGE(4), 100, UNETMM_ST_OK);
     expect_last_frame(f, 100, 1);
-    expect_send(f, &g, PAGE(4), 100, UNETMM_ST_OK);
+    fix_expect_send(f, &g, PAGE(4), 100, UNETMM_ST_OK);
     expect_last_frame(f, 100, 2);
     for (unsigned i = 0; i < 8; i++) {
-        expect_send(f, &g, PAGE(i), 100, i == 4 ? UNETMM_ST_OK :
-                    UNETMM_ST_PROTECTION);
+        fix_expect_send(f, &g, PAGE(i), 100, i == 4 ? UNETMM_ST_OK :
+                        UNETMM_ST_PROTECTION);
     }
 }
 
@@ -483,7 +467,7 @@ TEST(test_thrash, fix_test_with, wide)
     fake_map(s, PAGE(0), 200 * FAKE_PAGE, FAKE_RW);
     fake_fill(s, PAGE(0), 200 * FAKE_PAGE, 1);
     for (unsigned i = 0; i < 13; i++) {
-        expect_send(f, &e, PAGE(0) + i * 60000, 60000, UNETMM_ST_OK);
+        fix_expect_send(f, &e, PAGE(0) + i * 60000, 60000, UNETMM_ST_OK);
         fake_load(s, PAGE(0) + i * 60000, expected, 60000);
         assert_memory_equal(fake_wire_at(&f->h, i)->data + 64, expected,
                             60000);
@@ -492,7 +476,7 @@ TEST(test_thrash, fix_test_with, wide)
     fake_post(&e, PAGE(5), 64 * FAKE_PAGE, 1);
     fake_post(&e, PAGE(5) + 1, 64 * FAKE_PAGE, 2);
     fake_ring_bell(&e);
-    receive(f, &e, 65536, 5);
+    fix_receive(f, &e, 65536, 5);
     fake_expect(&e, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
     fake_expect(&e, UNETMM_CQE_BUFFER, UNETMM_ST_TOO_LARGE, 2);
     fake_check(s, PAGE(5), 65536, 5);
@@ -515,7 +499,7 @@ TEST(test_landing, fix_test_with, slow_wide)
     fake_map(s, PAGE(0), 80 * FAKE_PAGE, FAKE_RW);
     fake_post(&e, PAGE(3), 40 * FAKE_PAGE, 1);
     fake_ring_bell(&e);
-    receive(f, &e, 65536, 5);
+    fix_receive(f, &e, 65536, 5);
     for (unsigned i = 0; i < 16; i++) {
         assert_true(fake_invalidate(s, PAGE(3 + i), FAKE_PAGE));
         fake_advance(&f->h, 1000);
@@ -552,10 +536,10 @@ static void any_send(Fix *f, FakeSpace *s, FakeEp *e, const bool *pinned,
     uint8_t expected[FAKE_PAGE];
 
     if (!pinned[page] || (two && !pinned[page + 1])) {
-        expect_send(f, e, PAGE(page) + offset, len, UNETMM_ST_PROTECTION);
+        fix_expect_send(f, e, PAGE(page) + offset, len, UNETMM_ST_PROTECTION);
         return;
     }
-    expect_send(f, e, PAGE(page) + offset, len, UNETMM_ST_OK);
+    fix_expect_send(f, e, PAGE(page) + offset, len, UNETMM_ST_OK);
     fake_load(s, PAGE(page) + offset, expected, len);
     assert_memory_equal(fake_wire_at(&f->h, 0)->data + 64, expected, len);
     fake_wire_clear(&f->h);
@@ -573,7 +557,7 @@ static void any_receive(Fix *f, FakeSpace *s, FakeEp *e, const bool *pinned,
         fake_expect(e, UNETMM_CQE_BUFFER, UNETMM_ST_PROTECTION, page);
         return;
     }
-    receive(f, e, FAKE_PAGE, n);
+    fix_receive(f, e, FAKE_PAGE, n);
     fake_expect(e, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, page);
     fake_check(s, PAGE(page), FAKE_PAGE, n);
 }
@@ -793,14 +777,14 @@ TEST(test_changing_buffer, fix_test)
     fake_post(&e, PAGE(8), FAKE_PAGE, 2);
     fake_ring_bell(&e);
     take_in_hand(s, 2);
-    expect_count(&f->h, drop_asked, 1, receive(f, &e, 100, 5));
+    expect_count(&f->h, drop_asked, 1, fix_receive(f, &e, 100, 5));
     expect_nothing(&e);
     give_back(s, 2);
-    receive(f, &e, 100, 6);
+    fix_receive(f, &e, 100, 6);
     fake_expect(&e, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
     fake_check(s, PAGE(0), 100, 6);
     take_in_hand(s, 8);
-    expect_count(&f->h, drop_asked, 1, receive(f, &e, 100, 7));
+    expect_count(&f->h, drop_asked, 1, fix_receive(f, &e, 100, 7));
     expect_nothing(&e);
     give_up(s, 8);
     fake_expect(&e, UNETMM_CQE_BUFFER, UNETMM_ST_PROTECTION, 2);
@@ -824,7 +808,7 @@ TEST(test_changing_many, fix_test)
         fake_ring_bell(&e[i]);
     }
     for (unsigned i = 0; i < 4; i++) {
-        receive(f, &e[i], 100, i);
+        fix_receive(f, &e[i], 100, i);
     }
     waits = fake_counter(&f->h, UNETMM_C_changing_waits);
     assert_true(waits <= 16);
@@ -834,7 +818,7 @@ TEST(test_changing_many, fix_test)
         give_back(s, 8 * i + 2);
     }
     for (unsigned i = 0; i < 4; i++) {
-        receive(f, &e[i], 100, i);
+        fix_receive(f, &e[i], 100, i);
         fake_expect(&e[i], UNETMM_CQE_RECEIVED, UNETMM_ST_OK, i);
     }
 }
