@@ -100,6 +100,22 @@ void card_write(const char *file, const char *text)
     CHECK_RET(write_file(path, text), 0);
 }
 
+unsigned card_value(const char *path, const char *word)
+{
+    FILE *file = fopen(path, "r");
+    char found[50];
+    unsigned value = 0;
+    bool there = false;
+
+    CHECK(file);
+    while (!there && fscanf(file, "%49s %u\n", found, &value) == 2) {
+        there = !strcmp(found, word);
+    }
+    fclose(file);
+    CHECK(there);
+    return value;
+}
+
 int card_config(void)
 {
     char path[PATH_MAX];

@@ -19,6 +19,8 @@ bool card_present(void);
 void card_find(void);
 /* Writes to one of its files in sysfs. */
 void card_write(const char *file, const char *text);
+/* The number behind a word, in a file of the driver's debugfs that has such lines alone. */
+unsigned card_value(const char *path, const char *word);
 /* Its configuration space, to be read and written. */
 int card_config(void);
 /* It answers no access to its registers, or does again. */

@@ -42,21 +42,7 @@
 #define WINDOW          32              /* packets on their way */
 
 /* A counter of the driver about the backup ring. */
-static unsigned ring_has(const char *what)
-{
-    FILE *file = fopen(BACKUP_FILE, "r");
-    char word[50];
-    unsigned value, found = UINT32_MAX;
-
-    CHECK(file);
-    while (found == UINT32_MAX &&
-           fscanf(file, "%49s %u\n", word, &value) == 2) {
-        found = strcmp(word, what) ? found : value;
-    }
-    fclose(file);
-    CHECK(found != UINT32_MAX);
-    return found;
-}
+#define ring_has(what) card_value(BACKUP_FILE, what)
 
 /* ---- The scene ------------------------------------------------------------------ */
 

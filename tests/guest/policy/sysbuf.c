@@ -55,21 +55,7 @@ static struct unetmm_ep_attr redirecting(void)
 /* ---- The administrator's counters and limits --------------------------------- */
 
 /* A counter of the driver about the system buffer. */
-static unsigned buffer_has(const char *what)
-{
-    FILE *file = fopen(SLOTS_FILE, "r");
-    char word[50];
-    unsigned value, found = UINT32_MAX;
-
-    CHECK(file);
-    while (found == UINT32_MAX &&
-           fscanf(file, "%49s %u\n", word, &value) == 2) {
-        found = strcmp(word, what) ? found : value;
-    }
-    fclose(file);
-    CHECK(found != UINT32_MAX);
-    return found;
-}
+#define buffer_has(what) card_value(SLOTS_FILE, what)
 
 /* How many packets have been through a stage, and how long it took in all. */
 static unsigned long long stage(const char *name, unsigned long long *ns)
