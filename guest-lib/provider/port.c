@@ -91,7 +91,7 @@ static void buffer_returned(struct umfi_port *port, const struct unetmm_completi
     struct umfi_op *op = (struct umfi_op *)(uintptr_t)c->user_data;
     struct umfi_ep *ep = op ? op->ep : NULL;
 
-    /* Those of an SRX are of any of its EPs. */
+    /* Operations of an SRX are of any of its EPs. */
     for (unsigned i = 0; op && !ep && i < port->channels; i++) {
         ep = port->by_channel[i];
     }

@@ -190,7 +190,7 @@ SYS_INLINE ssize_t any_op(struct transfer *t, const struct iovec *iov, size_t n,
     return ret;
 }
 
-/* One for each kind: the compiler leaves out the tests for it. */
+/* A function for each kind: the compiler leaves out the tests of the kind. */
 UMFI_RARE ssize_t read_op(struct transfer *t, const struct iovec *iov, size_t n,
                           void *context, uint64_t flags)
 {

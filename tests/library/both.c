@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Random calls of every function of the fast path, right and wrong ones, on a fake
- * card; prints each result, and the card's view.  It is built twice, against the
+ * card; prints each result, and the card's view.  The program is built twice, against the
  * library's symbols and with their bodies inline (BOTH_INLINE); test-both.py
  * compares the two outputs.
  *

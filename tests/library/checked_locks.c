@@ -3,7 +3,7 @@
  * The library's mutexes, checked: with these calls in place of the C library's
  * (--wrap) each mutex is initialised before its use, locked by a thread that
  * does not hold it, unlocked by the one that does, and never destroyed while locked.
- * One thread alone is enough to see a lock() or unlock() that is not there.
+ * A test with one thread is enough to see a lock() or unlock() that is not there.
  */
 #include <pthread.h>
 #include <stdio.h>

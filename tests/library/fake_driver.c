@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A driver and a card in one process, for the tools and the library's calls.
- * One card and one endpoint a process.
+ * A process has one card and one endpoint.
  */
 #include "fake_driver.h"
 #include "fake_calls.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The exports of a driver in tests: a table of `n`, in which a length of 0 says
- * that there is none.  Its owner's lock covers it.
+ * that there is none.  The lock of the table's owner covers it.
  */
 #ifndef FAKE_EXPORT_H
 #define FAKE_EXPORT_H

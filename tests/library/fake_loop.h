@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A driver and a card in one process, whose endpoints talk to each other: for
- * objects of the library that have peers.  It takes over the system calls on files
- * named /loop.  All endpoints have the same address; a service leads to one.
+ * objects of the library that have peers.  The driver takes over the system calls
+ * on files named /loop.  The endpoints share one address; a service leads to one of them.
  *
  * A thread carries their posts, one operation at a time and in order, so that a
  * test can stop an endpoint behind any of its operations.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * unetmm-kv's store and protocol, under the sanitizers.  Both are fed from the
- * network: in pieces of every size, with lengths of every kind, with garbage.
+ * unetmm-kv's store and protocol, under the sanitizers.  The network
+ * feeds them: in pieces of every size, with lengths of every kind, with garbage.
  *
  * UNETMM_SEED=N repeats a run; it is 1 if nobody says another.
  */

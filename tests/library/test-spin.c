@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * For how long the library spins, and how often it gives way meanwhile.  Its
- * clock is the test's: each look at it finds it one microsecond later.
+ * For how long the library spins, and how often it gives way meanwhile.  The
+ * library reads the test's clock, which goes on by a microsecond at each look.
  */
 #include "../one_test.h"
 #include <stdatomic.h>

@@ -37,7 +37,7 @@ static inline bool sys_lock_try(struct sys_lock *lock)
 __attribute__((__cold__, __noinline__, __unused__))
 static void sys_lock_wait(struct sys_lock *lock)
 {
-    /* Other threads may sleep, too: when this one unlocks it wakes one of them. */
+    /* Other threads may sleep, too: the unlock of this thread wakes one of them. */
     while (__atomic_exchange_n(&lock->state, SYS_LOCK_AWAITED, __ATOMIC_ACQUIRE) != SYS_LOCK_FREE) {
         syscall(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, SYS_LOCK_AWAITED, NULL);
     }

@@ -113,7 +113,7 @@ TEST(test_end_waits_for_no_buffer, slots_test)
     fake_expect_none(&t->e);
 }
 
-/* Those that may be shown at last are shown as the budget goes. */
+/* Packets that may be shown at last are shown as the budget goes. */
 TEST(test_shown_in_parts, slots_test)
 {
     enum { BEHIND = 150, AT_ONCE = 65536 / UNETMM_LEAST_BYTES };
@@ -456,7 +456,7 @@ TEST(test_fault_ring_full, slots_test)
     }
 }
 
-/* Those that wait have their places in the completion queue. */
+/* Packets that wait have their places in the completion queue. */
 TEST(test_cq_full, slots_test)
 {
     Slots *t = *state;
@@ -574,7 +574,7 @@ TEST(test_beyond_the_tail, slots_test)
     }
     f = slots_record(t);
     expect_record(&f, 2, 2, 2, 102);
-    /* It has no place yet. */
+    /* The packet has no place yet. */
     assert_int_equal(fake_backup_done(&t->d, &f, UNETMM_ST_OK, 0),
                      UNETMM_CS_BAD_ARG);
     assert_int_equal(fake_tail_arm(&t->e, 2, true, &posted), UNETMM_CS_OK);

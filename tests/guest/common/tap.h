@@ -7,8 +7,8 @@
  * have the same objects as before: no endpoint and no pinned page may be left.
  *
  * A test is named PROGRAM.TEST, with .SOURCE and .POLICY behind it if it runs
- * for several.  Its random numbers depend on --seed and on its name, so
- * it does the same whether it runs alone or among others.
+ * for several.  The random numbers of a test depend on --seed and
+ * on its name, so the test does the same alone and among others.
  */
 #ifndef TEST_TAP_H
 #define TEST_TAP_H

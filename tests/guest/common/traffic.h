@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Other messages on the same card, all the while, every byte checked.
+ * Messages on the same card beside a test, all the while, every byte checked.
  */
 #ifndef TEST_TRAFFIC_H
 #define TEST_TRAFFIC_H

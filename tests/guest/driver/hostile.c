@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A process that writes anything into its queues.  Its endpoint may stop;
- * nothing else may: other endpoints, of the same process and of others, go on,
- * and no memory changes but that given for it.
+ * A process that writes anything into the queues of an endpoint.  The endpoint may stop;
+ * other endpoints, of the same process and of others, go on, and no memory changes but
+ * the memory given for it.
  */
 #include "link.h"
 #include "raw.h"

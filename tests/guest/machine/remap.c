@@ -3,9 +3,9 @@
  * A CPU goes on being interrupted while another changes the memory map.
  *
  * QEMU 10.0's TCG let an access of the one CPU go astray then (the patch
- * `tcg-mmio-after-the-map-has-changed` says how).  It was an end of interrupt, most
- * of the time, after which the CPU took none: half of the guest stood still, and
- * the test that was running with it.
+ * `tcg-mmio-after-the-map-has-changed` says how).  The lost access was an end of
+ * interrupt, most of the time, after which the CPU took no interrupt: half of the guest
+ * stood still, and the test that was running with it.
  */
 #include "tap.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The kernel kills the owner of memory that the card fills, since a control group
- * has no room for it: it is the card's faults that find that out, and the pages are
- * taken back while they are in use.  Others do not notice, and nothing is left.
+ * has no room for it: the card's faults find that out, and the pages are taken back
+ * while they are in use.  Other processes do not notice, and nothing is left.
  */
 #include "card.h"
 #include "group.h"

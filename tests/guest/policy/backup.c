@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Policy backup: a packet that finds no memory waits in the driver's ring, is
- * copied when the memory is there, and is shown in its order; and the effects of
- * processes that do not do their part.
+ * copied when the memory is there, and is shown in its order.  Processes that
+ * do not do their part harm no other.
  *
  * `one` sends to `two`, whose policy it is: frames, between raw endpoints, or
- * messages on a datagram channel.  Each packet has its number in it.
+ * messages on a datagram channel.  A packet contains its number.
  */
 #include "ask.h"
 #include "card.h"

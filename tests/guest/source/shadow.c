@@ -3,7 +3,7 @@
  * Source shadow: the pages of the table are resident (always), and the table has the
  * resident pages (as far as Linux reports them).
  *
- * Both are looked at from outside: the table by the driver's debugfs, residency
+ * The tests look at table and residency from outside: the table by the driver's debugfs, residency
  * by /proc/self/pagemap.  A state that is equal before and after a look, with
  * no invalidation begun or ended meanwhile, held during the look.
  */

@@ -327,11 +327,11 @@ static bool tx_post(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
     case UNETMM_POSTED:
         ep->sq_cons += tx->slots;
         ep->publish = true;
-        /* Its packets take their bytes of the budget, each when it goes. */
+        /* The message's packets take bytes of the budget, each when it goes. */
         tx->desc.len = 0;
         break;
     case UNETMM_POST_FULL:
-        /* Its descriptor is read again then. */
+        /* The descriptor is read again when the channel has room. */
         ep->sq_waits = true;
         break;
     case UNETMM_POST_FAILED:

@@ -24,8 +24,8 @@ typedef struct UnetmmTransferOps {
     /* The frame is whole: sends it and finishes, or waits for room. */
     void (*transmit)(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *tx);
     /*
-     * Its status is known: TX_IDLE then, or it waits for room.  NULL: it comes
-     * from the send queue, and completes there.
+     * The transfer's status is known: TX_IDLE then, or the transfer waits for
+     * room.  NULL: its descriptor is of the send queue, and completes there.
      */
     void (*complete)(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *tx);
 } UnetmmTransferOps;
