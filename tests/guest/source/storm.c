@@ -379,6 +379,23 @@ static void held_main(void *argument)
     CHECK_BYTES(s.memory, CHANNELS * AREA * PAGE, 0x77);
 }
 
+/* Starts a process with more misses than the threads that may wait for its pages. */
+static pid_t hold_many(struct pair *p)
+{
+    uint64_t before;
+    pid_t pid;
+
+    pair_open(p);
+    set_parameter("page_ins", MOST_THREADS);
+    before = driver_counter(p->ctx, UNETMM_D_faults_over);
+    state = shared_memory(sizeof(*state));
+    memset(state, 0, sizeof(*state));
+    pid = start_process(held_main, NULL);
+    EVENTUALLY(driver_counter(p->ctx, UNETMM_D_faults_over) - before >=
+               CHANNELS - MOST_THREADS);
+    return pid;
+}
+
 /*
  * So many threads wait for pages of a process, and no more; the rest of its
  * misses wait, and are all served in the end.  The neighbour goes on meanwhile.
@@ -386,17 +403,8 @@ static void held_main(void *argument)
 static void page_ins(void)
 {
     struct pair p;
-    uint64_t before;
-    pid_t pid;
+    pid_t pid = hold_many(&p);
 
-    pair_open(&p);
-    set_parameter("page_ins", MOST_THREADS);
-    before = driver_counter(p.ctx, UNETMM_D_faults_over);
-    state = shared_memory(sizeof(*state));
-    memset(state, 0, sizeof(*state));
-    pid = start_process(held_main, NULL);
-    EVENTUALLY(driver_counter(p.ctx, UNETMM_D_faults_over) - before >=
-               CHANNELS - MOST_THREADS);
     CHECK_EQ(turns_of(atomic_load(&state->space)).deferred, CHANNELS);
     /* Threads are made as they are wanted. */
     EVENTUALLY(asleep() == MOST_THREADS);
@@ -414,17 +422,8 @@ static void page_ins(void)
 static void killed_with_many(void)
 {
     struct pair p;
-    uint64_t before;
-    pid_t pid;
+    pid_t pid = hold_many(&p);
 
-    pair_open(&p);
-    set_parameter("page_ins", MOST_THREADS);
-    before = driver_counter(p.ctx, UNETMM_D_faults_over);
-    state = shared_memory(sizeof(*state));
-    memset(state, 0, sizeof(*state));
-    pid = start_process(held_main, NULL);
-    EVENTUALLY(driver_counter(p.ctx, UNETMM_D_faults_over) - before >=
-               CHANNELS - MOST_THREADS);
     CHECK_SYS(kill(pid, SIGKILL));
     await_process(pid);
     EVENTUALLY(!asleep());
