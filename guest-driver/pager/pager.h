@@ -56,7 +56,7 @@
  *
  * LOCKS
  *
- *   The pager's lock (pager.c) is a leaf, and taken with interrupts off: kicks and
+ *   The pager's lock (jobs.h) is a leaf, and taken with interrupts off: kicks and
  *   unetmm_pager_ring() come from interrupts, probes and the notifier.  serve and
  *   cancel are called without it.  unetmm_job_cancel(), unetmm_pager_close(),
  *   unetmm_pager_hush() and unetmm_pager_stop() wait for active jobs: their callers hold
