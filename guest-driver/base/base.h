@@ -10,7 +10,6 @@
 #include <linux/if_ether.h>
 #include <linux/kref.h>
 #include <linux/list.h>
-#include <linux/miscdevice.h>
 #include <linux/mutex.h>
 #include <linux/pci.h>
 #include <linux/rwsem.h>
@@ -30,20 +29,20 @@
 #define UNETMM_SHADOW_BUCKETS	32
 #define UNETMM_CMD_LOG2		6	/* of the command rings; ring/ring.h */
 
-struct dentry;
 struct rdmacg_device;
 struct unetmm_aspace;
 struct unetmm_backring;
 struct unetmm_control;
 struct unetmm_ctl;
 struct unetmm_dev;
-struct unetmm_ecs;
 struct unetmm_ep;
+struct unetmm_flows;
 struct unetmm_misses;
 struct unetmm_net;
 struct unetmm_pager;
 struct unetmm_policy;
 struct unetmm_policy_ops;
+struct unetmm_remote;
 struct unetmm_rings;
 struct unetmm_source;
 struct unetmm_sysbuf;
@@ -118,7 +117,6 @@ struct unetmm_dev {
 	u32 npolicies;
 	struct pci_dev *pdev;
 	struct kref ref;
-	struct miscdevice misc;
 	int number;
 	char name[24];
 	void __iomem *regs;
@@ -131,50 +129,38 @@ struct unetmm_dev {
 	struct unetmm_params params;
 	struct rw_semaphore rwsem;
 	struct work_struct fail_work;
-	const char *why;		/* it was given up; or NULL */
-	struct unetmm_health *health;	/* card/devlink.c; or NULL */
+	const char *why;		/* the card was given up; or NULL */
+	spinlock_t reg_lock;		/* INV_*, EP_SEL and latched counters */
+	atomic64_t counters[UNETMM_NUM_DRIVER_COUNTERS];
 
-	struct mutex files_lock;	/* files */
-	struct list_head files;
-	struct mutex map_lock;		/* blocks, the memory behind a mapping */
-	struct list_head blocks;
-	unsigned long *window_map;	/* pages in use; map_lock */
-	unsigned long *proxy_map;
-
-	/* Of higher rooms; from probe until the structure is freed. */
+	/*
+	 * The parts of higher rooms, from probe until the structure is freed; each room's
+	 * header has the structure.
+	 */
 	struct unetmm_rings *rings;
 	struct unetmm_pager *pager;
-	struct unetmm_misses *misses;
-	struct unetmm_sysbuf *sysbuf;
+	struct unetmm_misses *misses;	/* memory/ */
+	struct unetmm_flows *flows;	/* ep/ */
+	struct unetmm_sysbuf *sysbuf;	/* redirect/ */
 	struct unetmm_backring *backup;
-	struct unetmm_ctl *ctl;
-
-	spinlock_t reg_lock;		/* INV_*, EP_SEL and latched counters */
-	struct mutex reply_lock;	/* the list page */
-	__le64 *reply_list;
-	dma_addr_t reply_list_dma;
-	struct unetmm_landed *landed_list;	/* ctl.lock */
-	dma_addr_t landed_list_dma;
-	atomic_t next_tag;
-
-	spinlock_t users_lock;		/* users, and their shares; innermost */
-	struct list_head users;
-	struct rdmacg_device *rdmacg;	/* space/container.c */
-
-	struct xarray spaces;
-	spinlock_t ep_lock;		/* eps; taken in the notify interrupt */
-	struct unetmm_ep **eps;
-	struct unetmm_ecs **ecs;	/* by space; ep_lock */
-	struct mutex flow_lock;		/* flow_map */
-	unsigned long *flow_map;	/* numbers in use; NULL: no Ethernet */
+	struct unetmm_ctl *ctl;		/* channel/ */
+	struct unetmm_remote *remote;
 	struct unetmm_net *net;		/* NULL: no Ethernet; from probe to remove */
 
-	atomic64_t pinned;		/* pages, against pin_limit_pages */
-	atomic64_t counters[UNETMM_NUM_DRIVER_COUNTERS];
-	/* Bucket n: waits for a page's lock of 2^n ns and more, below 2^(n+1). */
+	/* Lists that several rooms walk; the owner is the room that adds to them. */
+	struct mutex files_lock;	/* card/: files */
+	struct list_head files;
+	struct mutex map_lock;		/* map/: blocks, the memory behind a mapping */
+	struct list_head blocks;
+	struct xarray spaces;		/* memory/ */
+	spinlock_t ep_lock;		/* ep/: eps; taken in the notify interrupt */
+	struct unetmm_ep **eps;
+	spinlock_t users_lock;		/* space/: users, and their shares; innermost */
+	struct list_head users;
+	struct rdmacg_device *rdmacg;	/* space/container.c */
+	atomic64_t pinned;		/* space/: pages, against pin_limit_pages */
+	/* source/shadow.c; bucket n: waits for a page's lock of 2^n ns, below 2^(n+1) */
 	atomic64_t shadow_waits[UNETMM_SHADOW_BUCKETS];
-	struct dentry *debugfs;
-	struct unetmm_auxiliary *auxiliary;	/* card/auxiliary.c; or NULL */
 };
 
 #define unetmm_count(dev, name) \

@@ -321,7 +321,7 @@ void unetmm_auxiliary_add(struct unetmm_dev *dev)
 		auxiliary_device_uninit(&aux->base);
 		goto failed;
 	}
-	dev->auxiliary = aux;
+	unetmm_card(dev)->auxiliary = aux;
 	return;
 failed:
 	dev_warn(&dev->pdev->dev, "no device for verbs: %d\n", ret);
@@ -329,11 +329,11 @@ failed:
 
 void unetmm_auxiliary_remove(struct unetmm_dev *dev)
 {
-	struct unetmm_auxiliary *aux = dev->auxiliary;
+	struct unetmm_auxiliary *aux = unetmm_card(dev)->auxiliary;
 
 	if (!aux)
 		return;
-	dev->auxiliary = NULL;
+	unetmm_card(dev)->auxiliary = NULL;
 	auxiliary_device_delete(&aux->base);
 	auxiliary_device_uninit(&aux->base);
 }

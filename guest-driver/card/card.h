@@ -7,9 +7,37 @@
 
 #include <linux/auxiliary_bus.h>
 #include <linux/fs.h>
+#include <linux/miscdevice.h>
 
 #include "remote/remote.h"
+#include "channel/channel.h"
+#include "backup/backup.h"
+#include "redirect/redirect.h"
+#include "ep/ep.h"
+#include "memory/memory.h"
+#include "ring/ring.h"
 #include "util/watch.h"
+
+/* A card in one piece: base/'s part, the parts of the rooms above it, and of this room. */
+struct unetmm_card {
+	struct unetmm_dev dev;		/* first: base/dev.c frees it */
+	struct unetmm_rings rings;
+	struct unetmm_misses misses;
+	struct unetmm_flows flows;
+	struct unetmm_sysbuf sysbuf;
+	struct unetmm_backring backup;
+	struct unetmm_ctl ctl;
+	struct unetmm_remote remote;
+	struct miscdevice misc;
+	struct dentry *debugfs;
+	struct unetmm_health *health;	/* card/devlink.c; or NULL */
+	struct unetmm_auxiliary *auxiliary;	/* or NULL */
+};
+
+static inline struct unetmm_card *unetmm_card(struct unetmm_dev *dev)
+{
+	return container_of(dev, struct unetmm_card, dev);
+}
 
 /* card/tables.c */
 void unetmm_tables_set(struct unetmm_dev *dev);

@@ -276,25 +276,23 @@ void unetmm_debugfs_exit(void)
 
 void unetmm_debugfs_add(struct unetmm_dev *dev)
 {
-	dev->debugfs = debugfs_create_dir(dev->name, unetmm_debugfs_root);
-	debugfs_create_file("counters", 0400, dev->debugfs, dev,
-			    &counters_fops);
-	debugfs_create_file("spaces", 0400, dev->debugfs, dev, &spaces_fops);
-	debugfs_create_file("endpoints", 0400, dev->debugfs, dev,
-			    &endpoints_fops);
-	debugfs_create_file("rings", 0400, dev->debugfs, dev, &rings_fops);
-	debugfs_create_file("shadow", 0400, dev->debugfs, dev, &shadow_fops);
-	debugfs_create_file("shadow_waits", 0400, dev->debugfs, dev,
-			    &shadow_waits_fops);
-	debugfs_create_file("faults", 0400, dev->debugfs, dev, &faults_fops);
-	debugfs_create_file("invalidations", 0400, dev->debugfs, dev,
-			    &invalidations_fops);
-	debugfs_create_file("sysbuf", 0400, dev->debugfs, dev, &sysbuf_fops);
-	debugfs_create_file("backup", 0400, dev->debugfs, dev, &backup_fops);
+	struct dentry *dir = debugfs_create_dir(dev->name, unetmm_debugfs_root);
+
+	unetmm_card(dev)->debugfs = dir;
+	debugfs_create_file("counters", 0400, dir, dev, &counters_fops);
+	debugfs_create_file("spaces", 0400, dir, dev, &spaces_fops);
+	debugfs_create_file("endpoints", 0400, dir, dev, &endpoints_fops);
+	debugfs_create_file("rings", 0400, dir, dev, &rings_fops);
+	debugfs_create_file("shadow", 0400, dir, dev, &shadow_fops);
+	debugfs_create_file("shadow_waits", 0400, dir, dev, &shadow_waits_fops);
+	debugfs_create_file("faults", 0400, dir, dev, &faults_fops);
+	debugfs_create_file("invalidations", 0400, dir, dev, &invalidations_fops);
+	debugfs_create_file("sysbuf", 0400, dir, dev, &sysbuf_fops);
+	debugfs_create_file("backup", 0400, dir, dev, &backup_fops);
 }
 
 /* Waits for readers; none comes after. */
 void unetmm_debugfs_remove(struct unetmm_dev *dev)
 {
-	debugfs_remove_recursive(dev->debugfs);
+	debugfs_remove_recursive(unetmm_card(dev)->debugfs);
 }

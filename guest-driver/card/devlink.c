@@ -224,7 +224,7 @@ static void unetmm_health_work(struct work_struct *work)
 
 void unetmm_devlink_health(struct unetmm_dev *dev)
 {
-	struct unetmm_health *health = READ_ONCE(dev->health);
+	struct unetmm_health *health = READ_ONCE(unetmm_card(dev)->health);
 
 	if (health)
 		queue_work(unetmm_wq, &health->work);
@@ -256,7 +256,7 @@ int unetmm_devlink_add(struct unetmm_dev *dev)
 		goto unregister_params;
 	}
 	devlink_register(devlink);
-	WRITE_ONCE(dev->health, health);
+	WRITE_ONCE(unetmm_card(dev)->health, health);
 	return 0;
 
 unregister_params:
@@ -270,10 +270,10 @@ free:
 /* The card is there still, and may fail: fail_work reports it, which is waited for. */
 void unetmm_devlink_remove(struct unetmm_dev *dev)
 {
-	struct unetmm_health *health = dev->health;
+	struct unetmm_health *health = unetmm_card(dev)->health;
 	struct devlink *devlink = priv_to_devlink(health);
 
-	WRITE_ONCE(dev->health, NULL);
+	WRITE_ONCE(unetmm_card(dev)->health, NULL);
 	flush_work(&dev->fail_work);
 	cancel_work_sync(&health->work);
 	devlink_unregister(devlink);

@@ -55,9 +55,9 @@ struct unetmm_file *unetmm_file_new(struct unetmm_dev *dev)
 
 static int unetmm_open(struct inode *inode, struct file *filp)
 {
-	struct unetmm_dev *dev = container_of(filp->private_data,
-					      struct unetmm_dev, misc);
-	struct unetmm_file *file = unetmm_file_new(dev);
+	struct unetmm_card *card = container_of(filp->private_data,
+						struct unetmm_card, misc);
+	struct unetmm_file *file = unetmm_file_new(&card->dev);
 
 	if (IS_ERR(file))
 		return PTR_ERR(file);

@@ -63,17 +63,20 @@ static void unetmm_fail_work(struct work_struct *work)
 
 static int unetmm_start_memory(struct unetmm_dev *dev)
 {
+	struct unetmm_rings *rings = dev->rings;
+
 	dev->eps = kvcalloc(dev->hw.endpoints, sizeof(*dev->eps), GFP_KERNEL);
-	dev->ecs = kvcalloc(dev->hw.spaces, sizeof(*dev->ecs), GFP_KERNEL);
-	dev->reply_list = dma_alloc_coherent(&dev->pdev->dev,
-					     UNETMM_REPLY_MAX_PAGES *
-					     sizeof(*dev->reply_list),
-					     &dev->reply_list_dma, GFP_KERNEL);
+	dev->remote->ecs = kvcalloc(dev->hw.spaces, sizeof(*dev->remote->ecs),
+				    GFP_KERNEL);
+	rings->reply_list = dma_alloc_coherent(&dev->pdev->dev,
+					       UNETMM_REPLY_MAX_PAGES *
+					       sizeof(*rings->reply_list),
+					       &rings->reply_list_dma, GFP_KERNEL);
 	dev->ctl->region_map = bitmap_zalloc(max(dev->hw.regions, 1u),
 					    GFP_KERNEL);
-	dev->flow_map = bitmap_zalloc(max(dev->hw.flows, 1u), GFP_KERNEL);
-	if (dev->eps && dev->ecs && dev->reply_list &&
-	    dev->ctl->region_map && dev->flow_map && !unetmm_misses_init(dev) &&
+	dev->flows->map = bitmap_zalloc(max(dev->hw.flows, 1u), GFP_KERNEL);
+	if (dev->eps && dev->remote->ecs && rings->reply_list &&
+	    dev->ctl->region_map && dev->flows->map && !unetmm_misses_init(dev) &&
 	    !unetmm_pager_start(dev) && !unetmm_redirect_start(dev))
 		return unetmm_windows_init(dev);
 	return -ENOMEM;
@@ -81,22 +84,24 @@ static int unetmm_start_memory(struct unetmm_dev *dev)
 
 static void unetmm_stop_memory(struct unetmm_dev *dev)
 {
+	struct unetmm_rings *rings = dev->rings;
+
 	unetmm_pager_stop(dev);
 	unetmm_windows_exit(dev);
 	unetmm_sysbuf_stop(dev);
 	unetmm_redirect_stop(dev);
-	if (dev->reply_list)
+	if (rings->reply_list)
 		dma_free_coherent(&dev->pdev->dev, UNETMM_REPLY_MAX_PAGES *
-				  sizeof(*dev->reply_list), dev->reply_list,
-				  dev->reply_list_dma);
-	dev->reply_list = NULL;
-	bitmap_free(dev->flow_map);
-	dev->flow_map = NULL;
+				  sizeof(*rings->reply_list), rings->reply_list,
+				  rings->reply_list_dma);
+	rings->reply_list = NULL;
+	bitmap_free(dev->flows->map);
+	dev->flows->map = NULL;
 	bitmap_free(dev->ctl->region_map);
 	dev->ctl->region_map = NULL;
 	unetmm_misses_exit(dev);
-	kvfree(dev->ecs);
-	dev->ecs = NULL;
+	kvfree(dev->remote->ecs);
+	dev->remote->ecs = NULL;
 	kvfree(dev->eps);
 	dev->eps = NULL;
 }
@@ -227,16 +232,6 @@ static void unetmm_stop(struct unetmm_dev *dev)
 	up_write(&dev->rwsem);
 }
 
-/* The parts of a card that belong to rooms between this one and base/, in one piece. */
-struct unetmm_card {
-	struct unetmm_dev dev;		/* first: base/dev.c frees it */
-	struct unetmm_rings rings;
-	struct unetmm_misses misses;
-	struct unetmm_sysbuf sysbuf;
-	struct unetmm_backring backup;
-	struct unetmm_ctl ctl;
-};
-
 static_assert(!offsetof(struct unetmm_card, dev));
 
 static struct unetmm_dev *unetmm_card_alloc(void)
@@ -247,9 +242,11 @@ static struct unetmm_dev *unetmm_card_alloc(void)
 		return NULL;
 	card->dev.rings = &card->rings;
 	card->dev.misses = &card->misses;
+	card->dev.flows = &card->flows;
 	card->dev.sysbuf = &card->sysbuf;
 	card->dev.backup = &card->backup;
 	card->dev.ctl = &card->ctl;
+	card->dev.remote = &card->remote;
 	return &card->dev;
 }
 
@@ -264,8 +261,8 @@ static void unetmm_dev_init(struct unetmm_dev *dev)
 	spin_lock_init(&dev->reg_lock);
 	spin_lock_init(&dev->ep_lock);
 	unetmm_users_init(dev);
-	mutex_init(&dev->reply_lock);
-	mutex_init(&dev->flow_lock);
+	mutex_init(&dev->rings->reply_lock);
+	mutex_init(&dev->flows->lock);
 	unetmm_sysbuf_init(dev);
 	unetmm_backup_init(dev);
 	INIT_WORK(&dev->fail_work, unetmm_fail_work);
@@ -276,6 +273,7 @@ static void unetmm_dev_init(struct unetmm_dev *dev)
 static struct unetmm_dev *unetmm_dev_alloc(struct pci_dev *pdev)
 {
 	struct unetmm_dev *dev = unetmm_card_alloc();
+	struct miscdevice *misc;
 	int number;
 
 	if (!dev)
@@ -295,12 +293,13 @@ static struct unetmm_dev *unetmm_dev_alloc(struct pci_dev *pdev)
 	dev->pdev = pdev;
 	dev->number = number;
 	snprintf(dev->name, sizeof(dev->name), UNETMM_NAME "%d", number);
-	dev->misc.minor = MISC_DYNAMIC_MINOR;
-	dev->misc.name = dev->name;
-	dev->misc.fops = &unetmm_fops;
-	dev->misc.parent = &pdev->dev;
+	misc = &unetmm_card(dev)->misc;
+	misc->minor = MISC_DYNAMIC_MINOR;
+	misc->name = dev->name;
+	misc->fops = &unetmm_fops;
+	misc->parent = &pdev->dev;
 	/* For everybody, as verbs devices are: space/limits.c has the limits. */
-	dev->misc.mode = 0666;
+	misc->mode = 0666;
 	return dev;
 }
 
@@ -364,7 +363,7 @@ static int unetmm_publish(struct unetmm_dev *dev)
 	ret = unetmm_devlink_add(dev);
 	if (ret)
 		goto exit_net;
-	ret = misc_register(&dev->misc);
+	ret = misc_register(&unetmm_card(dev)->misc);
 	if (!ret) {
 		unetmm_auxiliary_add(dev);
 		return 0;
@@ -379,7 +378,7 @@ exit_net:
 static void unetmm_conceal(struct unetmm_dev *dev)
 {
 	unetmm_auxiliary_remove(dev);
-	misc_deregister(&dev->misc);
+	misc_deregister(&unetmm_card(dev)->misc);
 	unetmm_devlink_remove(dev);
 	unetmm_debugfs_remove(dev);
 	unetmm_net_exit(dev);
@@ -496,7 +495,7 @@ static void unetmm_restart(struct pci_dev *pdev)
 /* The card may not have started, or may never have slept. */
 static void unetmm_auxiliary_again(struct unetmm_dev *dev)
 {
-	if (unetmm_running(dev) && !dev->auxiliary)
+	if (unetmm_running(dev) && !unetmm_card(dev)->auxiliary)
 		unetmm_auxiliary_add(dev);
 }
 

@@ -127,6 +127,12 @@ void unetmm_kqueues_close(struct unetmm_ep *ep);
 void unetmm_kqueues_drop(struct unetmm_ep *ep);
 void unetmm_kqueues_free(struct unetmm_kqueues *kq);
 
+/* The card's flows.  `map`: numbers in use; NULL while the card does not run. */
+struct unetmm_flows {
+	struct mutex lock;
+	unsigned long *map;
+};
+
 /* ep/flow.c */
 /* The flow's number, or -errno. */
 int unetmm_flow_set(struct unetmm_ep *ep, u8 kind, u8 flags, u16 value,

@@ -19,19 +19,19 @@ static int unetmm_flow_take(struct unetmm_dev *dev, bool own)
 	u32 from = own ? 0 : min(dev->hw.flows / 2, (u32)UNETMM_FLOWS_KEPT);
 	u32 number;
 
-	mutex_lock(&dev->flow_lock);
-	number = find_next_zero_bit(dev->flow_map, dev->hw.flows, from);
+	mutex_lock(&dev->flows->lock);
+	number = find_next_zero_bit(dev->flows->map, dev->hw.flows, from);
 	if (number < dev->hw.flows)
-		__set_bit(number, dev->flow_map);
-	mutex_unlock(&dev->flow_lock);
+		__set_bit(number, dev->flows->map);
+	mutex_unlock(&dev->flows->lock);
 	return number < dev->hw.flows ? number : -ENOSPC;
 }
 
 static void unetmm_flow_give(struct unetmm_dev *dev, u32 number)
 {
-	mutex_lock(&dev->flow_lock);
-	__clear_bit(number, dev->flow_map);
-	mutex_unlock(&dev->flow_lock);
+	mutex_lock(&dev->flows->lock);
+	__clear_bit(number, dev->flows->map);
+	mutex_unlock(&dev->flows->lock);
 }
 
 int unetmm_flow_set(struct unetmm_ep *ep, u8 kind, u8 flags, u16 value,

@@ -133,22 +133,22 @@ static int unetmm_insert(struct unetmm_aspace *space,
 			 struct unetmm_batch *batch, unsigned long seq)
 {
 	struct unetmm_dev *dev = space->dev;
-	u32 tag = atomic_inc_return(&dev->next_tag);
+	u32 tag = atomic_inc_return(&dev->misses->next_tag);
 	struct unetmm_cmd cmd;
 	u32 i, taken;
 	int ret;
 
 	unetmm_reply_init(&cmd, space, miss, UNETMM_REPLY_RESOLVED);
 	cmd.reply.npages = cpu_to_le16(batch->count);
-	cmd.reply.list = cpu_to_le64(dev->reply_list_dma);
+	cmd.reply.list = cpu_to_le64(dev->rings->reply_list_dma);
 	cmd.reply.tag = cpu_to_le32(tag);
-	mutex_lock(&dev->reply_lock);
+	mutex_lock(&dev->rings->reply_lock);
 	for (i = 0; i < batch->count; i++)
-		dev->reply_list[i] = cpu_to_le64(unetmm_pte(batch->pins[i]));
+		dev->rings->reply_list[i] = cpu_to_le64(unetmm_pte(batch->pins[i]));
 	spin_lock(&space->lock);
 	ret = unetmm_insert_locked(space, batch, seq, &cmd, &taken);
 	spin_unlock(&space->lock);
-	mutex_unlock(&dev->reply_lock);
+	mutex_unlock(&dev->rings->reply_lock);
 
 	if (!ret)
 		unetmm_count_add(dev, refused_inserts, batch->count - taken);

@@ -92,6 +92,7 @@ struct unetmm_misses {
 	u32 first;			/* index of the first of them */
 	struct unetmm_clock clock;
 	atomic64_t total;		/* records that were taken */
+	atomic_t next_tag;		/* of a reply; memory/fault.c */
 	u64 seen_ns;			/* by the interrupt */
 
 	struct unetmm_hist stages[UNETMM_NUM_FSTAGES];

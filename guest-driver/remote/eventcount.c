@@ -107,10 +107,10 @@ void unetmm_ec_notified(struct unetmm_dev *dev, u32 space, u32 id)
 	struct unetmm_ecs *ecs;
 
 	lockdep_assert_held(&dev->ep_lock);
-	if (!dev->ecs || space >= dev->hw.spaces ||
+	if (!dev->remote->ecs || space >= dev->hw.spaces ||
 	    id >= UNETMM_EVENT_COUNTERS)
 		return;
-	ecs = dev->ecs[space];
+	ecs = dev->remote->ecs[space];
 	if (!ecs || !ecs->ec[id])
 		return;
 	unetmm_ec_wake(ecs->ec[id]);
@@ -249,7 +249,7 @@ static int unetmm_ecs_create(struct unetmm_aspace *space)
 		return ret;
 	}
 	spin_lock_irq(&dev->ep_lock);
-	dev->ecs[space->id] = ecs;
+	dev->remote->ecs[space->id] = ecs;
 	spin_unlock_irq(&dev->ep_lock);
 	/* Pairs with those who look for it without file->lock. */
 	smp_store_release(&space->ecs, ecs);
@@ -290,8 +290,8 @@ void unetmm_ecs_close(struct unetmm_aspace *space)
 	if (!ecs)
 		return;
 	spin_lock_irq(&dev->ep_lock);
-	if (dev->ecs)
-		dev->ecs[space->id] = NULL;
+	if (dev->remote->ecs)
+		dev->remote->ecs[space->id] = NULL;
 	spin_unlock_irq(&dev->ep_lock);
 	mutex_lock(&ecs->lock);
 	ecs->closed = true;

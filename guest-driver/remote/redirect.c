@@ -22,21 +22,21 @@
 
 int unetmm_redirect_start(struct unetmm_dev *dev)
 {
-	dev->landed_list = dma_alloc_coherent(&dev->pdev->dev,
+	dev->remote->landed_list = dma_alloc_coherent(&dev->pdev->dev,
 					      UNETMM_REDIRECT_LANDED *
-					      sizeof(*dev->landed_list),
-					      &dev->landed_list_dma,
+					      sizeof(*dev->remote->landed_list),
+					      &dev->remote->landed_list_dma,
 					      GFP_KERNEL);
-	return dev->landed_list ? 0 : -ENOMEM;
+	return dev->remote->landed_list ? 0 : -ENOMEM;
 }
 
 void unetmm_redirect_stop(struct unetmm_dev *dev)
 {
-	if (dev->landed_list)
+	if (dev->remote->landed_list)
 		dma_free_coherent(&dev->pdev->dev, UNETMM_REDIRECT_LANDED *
-				  sizeof(*dev->landed_list), dev->landed_list,
-				  dev->landed_list_dma);
-	dev->landed_list = NULL;
+				  sizeof(*dev->remote->landed_list), dev->remote->landed_list,
+				  dev->remote->landed_list_dma);
+	dev->remote->landed_list = NULL;
 }
 
 /* ---- ctl.lock ------------------------------------------------------------ */
@@ -65,7 +65,7 @@ static int unetmm_redirect_cmd(struct unetmm_dev *dev,
 			.offset = cpu_to_le64(a->offset),
 			.length = cpu_to_le64(a->length),
 			.to = cpu_to_le64(a->to),
-			.list = cpu_to_le64(dev->landed_list_dma),
+			.list = cpu_to_le64(dev->remote->landed_list_dma),
 		},
 	};
 
@@ -91,7 +91,7 @@ static int unetmm_redirect_tell(struct unetmm_dev *dev,
 	a->from = export->addr + a->offset;
 	a->to = part->to;
 	for (i = 0; i < count; i++) {
-		const struct unetmm_landed *landed = &dev->landed_list[i];
+		const struct unetmm_landed *landed = &dev->remote->landed_list[i];
 		u64 offset = le64_to_cpu(READ_ONCE(landed->offset));
 		u64 length = le64_to_cpu(READ_ONCE(landed->length));
 

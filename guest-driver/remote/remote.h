@@ -8,6 +8,15 @@
 #include "channel/channel.h"
 #include "map/map.h"
 
+/* The parts of a card that the room owns; the pointers are NULL while the card does not run. */
+struct unetmm_remote {
+	unsigned long *window_map;	/* pages in use; dev->map_lock */
+	unsigned long *proxy_map;
+	struct unetmm_landed *landed_list;	/* ctl.lock */
+	dma_addr_t landed_list_dma;
+	struct unetmm_ecs **ecs;	/* by space; dev->ep_lock */
+};
+
 /*
  * A key of verbs is all that a peer knows: bits 8 to 23 are the region's number, the
  * others are random.

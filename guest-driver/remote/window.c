@@ -36,17 +36,17 @@ static bool unetmm_win_is_proxy(u32 kind)
 
 int unetmm_windows_init(struct unetmm_dev *dev)
 {
-	dev->window_map = bitmap_zalloc(dev->hw.window_pages ?: 1, GFP_KERNEL);
-	dev->proxy_map = bitmap_zalloc(dev->hw.proxy_pages ?: 1, GFP_KERNEL);
-	return dev->window_map && dev->proxy_map ? 0 : -ENOMEM;
+	dev->remote->window_map = bitmap_zalloc(dev->hw.window_pages ?: 1, GFP_KERNEL);
+	dev->remote->proxy_map = bitmap_zalloc(dev->hw.proxy_pages ?: 1, GFP_KERNEL);
+	return dev->remote->window_map && dev->remote->proxy_map ? 0 : -ENOMEM;
 }
 
 void unetmm_windows_exit(struct unetmm_dev *dev)
 {
-	bitmap_free(dev->proxy_map);
-	dev->proxy_map = NULL;
-	bitmap_free(dev->window_map);
-	dev->window_map = NULL;
+	bitmap_free(dev->remote->proxy_map);
+	dev->remote->proxy_map = NULL;
+	bitmap_free(dev->remote->window_map);
+	dev->remote->window_map = NULL;
 }
 
 static unsigned long *unetmm_win_map(struct unetmm_dev *dev, u32 kind,
@@ -54,7 +54,7 @@ static unsigned long *unetmm_win_map(struct unetmm_dev *dev, u32 kind,
 {
 	*pages = unetmm_win_is_proxy(kind) ? dev->hw.proxy_pages :
 					     dev->hw.window_pages;
-	return unetmm_win_is_proxy(kind) ? dev->proxy_map : dev->window_map;
+	return unetmm_win_is_proxy(kind) ? dev->remote->proxy_map : dev->remote->window_map;
 }
 
 static enum unetmm_use unetmm_win_use(const struct unetmm_win *win)

@@ -11,7 +11,7 @@
  *
  * The answer to a miss of source tlb is posted with a spinlock held, and is the
  * command that the driver sends most often.  It has a slot of its own
- * (UNETMM_CMD_SPIN), which belongs to the holder of dev->reply_lock: so no slot has to
+ * (UNETMM_CMD_SPIN), which belongs to the holder of dev->rings->reply_lock: so no slot has to
  * be found for it, and no sleeper to be woken.
  *
  * INVALIDATE, which the notifier sends, has another (UNETMM_CMD_INV), of the holder of
@@ -197,14 +197,14 @@ static int unetmm_cmd_finish(struct unetmm_dev *dev, int slot,
 
 /*
  * Posts a command that the card never completes late, and waits spinning:
- * callable under space->lock.  The caller has dev->reply_lock, and with it the slot.
+ * callable under space->lock.  The caller has dev->rings->reply_lock, and with it the slot.
  */
 int unetmm_cmd_spin(struct unetmm_dev *dev, struct unetmm_cmd *cmd, u32 *result)
 {
 	struct unetmm_patience patience;
 	int ret;
 
-	lockdep_assert_held(&dev->reply_lock);
+	lockdep_assert_held(&dev->rings->reply_lock);
 	WRITE_ONCE(dev->rings->cmdq.slots[UNETMM_CMD_SPIN].ended, false);
 	ret = unetmm_cmd_post(dev, UNETMM_CMD_SPIN, cmd);
 	if (ret)

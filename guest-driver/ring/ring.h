@@ -49,6 +49,10 @@ struct unetmm_rings {
 	struct unetmm_cmdq cmdq;
 	struct unetmm_ring fault;
 	struct unetmm_ring notify;
+
+	struct mutex reply_lock;	/* the list page, and slot UNETMM_CMD_SPIN */
+	__le64 *reply_list;		/* of FAULT_REPLY */
+	dma_addr_t reply_list_dma;
 };
 
 /* ring/ring.c */
