@@ -49,7 +49,7 @@ static int unetmm_devlink_info(struct devlink *devlink,
 			DEVLINK_INFO_VERSION_GENERIC_BOARD_ID, text);
 	if (ret)
 		return ret;
-	/* That of the specification which the card follows. */
+	/* The version of the specification that the card follows. */
 	snprintf(text, sizeof(text), "%u.%u",
 		 (u32)FIELD_GET(UNETMM_VERSION_MAJOR, dev->hw.version),
 		 (u32)FIELD_GET(UNETMM_VERSION_MINOR, dev->hw.version));
@@ -123,7 +123,7 @@ static int unetmm_dump_ring(struct unetmm_dev *dev, struct devlink_fmsg *fmsg,
 				readl(dev->regs + UNETMM_REG_RING(ring) + reg)));
 }
 
-/* One that has left the bus says all ones. */
+/* A card that has left the bus says all ones. */
 static int unetmm_dump_registers(struct unetmm_dev *dev,
 				 struct devlink_fmsg *fmsg)
 {

@@ -179,7 +179,7 @@ static int unetmm_start(struct unetmm_dev *dev)
 	if (ret)
 		goto stop_card;
 	unetmm_close_start(dev->ctl);
-	/* It may have failed meanwhile. */
+	/* The card may have failed meanwhile. */
 	if (cmpxchg(&dev->state, UNETMM_STARTING, UNETMM_RUNNING) !=
 	    UNETMM_STARTING) {
 		ret = -EIO;

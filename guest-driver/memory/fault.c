@@ -342,7 +342,7 @@ static enum unetmm_job_next unetmm_missed_end(struct unetmm_missed *m, int ret,
 	return UNETMM_JOB_DONE;
 }
 
-/* All of it may be more than there is memory for: then the first. */
+/* All pages may be more than there is memory for: then the first. */
 static enum unetmm_job_next unetmm_missed_page(struct unetmm_missed *m)
 {
 	m->job.want = (struct unetmm_page_in) {
@@ -560,7 +560,7 @@ static void unetmm_miss(struct unetmm_dev *dev, const struct unetmm_fault *rec,
 	trace_unetmm_miss(le16_to_cpu(rec->space), le16_to_cpu(rec->ep),
 			  miss.fault_id, miss.vaddr, miss.npages, miss.write);
 	unetmm_count(dev, faults);
-	/* None: it closed after the card wrote this, and took the miss along. */
+	/* NULL: the space closed after the card wrote the record, and took the miss along. */
 	space = unetmm_space_lookup(dev, le16_to_cpu(rec->space));
 	if (!space)
 		return;

@@ -407,7 +407,7 @@ void unetmm_pager_orphan(struct unetmm_aspace *space)
 	struct unetmm_pager *p = space->dev->pager;
 	struct unetmm_job *job;
 
-	/* One at a time: there may be thousands, and interrupts are off. */
+	/* One job at a time: there may be thousands, and interrupts are off. */
 	do {
 		spin_lock_irq(&p->lock);
 		space->lane->orphan = true;

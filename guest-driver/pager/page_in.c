@@ -78,7 +78,7 @@ bool unetmm_pin_copies(const struct unetmm_aspace *space,
 }
 
 /*
- * One page fault.  It may sleep, but never with mmap_lock held.  In contrast to
+ * One page fault, which may sleep, but never with mmap_lock held.  In contrast to
  * fixup_user_fault(), a signal that kills the caller ends its wait for mmap_lock after
  * the fault: then the result is -EINTR, and mmap_lock is not held.
  */
@@ -153,8 +153,8 @@ static int unetmm_page_in_how(struct unetmm_aspace *space, u64 vaddr,
 
 /*
  * Makes pages resident as an access of the process would, sleeping for I/O or
- * userfaultfd without mmap_lock.  They may be gone again when it returns.  The
- * result is that of the first page: 0; -EFAULT: an access of the process would
+ * userfaultfd without mmap_lock.  The pages may be gone again when it returns.
+ * The result is that of the first page: 0; -EFAULT: an access of the process would
  * fail; -EOPNOTSUPP; -ENOMEM; -EINTR.  The caller holds mm_users, and no lock.
  */
 int unetmm_page_in(struct unetmm_aspace *space, u64 vaddr, u32 npages,
@@ -163,7 +163,7 @@ int unetmm_page_in(struct unetmm_aspace *space, u64 vaddr, u32 npages,
 	return unetmm_page_in_how(space, vaddr, npages, write, false);
 }
 
-/* The same, without a copy of a shared page: the page that was there comes back. */
+/* As unetmm_page_in(), but a shared page is not copied: the page that was there comes back. */
 int unetmm_page_in_as_is(struct unetmm_aspace *space, u64 vaddr, u32 npages,
 			 bool write)
 {

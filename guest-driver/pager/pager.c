@@ -180,7 +180,7 @@ static void unetmm_worker_sleep(struct unetmm_worker *w, struct unetmm_job *job)
 	if (w->stray && unetmm_pager_waits(p))
 		unetmm_pager_call(p);
 	spin_unlock_irq(&p->lock);
-	/* It has no job: nobody sends it a signal before it sleeps again. */
+	/* The worker has no job: nobody sends a signal before the worker sleeps again. */
 	flush_signals(current);
 	if (w->stray)
 		unetmm_worker_stray(w, space);
@@ -314,7 +314,7 @@ static int unetmm_worker_main(void *data)
 		}
 		unetmm_worker_here(w);
 	}
-	/* Its pool is being stopped: nobody counts any more. */
+	/* The pool is being stopped: nobody counts its workers any more. */
 	spin_unlock_irq(&p->lock);
 	return 0;
 }

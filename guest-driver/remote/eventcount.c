@@ -388,7 +388,7 @@ static struct unetmm_ec *unetmm_ec_new(struct unetmm_ecs *ecs, u32 id)
 	ec->id = id;
 	INIT_LIST_HEAD(&ec->sleepers);
 	init_waitqueue_head(&ec->wait);
-	/* Nobody else may name it now. */
+	/* No other thread may name the counter now. */
 	WRITE_ONCE(((__le64 *)ecs->block->cpu)[id], 0);
 	return ec;
 }

@@ -247,7 +247,7 @@ static int unetmm_back_act(struct unetmm_file *file,
 		return ret;
 	ret = unetmm_redirect_tell(file->dev, export, part, a, count);
 	if (ret)
-		/* It stays moved, as if it had not been asked for. */
+		/* The part stays moved, as if its end had not been asked for. */
 		unetmm_redirect_cmd(file->dev, export, UNETMM_REDIRECT_GO, a,
 				    NULL);
 	return ret;

@@ -297,7 +297,7 @@ phys_addr_t unetmm_window_phys(struct unetmm_ep *ep, bool proxy, u32 page)
 	return 0;
 }
 
-/* May [page, page + npages) be mapped as one?  It must be one object. */
+/* May [page, page + npages) be mapped as one?  The pages must be of one object. */
 bool unetmm_window_covers(struct unetmm_ep *ep, bool proxy, u32 page,
 			  unsigned long npages)
 {

@@ -246,7 +246,7 @@ static bool unetmm_cmd_invalidate(struct unetmm_dev *dev, u32 space, u64 start,
 		*busy = slot->result;
 		return true;
 	}
-	/* Its completion may still come: the slot is not used again. */
+	/* The command's completion may still come: the slot is not used again. */
 	q->inv_registers = true;
 	return false;
 }
