@@ -146,6 +146,7 @@ static u32 unetmm_chan_number(struct unetmm_ep *ep)
 {
 	struct unetmm_chan *chan, *next;
 
+	lockdep_assert_held(&ep->dev->ctl->lock);
 	list_for_each_entry_safe(chan, next, &ep->resting, rest) {
 		if (!unetmm_chan_rested(ep, chan))
 			break;
@@ -212,6 +213,7 @@ struct unetmm_chan *unetmm_chan_find(struct unetmm_ctl *ctl, const u8 *mac, u16 
 {
 	struct unetmm_chan *chan;
 
+	lockdep_assert_held(&ctl->lock);
 	hash_for_each_possible(ctl->chans, chan, hash,
 			       unetmm_chan_key(ctl, mac, ep, channel)) {
 		if (chan->peer_ep == ep && chan->peer_channel == channel &&
@@ -267,6 +269,7 @@ int unetmm_chan_open(struct unetmm_chan *chan, u16 peer_ep, u16 peer_channel, u3
 	};
 	int ret;
 
+	lockdep_assert_held(&ep->dev->ctl->lock);
 	ether_addr_copy(cmd.channel.peer_mac, chan->mac);
 	chan->cq_begin = unetmm_cq_prod(ep);
 	ret = unetmm_cmd(ep->dev, &cmd, NULL);
@@ -289,6 +292,7 @@ static void unetmm_chan_clear(struct unetmm_chan *chan, bool tell)
 {
 	struct unetmm_ep *ep = chan->ep;
 
+	lockdep_assert_held(&ep->dev->ctl->lock);
 	chan->owes = unetmm_chan_off(ep, chan->number, tell);
 	if (chan->state != UNETMM_CHAN_OPEN)
 		return;

@@ -107,7 +107,8 @@ void unetmm_got_import_ack(struct unetmm_dev *dev, const u8 *mac,
 
 	q = unetmm_question_find(&dev->ctl->imports, le32_to_cpu(msg->request));
 	wait = q ? container_of(q, struct unetmm_import_wait, q) : NULL;
-	if (!wait || wait->chan != chan)
+	/* A question that was asked again may be answered twice: the first answer counts. */
+	if (!wait || wait->chan != chan || wait->answered)
 		return;
 	if (!unetmm_import_sane(wait, msg)) {
 		unetmm_count(dev, control_bad);

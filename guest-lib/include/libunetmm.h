@@ -225,7 +225,7 @@ struct unetmm_utlb_policy {
     void (*pinned)(void *state, uint32_t page);
     void (*unpinned)(void *state, uint32_t page);
     /*
-     * It was used, not for the first time; may be NULL.  A page that is used
+     * The page was used again; may be NULL.  A page that is used
      * over and over may be told once; and while another thread is in one of
      * these functions, not at all.
      */

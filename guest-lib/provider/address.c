@@ -24,7 +24,7 @@
 #define DISCARD_PORT    9
 #define ASK_AGAIN_MS    200
 #define CHANGES         64      /* messages of the kernel about the table, read at a time */
-#define FULL            4096    /* more of them than a socket of ours has room for */
+#define FULL            4096    /* more messages than a socket has room for */
 /* Of the card */
 #define NEEDED  (UNETMM_CAP_RELIABLE | UNETMM_CAP_KEYED | UNETMM_CAP_IMMEDIATE)
 

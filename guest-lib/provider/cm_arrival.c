@@ -92,7 +92,7 @@ struct umfi_arrival *umfi_arrival_find(struct umfi_port *port, const uint8_t mac
     return NULL;
 }
 
-/* The list begins with the oldest: of a card with too many these end. */
+/* The oldest arrival is first: of a card with too many the first ones end. */
 static bool has_place(const struct umfi_peer *card)
 {
     return card->requests && card->arrivals <= card->requests + SPARE;

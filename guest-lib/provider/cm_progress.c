@@ -81,7 +81,7 @@ void umfi_cm_port_progress(struct umfi_cm_port *port)
     while (taken++ < UMFI_CM_COMPLETIONS && calls < UMFI_CM_BACKLOG &&
            umfi_cm_port_poll(port, &c)) {
         struct umfi_conn *conn = umfi_cm_port_find_conn(port, c.channel);
-        struct umfi_message m;
+        struct umfi_message m = { 0 };
 
         /* Only of a send that has failed can a completion be behind the channel's end. */
         if (!conn && !umfi_cm_port_knows_end(port, c.channel) && c.type != UNETMM_CQE_SENT) {

@@ -78,7 +78,7 @@ int umfi_ep_enable(struct umfi_ep *ep);
 /* Under the domain's lock: */
 void umfi_ep_set_state(struct umfi_ep *ep, enum umfi_state state);
 /*
- * The EP has that channel.  From its peer nothing has come yet but the end, perhaps: false.
+ * Gives the EP its channel.  False: the channel has ended.
  */
 bool umfi_ep_begin_accepting(struct umfi_ep *ep, unsigned channel);
 /* Both sides have it; the program gets `data`. */

@@ -68,7 +68,7 @@ static void channel_ended(struct umfi_ep *ep, unsigned status)
     }
 }
 
-/* Behind all that was sent until now.  -EAGAIN: no room for it yet. */
+/* Posts a fence behind all messages that were sent.  -EAGAIN: no room for it yet. */
 static int post_fence(struct umfi_ep *ep)
 {
     struct umfi_op *fence = umfi_op_fill(&ep->port->tx, ep, NULL, 0, NULL, FI_SEND, NULL);
@@ -137,7 +137,7 @@ static void begin_ending(struct umfi_ep *ep)
     ep->until_ms = umfi_now_ms() + umfi_config.close_ms;
 }
 
-/* An earlier fence may be before some of it, and its time may be over earlier. */
+/* An earlier fence may stand before some of the messages, and its time may be over earlier. */
 static bool is_drained(struct umfi_ep *ep)
 {
     int64_t now = umfi_now_ms();
@@ -158,8 +158,8 @@ static bool is_drained(struct umfi_ep *ep)
 }
 
 /*
- * Sleeps until then without the lock, so that others of the domain go on.  One of them may
- * take the port's wake-up: hence LOOK_MS.
+ * Sleeps without the lock until all sends are drained, so that others of the domain go on.
+ * One of them may take the port's wake-up: hence LOOK_MS.
  */
 static void drain_sends(struct umfi_ep *ep)
 {

@@ -7,8 +7,8 @@
  * peer that ends a connection is learnt of from the connection's port, whose
  * descriptor is left to the completion queue's waiter: were it watched here too,
  * each message would wake a thread that waits for events.  So the queue's descriptor
- * becomes readable UMFI_LOOK_MS after fi_trywait() as well, while it has connections, or such
- * that a connector has not taken in time, and the reader looks at the ports.
+ * becomes readable UMFI_LOOK_MS after fi_trywait() as well, while it has connections or
+ * accepts that have not ended, and the reader looks at the ports.
  */
 #include "provider.h"
 

@@ -282,6 +282,8 @@ static struct {
     unsigned calls, by[3];
     uint64_t now;
     bool leave;
+    bool block;                 /* handlers, in on_count() */
+    unsigned completions;
 } heard;
 
 static void on_count(struct unetmm_ep *ep, struct unetmm_event_counter *c,
@@ -290,6 +292,9 @@ static void on_count(struct unetmm_ep *ep, struct unetmm_event_counter *c,
     assert_ptr_equal(ep, fake.ep);
     heard.by[(uintptr_t)arg]++;
     heard.now = now;
+    if (heard.block) {
+        assert_int_equal(unetmm_handlers_block(fake.ep), 0);
+    }
     if (heard.leave) {
         assert_int_equal(unetmm_event_set_handler(ep, c, 0, NULL, NULL), 0);
     }
@@ -303,6 +308,7 @@ static void on_completion(struct unetmm_ep *ep,
     (void)ep;
     (void)c;
     (void)arg;
+    __atomic_add_fetch(&heard.completions, 1, __ATOMIC_RELEASE);
 }
 
 static void listen_to(unsigned i, uint64_t seen)
@@ -440,6 +446,28 @@ TEST(test_used_wake_up, scene_test)
     EVENTUALLY(__atomic_load_n(&heard.calls, __ATOMIC_ACQUIRE));
     assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
     assert_int_equal(heard.now, 3);
+}
+
+/* A counter's handler blocks handlers: the completion behind it waits until they run again. */
+TEST(test_counter_leaves_them_blocked, scene_test)
+{
+    const struct unetmm_cqe cqe = { .opcode = UNETMM_CQE_RECEIVED };
+
+    listen_to(0, 0);
+    heard.block = true;
+    start_thread();
+    assert_int_equal(unetmm_handlers_block(fake.ep), 0);
+    add(FIRST, 1);
+    assert_true(fake_card_complete(&fake.card, &cqe));
+    assert_int_equal(unetmm_handlers_unblock(fake.ep), 1);
+    EVENTUALLY(__atomic_load_n(&heard.calls, __ATOMIC_ACQUIRE));
+    /* This call waits for a handler that runs. */
+    assert_int_equal(unetmm_handlers_block(fake.ep), 0);
+    assert_int_equal(__atomic_load_n(&heard.completions, __ATOMIC_ACQUIRE), 0);
+    unetmm_handlers_unblock(fake.ep);
+    assert_int_equal(unetmm_handlers_unblock(fake.ep), 1);
+    EVENTUALLY(__atomic_load_n(&heard.completions, __ATOMIC_ACQUIRE));
+    assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
 }
 
 TEST(test_mistakes, scene_test)

@@ -211,7 +211,7 @@ UNETMM_HELPER_ int unetmm_kick_(struct unetmm_ep *ep)
     return 0;
 }
 
-/* The same, or remember that it has to be done. */
+/* Rings, or remembers that the doorbell is due. */
 UNETMM_HELPER_ int unetmm_kick_unless_more_(struct unetmm_ep *ep, int more)
 {
     if (more) {
@@ -534,8 +534,8 @@ UNETMM_HELPER_ void unetmm_put_fqe_(struct unetmm_ep *ep, void *buf, size_t len,
 }
 
 /*
- * A buffer is in the queue.  Where the card looks only when a message comes there is
- * nothing to be said to it, unless the driver waits for buffers.
+ * A buffer is in the queue.  Where the card looks only when a message comes, it needs
+ * no doorbell, unless the driver waits for buffers.
  */
 UNETMM_HELPER_ int unetmm_offer_(struct unetmm_ep *ep, int more)
 {

@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* May it be posted?  0, and its length; or -errno. */
+/* Checks a frame.  Returns 0 and its length, or -errno. */
 UNETMM_HELPER_ int unetmm_check_frame_(const struct unetmm_ep *ep,
                                        const struct iovec *iov, unsigned n,
                                        uint32_t offload, unsigned flags,

@@ -17,7 +17,7 @@ extern "C" {
 struct unetmm_window_attr {
     uint32_t size;              /* sizeof(struct unetmm_window_attr) */
     uint32_t combine_bytes;     /* of one packet, 0..224; 0: do not combine */
-    uint32_t combine_ns;        /* it waits so long for more; 0 with 0 bytes */
+    uint32_t combine_ns;        /* the card waits so long for more; or 0 */
 };
 
 #define UNETMM_WINDOW_ATTR_INIT \

@@ -29,9 +29,9 @@ struct unetmm_ctx {
     const uint32_t *alive;      /* in a page that is wiped in a child */
     struct unetmm_utlb_ctx *utlb; /* source utlb */
     struct unetmm_utlb_exported *exported; /* source utlb; utlb/export.c */
-    pthread_mutex_t exported_lock; /* the list, and the driver's */
+    pthread_mutex_t exported_lock; /* guards `exported` and the driver's list */
     atomic_uint counters;       /* event_counter.c */
-    pthread_mutex_t counter_lock; /* the next */
+    pthread_mutex_t counter_lock; /* guards counter_page */
     void *counter_page;         /* NULL: there was none yet */
 };
 

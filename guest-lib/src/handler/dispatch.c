@@ -26,8 +26,8 @@ static int may_dispatch(const struct unetmm_ep_private *ep)
 }
 
 /*
- * A completion, or some calls of counters' handlers, done already: how many; or
- * none of both by the deadline, or -errno.
+ * Waits for a completion (1), or calls counters' handlers that are due and counts
+ * them in *done (0).  By the deadline 0 and none; or -errno.
  */
 static int next_event(struct unetmm_ep_private *ep,
                       struct unetmm_completion *c, unsigned most,

@@ -61,6 +61,9 @@ static int serve(struct unetmm_ep_private *ep)
     while (!wanted(&ep->handlers)) {
         int ret = unetmm_upcall_events(ep, UINT_MAX);
 
+        if (ret >= 0 && wanted(&ep->handlers)) {
+            break;              /* a counter's handler may have blocked handlers */
+        }
         if (ret >= 0) {
             ret = unetmm_poll(&ep->pub, &c, 1);
         }

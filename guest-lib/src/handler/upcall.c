@@ -53,7 +53,7 @@ static int upcall_begins(struct unetmm_ep_private *ep)
     return sys_cancel_disable();
 }
 
-/* It has returned; returns the endpoint's state now. */
+/* The handler has returned.  Returns the endpoint's state now. */
 static int upcall_ends(struct unetmm_ep_private *ep, int state)
 {
     struct unetmm_handlers *h = &ep->handlers;

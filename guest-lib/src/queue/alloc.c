@@ -6,7 +6,7 @@
 
 #include <sched.h>
 
-/* How often indices are read that the card is about to show; then in turn. */
+/* Reads of indices that the card is about to show, before giving up; before yielding. */
 #define SETTLE_TRIES    10000
 #define SETTLE_SPINS    100
 

@@ -3,8 +3,8 @@
  * The event counters that the waiter of an endpoint watches.
  *
  * The waiter looks at them as it looks for completions, and sleeps on the endpoint's
- * descriptor, which the driver signals for both.  A wake-up that was for another waiter
- * may have used an arming up, so all counters are armed before each sleep.
+ * descriptor, which the driver signals for both.  Another waiter's wake-up may have
+ * consumed an arming, so all counters are armed before each sleep.
  */
 #include "queue.h"
 

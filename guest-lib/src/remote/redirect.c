@@ -134,14 +134,14 @@ int unetmm_redirect_back(struct unetmm_ctx *ctx, uint64_t id, uint64_t offset,
         return ret;
     }
     if (!redirect_answers(&request, &asked)) {
-        /* It stays moved. */
+        /* The part stays moved. */
         redirect_go(ctx, UNETMM_REDIRECT_GO, id, offset);
         return -EPROTO;
     }
     redirect_copy(&request, true, copied);
     ret = redirect_go(ctx, UNETMM_REDIRECT_END, id, offset);
     if (ret) {
-        /* It stays moved, and its peers go on: both places have the data. */
+        /* The part stays moved, and its peers go on: both places have the data. */
         redirect_go(ctx, UNETMM_REDIRECT_GO, id, offset);
     }
     return ret;

@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <stddef.h>
 
+#define MOST_TAKEN      64              /* completions between two looks at members */
 #define LOST_NS         1000000         /* between two looks for lost tickets */
 #define ANSWER_NS       1000000000      /* to find room for it */
 
@@ -153,7 +154,7 @@ static struct sync_record *record_of(struct unetmm_sync_home *h,
     return &h->words->records[m - h->members];
 }
 
-/* Waits of a member that have neither ended without a unit nor still go on. */
+/* Units that the member holds: waits that neither failed nor still go on. */
 static uint64_t held(const struct member *m)
 {
     uint64_t ended = m->gave_up + m->given + (m->state == SYNC_WAITING ||
@@ -191,7 +192,7 @@ static void look_at_units(struct unetmm_sync_home *h, struct member *m)
     hand_on(h, more);
 }
 
-/* Of those who waited when it was asked for. */
+/* Wakes members that were waiting when the wake-up was asked for. */
 static void look_at_wakes(struct unetmm_sync_home *h, struct member *m)
 {
     uint64_t word = load(&record_of(h, m)->wakes);
@@ -215,7 +216,7 @@ static void look(struct unetmm_sync_home *h, struct member *m)
     }
 }
 
-/* Tells it the limit, and the writes that it may forget. */
+/* Tells the member the limit, and the writes that it may forget. */
 static void tell(struct unetmm_sync_home *h, struct member *m)
 {
     bool turn = m->state == SYNC_WAITING && m->ticket < h->limit &&
@@ -433,8 +434,12 @@ static int work(struct unetmm_sync_home *h)
     unsigned i;
     int ret;
 
-    while ((ret = unetmm_poll(h->side.ep, &c, 1)) > 0) {
-        take(h, &c);
+    /* A member that sends without end does not keep the others waiting. */
+    for (i = 0, ret = 1; i < MOST_TAKEN && ret > 0; i++) {
+        ret = unetmm_poll(h->side.ep, &c, 1);
+        if (ret > 0) {
+            take(h, &c);
+        }
     }
     for (i = 0; i < UNETMM_SYNC_MEMBERS; i++) {
         if (h->members[i].live) {
@@ -447,7 +452,7 @@ static int work(struct unetmm_sync_home *h)
             tell(h, &h->members[i]);
         }
     }
-    return ret;
+    return ret < 0 ? ret : 0;
 }
 
 /*

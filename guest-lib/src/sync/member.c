@@ -249,7 +249,7 @@ static bool acknowledged(const struct unetmm_sync *s, uint64_t op)
     return word_of(&s->answer->acked) >= op;
 }
 
-/* No place in the queue any more; the home passes it over, or on. */
+/* Gives the ticket up: the home passes it over, or hands its unit on. */
 static int give_up(struct unetmm_sync *s, uint64_t ticket, int result)
 {
     int ret = PUT(s, status, sync_status(s->op, SYNC_GAVE_UP, ticket), true);

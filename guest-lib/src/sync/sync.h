@@ -22,7 +22,7 @@ struct sync_record {
         uint64_t given;         /* semaphores: units given back */
         uint64_t wakes;         /* wait-queues: sync_wakes() */
     };
-    uint64_t alive;             /* nothing: written to see whether it is */
+    uint64_t alive;             /* written as a probe of the channel, never read */
     uint64_t rsvd[4];
 };
 

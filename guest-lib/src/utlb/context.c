@@ -137,11 +137,11 @@ int unetmm_utlb_configure(struct unetmm_ctx *ctx,
     }
     pthread_mutex_lock(&u->lock);
     unetmm_utlb_read_log(u);
-    /* An export that another thread is making holds its pages already. */
-    if (atomic_load(&ctx->endpoints) || unetmm_utlb_any_in_use(u)) {
+    /* An export that another thread is making holds its pages already, or takes one now. */
+    if (atomic_load(&ctx->endpoints) || unetmm_utlb_any_in_use(u) ||
+        !unetmm_utlb_unpin_all(u)) {
         ret = -EBUSY;
     } else {
-        unetmm_utlb_unpin_all(u);
         ret = set_up(u, quota, config.prepin ? config.prepin : DEFAULT_PREPIN,
                      policy);
     }

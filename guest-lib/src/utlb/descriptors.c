@@ -266,7 +266,7 @@ static void in_order(struct unetmm_ep *ep, struct record *r)
     }
 }
 
-/* May it come behind all that has been posted after it?  A read may. */
+/* May the record be posted behind later ones?  A read may. */
 static bool may_be_late(const struct unetmm_ep *ep, const struct record *r)
 {
     const struct unetmm_utlb_ep *e = utlb_of(ep);
@@ -367,7 +367,7 @@ static struct record *record_of(const struct unetmm_utlb_ep *e,
     return &e->records[c->user_data];
 }
 
-/* Was it refused for what has changed since, and can it be posted again? */
+/* Can a refused record be posted again, as its pages are pinned now? */
 static bool is_worth_it(struct unetmm_ep *ep, struct record *r,
                         const struct unetmm_completion *c)
 {
@@ -394,7 +394,7 @@ static bool is_worth_it(struct unetmm_ep *ep, struct record *r,
     return true;
 }
 
-/* Is the user to see it?  Puts nothing into the queues. */
+/* Should the program see the completion?  Puts nothing into the queues. */
 static bool take_one(struct unetmm_ep *ep, struct unetmm_completion *c)
 {
     struct unetmm_utlb_ep *e = utlb_of(ep);
@@ -477,7 +477,7 @@ static int utlb_pending(struct unetmm_ep *ep)
 
 /* ---- Posting again ----------------------------------------------------- */
 
-/* An import that was given up meanwhile is none, whatever has its number now. */
+/* A record of an import that has ended does not use the import that has its number now. */
 static struct unetmm_request_ request_of(const struct unetmm_utlb_ep *e,
                                          const struct record *r,
                                          uint32_t number)

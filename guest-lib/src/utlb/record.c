@@ -15,7 +15,7 @@
 #include "utlb.h"
 #include "record.h"
 
-/* Memory that changes under each of so many looks is left to the card. */
+/* Looks at memory that changes each time, before the card decides. */
 #define TRIES           100u
 
 /* ---- Pages ------------------------------------------------------------- */
@@ -290,23 +290,43 @@ static uint32_t evict(struct unetmm_utlb_ctx *u, uint32_t n)
     return evicted;
 }
 
-/* No descriptor uses a page: unpins all pages, without asking the policy. */
-void unetmm_utlb_unpin_all(struct unetmm_utlb_ctx *u)
+/* Takes the page of a slot away from all, unless it has a user. */
+static bool take_page(struct page *page)
+{
+    uint32_t word = atomic_load_explicit(&page->word, memory_order_relaxed);
+
+    do {
+        if (word & WORD_USERS) {
+            return false;
+        }
+    } while (!atomic_compare_exchange_weak_explicit(
+                 &page->word, &word, 0, memory_order_acq_rel,
+                 memory_order_relaxed));
+    return true;
+}
+
+bool unetmm_utlb_unpin_all(struct unetmm_utlb_ctx *u)
 {
     struct run run = { .npages = 0 };
+    bool all = true;
     uint32_t i;
 
     for (i = 0; i < u->quota; i++) {
         struct slot *slot = &u->slots[i];
 
-        if (slot->page) {
-            atomic_store(&slot->page->word, 0);
-            add_to_run(u, &run, slot->vpn);
-            free_number(u, i);
-            u->stats.evicted++;
+        if (!slot->page) {
+            continue;
         }
+        if (!take_page(slot->page)) {
+            all = false;
+            continue;
+        }
+        add_to_run(u, &run, slot->vpn);
+        free_number(u, i);
+        u->stats.evicted++;
     }
     unpin_run(u, &run);
+    return all;
 }
 
 bool unetmm_utlb_any_in_use(const struct unetmm_utlb_ctx *u)

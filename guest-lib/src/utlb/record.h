@@ -60,8 +60,8 @@ struct unetmm_utlb_ctx {
 
 /* Takes pages that the driver has unpinned out of the record.  Holds the lock. */
 void unetmm_utlb_read_log(struct unetmm_utlb_ctx *u);
-/* Unpins all pages, of which none is in use, whatever the policy says. */
-void unetmm_utlb_unpin_all(struct unetmm_utlb_ctx *u);
+/* Unpins all pages but those in use, without the policy.  False: some are in use. */
+bool unetmm_utlb_unpin_all(struct unetmm_utlb_ctx *u);
 bool unetmm_utlb_any_in_use(const struct unetmm_utlb_ctx *u);
 void unetmm_utlb_free_nodes(struct node *node, int level);
 

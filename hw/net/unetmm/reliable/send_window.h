@@ -18,9 +18,10 @@
 
 /*
  * Bit `lost` is set by _acked (enough later packets have overtaken it),
- * _timed_out, _resumed, _rejected, _void, _lost, _rewound and _place_came
- * (requests without a place), and cleared by _sent, _acked, _set_aside,
- * _answered, _unplaced, _void of a packet that the peer has, and _end.
+ * _timed_out, _resumed, _rejected, _void, _lost, _rewound (also by _answered
+ * for other packets) and _place_came (requests without a place).  The bit is
+ * cleared by _sent, _acked, _set_aside, _answered, _unplaced, _void of a packet
+ * that the peer has, and _end.
  */
 typedef struct UnetmmSendWindow {
     uint32_t una;               /* the oldest packet that flies */
