@@ -10,6 +10,7 @@
  * its own outside of ours, none that a call of `woken` takes.
  */
 #include <linux/auxiliary_bus.h>
+#include <linux/interrupt.h>
 #include <linux/slab.h>
 
 #include "card/card.h"
@@ -47,7 +48,7 @@ static bool unetmm_lent_ours(const struct unetmm_file *file)
 }
 
 /* ep_lock for interrupts, map_lock for unetmm_ep_gone(). */
-static void unetmm_lent_wake(struct unetmm_ep *ep, void (*woken)(struct unetmm_ep *ep),
+static void unetmm_lent_wake(struct unetmm_ep *ep, void (*woken)(struct unetmm_ep *ep, u8 type),
 			     void *owner)
 {
 	struct unetmm_dev *dev = ep->dev;
@@ -62,8 +63,9 @@ static void unetmm_lent_wake(struct unetmm_ep *ep, void (*woken)(struct unetmm_e
 }
 
 static struct unetmm_ep *unetmm_lent_ep_open(struct unetmm_file *file,
-					     struct unetmm_endpoint *a, u32 pd,
-					     void (*woken)(struct unetmm_ep *ep), void *owner)
+					     struct unetmm_endpoint *a,
+					     const struct unetmm_ep_lent *lent,
+					     void (*woken)(struct unetmm_ep *ep, u8 type), void *owner)
 {
 	struct unetmm_ep *ep = NULL;
 	int ret;
@@ -73,13 +75,32 @@ static struct unetmm_ep *unetmm_lent_ep_open(struct unetmm_file *file,
 	ret = unetmm_file_enter(file);
 	if (ret)
 		return ERR_PTR(ret);
-	ret = unetmm_endpoint_make(file, a, pd);
+	ret = unetmm_endpoint_make(file, a, lent);
 	if (!ret)
 		ep = unetmm_ep_find(file, a->id);
 	if (ep)
 		unetmm_lent_wake(ep, woken, owner);
 	ret = unetmm_file_leave(file, ret);
 	return ep ? ep : ERR_PTR(ret ? ret : -ENODEV);
+}
+
+static int unetmm_lent_low_arm(struct unetmm_ep *ep, u32 buffers, u32 *result)
+{
+	struct unetmm_cmd cmd = {
+		.opcode = UNETMM_CMD_LOW_ARM,
+		.ep = cpu_to_le16(ep->id),
+		.low.buffers = cpu_to_le32(buffers),
+	};
+	struct unetmm_file *file = ep->file;
+	int ret = unetmm_file_enter(file);
+
+	if (ret)
+		return ret;
+	ret = unetmm_cmd(ep->dev, &cmd, result);
+	/* A notification of before has been read. */
+	if (!ret && !buffers)
+		synchronize_irq(pci_irq_vector(ep->dev->pdev, UNETMM_VEC_NOTIFY));
+	return unetmm_file_leave(file, ret);
 }
 
 /* The card has no channel of the endpoint any more.  file->lock. */
@@ -256,6 +277,7 @@ static const struct unetmm_lent_calls unetmm_lent_calls = {
 	.ep_put = unetmm_ep_put,
 	.ep_peek = unetmm_ep_peek,
 	.ep_arm = unetmm_ep_arm,
+	.low_arm = unetmm_lent_low_arm,
 	.channel_set = unetmm_lent_channel_set,
 	.channel_modify = unetmm_lent_channel_modify,
 	.channel_flush = unetmm_lent_channel_flush,

@@ -86,6 +86,8 @@ static inline void unetmm_devlink_health(struct unetmm_dev *dev)
 }
 #endif
 
+struct unetmm_ep_lent;
+
 /*
  * card/auxiliary.c: the card as unetmm_ib.ko sees it.  The module has these calls, and no
  * symbol of ours: each of the two may be loaded and removed while the other is there.  A
@@ -98,8 +100,9 @@ struct unetmm_lent_calls {
 	/* Is it the calling process's?  A child has the descriptor, and other memory. */
 	bool (*ours)(const struct unetmm_file *file);
 	/* A reference.  `woken` comes in interrupts, and does not after ep_close(). */
-	struct unetmm_ep *(*ep_open)(struct unetmm_file *file, struct unetmm_endpoint *a, u32 pd,
-				     void (*woken)(struct unetmm_ep *ep), void *owner);
+	struct unetmm_ep *(*ep_open)(struct unetmm_file *file, struct unetmm_endpoint *a,
+				     const struct unetmm_ep_lent *lent,
+				     void (*woken)(struct unetmm_ep *ep, u8 type), void *owner);
 	/* Makes the endpoint anew, with its number and empty queues, without a channel. */
 	int (*ep_restart)(struct unetmm_ep *ep, u32 policy);
 	void (*ep_close)(struct unetmm_ep *ep);
@@ -107,6 +110,8 @@ struct unetmm_lent_calls {
 	void (*ep_put)(struct unetmm_ep *ep);
 	const struct unetmm_cqe *(*ep_peek)(const struct unetmm_ep *ep, u32 cons);
 	bool (*ep_arm)(const struct unetmm_ep *ep, u32 cons);
+	/* A shared free queue: `woken` comes once fewer buffers are left; result 1: they are now. */
+	int (*low_arm)(struct unetmm_ep *ep, u32 buffers, u32 *result);
 	int (*channel_set)(struct unetmm_ep *ep, const struct unetmm_cmd_channel *how);
 	int (*channel_modify)(struct unetmm_ep *ep, const struct unetmm_cmd_modify *how);
 	/* Ends channel 0: all requests that the endpoint has, or gets, come back; then CQE_CLOSED. */

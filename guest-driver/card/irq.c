@@ -73,7 +73,7 @@ static void unetmm_wake(struct unetmm_dev *dev, struct unetmm_ep *ep, u8 type)
 	if (type == UNETMM_NOTIFY_EP_ERROR)
 		WRITE_ONCE(ep->failed, true);
 	if (ep->woken)
-		ep->woken(ep);
+		ep->woken(ep, type);
 	if (ep->eventfd)
 		unetmm_eventfd_signal(ep->eventfd);
 	wake_up_interruptible_poll(&ep->file->wait, EPOLLIN | EPOLLRDNORM);

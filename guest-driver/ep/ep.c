@@ -119,7 +119,8 @@ static void unetmm_ep_give(struct unetmm_ep *ep)
 }
 
 static int unetmm_ep_create(struct unetmm_file *file,
-			    struct unetmm_endpoint *a, u32 pd)
+			    struct unetmm_endpoint *a,
+			    const struct unetmm_ep_lent *lent)
 {
 	struct unetmm_dev *dev = file->dev;
 	struct unetmm_ep *ep = unetmm_ep_alloc(dev);
@@ -130,7 +131,7 @@ static int unetmm_ep_create(struct unetmm_file *file,
 		return -ENOMEM;
 	ep->file = file;
 	ep->space = file->space;
-	ep->pd = pd;
+	ep->lent = *lent;
 	ep->sq_log2 = a->sq_log2;
 	ep->fq_log2 = a->fq_log2;
 	ep->cq_log2 = a->cq_log2;
@@ -138,7 +139,8 @@ static int unetmm_ep_create(struct unetmm_file *file,
 	ep->policy_ops = dev->policy_ops[a->policy];
 	ep->flags = (a->flags & UNETMM_ENDPOINT_RAW ? UNETMM_EP_F_RAW : 0) |
 		    (a->flags & UNETMM_ENDPOINT_NO_INLINE ?
-		     UNETMM_EP_F_NO_INLINE : 0);
+		     UNETMM_EP_F_NO_INLINE : 0) |
+		    (lent->shared ? UNETMM_EP_F_SHARED : 0);
 	ret = unetmm_ep_eventfd(ep, a->event_fd);
 	if (ret)
 		goto put;
@@ -174,7 +176,8 @@ put:
 	return ret;
 }
 
-int unetmm_endpoint_make(struct unetmm_file *file, struct unetmm_endpoint *a, u32 pd)
+int unetmm_endpoint_make(struct unetmm_file *file, struct unetmm_endpoint *a,
+			 const struct unetmm_ep_lent *lent)
 {
 	int ret;
 
@@ -182,7 +185,7 @@ int unetmm_endpoint_make(struct unetmm_file *file, struct unetmm_endpoint *a, u3
 	if (ret)
 		return ret;
 	mutex_lock(&file->lock);
-	ret = unetmm_ep_suits(file->space, a) ? unetmm_ep_create(file, a, pd) :
+	ret = unetmm_ep_suits(file->space, a) ? unetmm_ep_create(file, a, lent) :
 						-EOPNOTSUPP;
 	mutex_unlock(&file->lock);
 	return ret;
@@ -190,7 +193,7 @@ int unetmm_endpoint_make(struct unetmm_file *file, struct unetmm_endpoint *a, u3
 
 int unetmm_op_endpoint(struct unetmm_file *file, void *arg)
 {
-	return unetmm_endpoint_make(file, arg, 0);
+	return unetmm_endpoint_make(file, arg, &(struct unetmm_ep_lent) {});
 }
 
 /*
@@ -202,7 +205,7 @@ void unetmm_ep_gone(struct unetmm_ep *ep)
 	lockdep_assert_held(&ep->dev->map_lock);
 	WRITE_ONCE(ep->index->card.state, cpu_to_le32(UNETMM_EP_ERROR));
 	if (ep->woken)
-		ep->woken(ep);
+		ep->woken(ep, UNETMM_NOTIFY_EP_ERROR);
 	if (ep->eventfd)
 		unetmm_eventfd_signal(ep->eventfd);
 	wake_up_all(&ep->wait);

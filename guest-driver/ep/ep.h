@@ -24,6 +24,13 @@ struct unetmm_chan_how {
 	u32 not_ready_us;
 };
 
+/* The properties that endpoints of a verbs module alone have. */
+struct unetmm_ep_lent {
+	u32 pd;				/* protection domain; 0: none */
+	u16 queue;			/* number of the endpoint whose free queue it uses; 0: its own */
+	bool shared;			/* its free queue is for others */
+};
+
 /* The part of a policy in the driver.  One file fills one. */
 struct unetmm_policy_ops {
 	bool late;			/* buffers are looked at when they are used */
@@ -63,10 +70,10 @@ struct unetmm_ep {
 	u32 cq_offset;
 	bool failed;			/* the card stopped it */
 	/* Tells a verbs module that the endpoint has completions or has failed.  Must not sleep. */
-	void (*woken)(struct unetmm_ep *ep);	/* ep_lock and map_lock */
+	void (*woken)(struct unetmm_ep *ep, u8 type);	/* ep_lock and map_lock */
 	void *owner;			/* the same */
 	bool has_channel;		/* channel 0, reliable, set without CONNECT; file->lock */
-	u32 pd;				/* protection domain; 0: none */
+	struct unetmm_ep_lent lent;
 	u32 first_fault;		/* fault records before are another's */
 	struct unetmm_kqueues *kq;	/* source ktlb */
 	struct unetmm_redirect_queue *redirect_queue;	/* policy redirect */
@@ -113,7 +120,8 @@ void unetmm_ep_put(struct unetmm_ep *ep);
 /* ep/ep.c */
 void unetmm_ep_close(struct unetmm_ep *ep);
 void unetmm_ep_gone(struct unetmm_ep *ep);
-int unetmm_endpoint_make(struct unetmm_file *file, struct unetmm_endpoint *a, u32 pd);
+int unetmm_endpoint_make(struct unetmm_file *file, struct unetmm_endpoint *a,
+			 const struct unetmm_ep_lent *lent);
 int unetmm_op_endpoint(struct unetmm_file *file, void *arg);
 int unetmm_endpoint_destroy(struct unetmm_file *file, struct unetmm_ep *ep,
 			    const struct unetmm_destroy *a);

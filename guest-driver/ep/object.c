@@ -178,7 +178,8 @@ int unetmm_ep_command(struct unetmm_ep *ep, u32 policy, u32 pretranslate)
 			.pretranslate = pretranslate,
 			.flags = ep->flags,
 			.backup = cpu_to_le16(ep->backup),
-			.pd = cpu_to_le32(ep->pd),
+			.pd = cpu_to_le32(ep->lent.pd),
+			.fq_of = cpu_to_le16(ep->lent.queue),
 		},
 	};
 

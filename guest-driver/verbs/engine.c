@@ -714,7 +714,7 @@ enum hrtimer_restart unetmm_ib_timer(struct hrtimer *timer)
 }
 
 /* In interrupts, with ep_lock; or with map_lock, when the card has gone. */
-void unetmm_ib_woken(struct unetmm_ep *ep)
+void unetmm_ib_woken(struct unetmm_ep *ep, u8 type)
 {
 	struct unetmm_ib_qp *qp = ep->owner;
 

@@ -20,6 +20,12 @@ module_param(verbs, charp, 0444);
 MODULE_PARM_DESC(verbs,
 		 "the user's interface: own (libunetmm-rdmav34), rxe (Debian's librxe) or off");
 
+/* librxe posts to its own without a call. */
+static bool unetmm_ib_has_srq(const struct unetmm_ib *dev)
+{
+	return dev->own && dev->dev->hw.caps & UNETMM_CAP_SHARED;
+}
+
 static int unetmm_ib_query_device(struct ib_device *ib, struct ib_device_attr *a,
 				  struct ib_udata *udata)
 {
@@ -58,6 +64,12 @@ static int unetmm_ib_query_device(struct ib_device *ib, struct ib_device_attr *a
 						     IB_ODP_SUPPORT_ATOMIC;
 	if (unetmm_ib_of(ib)->own && hw->caps & UNETMM_CAP_UD)
 		a->odp_caps.per_transport_caps.ud_odp_caps = IB_ODP_SUPPORT_SEND;
+	if (unetmm_ib_has_srq(unetmm_ib_of(ib))) {
+		a->max_srq = a->max_qp;
+		a->max_srq_wr = UNETMM_IB_MAX_WR;
+		a->max_srq_sge = UNETMM_IB_MAX_SGE;
+		a->odp_caps.per_transport_caps.rc_odp_caps |= IB_ODP_SUPPORT_SRQ_RECV;
+	}
 	return 0;
 }
 
@@ -156,6 +168,8 @@ static int unetmm_ib_register(struct unetmm_ib *dev, struct device *parent)
 	ib_set_device_ops(&dev->ib, &unetmm_ib_cq_ops);
 	ib_set_device_ops(&dev->ib, &unetmm_ib_mr_ops);
 	ib_set_device_ops(&dev->ib, &unetmm_ib_qp_ops);
+	if (unetmm_ib_has_srq(dev))
+		ib_set_device_ops(&dev->ib, &unetmm_srq_ops);
 	ret = ib_device_set_netdev(&dev->ib, dev->netdev, 1);
 	/* Addresses are the kernel's: QP1 copies, and no other queue pair is the kernel's. */
 	return ret ? ret : ib_register_device(&dev->ib, UNETMM_NAME "%d", NULL);

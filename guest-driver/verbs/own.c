@@ -56,31 +56,33 @@ static int unetmm_own_mmap(struct ib_ucontext *ib, struct vm_area_struct *vma)
 	return ret;
 }
 
-static struct rdma_user_mmap_entry *unetmm_own_map(struct unetmm_ib_qp *qp, unsigned long pfn,
+static struct rdma_user_mmap_entry *unetmm_own_map(struct unetmm_ib_context *context,
+						   struct unetmm_ep *ep, unsigned long pfn,
 						   size_t bytes, bool doorbell)
 {
 	struct unetmm_own_map *map = kzalloc(sizeof(*map), GFP_KERNEL_ACCOUNT);
 
 	if (!map)
 		return NULL;
-	map->calls = qp->dev->calls;
-	map->ep = qp->ep;
+	map->calls = unetmm_ib_of(context->ib.device)->calls;
+	map->ep = ep;
 	map->pfn = pfn;
 	map->doorbell = doorbell;
-	if (rdma_user_mmap_entry_insert(&qp->context->ib, &map->entry, bytes)) {
+	if (rdma_user_mmap_entry_insert(&context->ib, &map->entry, bytes)) {
 		kfree(map);
 		return NULL;
 	}
-	kref_get(&qp->ep->ref);
+	kref_get(&ep->ref);
 	return &map->entry;
 }
 
 /* The endpoint's queues and doorbell get places in the file. */
-int unetmm_own_open(struct unetmm_ib_qp *qp)
+int unetmm_own_open(struct unetmm_own_maps *maps, struct unetmm_ib_context *context,
+		    struct unetmm_ep *ep)
 {
-	const struct unetmm_dev *card = qp->dev->dev;
-	const struct unetmm_block *block = qp->ep->block;
-	phys_addr_t doorbell = card->doorbell_start + (u64)qp->ep->id * card->hw.db_stride;
+	const struct unetmm_dev *card = ep->dev;
+	const struct unetmm_block *block = ep->block;
+	phys_addr_t doorbell = card->doorbell_start + (u64)ep->id * card->hw.db_stride;
 
 	/* Behind an IOMMU the memory can be in pieces: one mapping is of one piece. */
 	if (block->pages.orig_nents != 1) {
@@ -88,26 +90,24 @@ int unetmm_own_open(struct unetmm_ib_qp *qp)
 			      "no queue pair: the IOMMU gives memory in pieces; verbs=rxe has no need of one piece\n");
 		return -EOPNOTSUPP;
 	}
-	qp->maps[0] = unetmm_own_map(qp, page_to_pfn(sg_page(block->pages.sgl)), block->bytes,
-				     false);
-	qp->maps[1] = unetmm_own_map(qp, PHYS_PFN(doorbell), PAGE_SIZE, true);
-	return qp->maps[0] && qp->maps[1] ? 0 : -ENOMEM;
+	maps->queues = unetmm_own_map(context, ep, page_to_pfn(sg_page(block->pages.sgl)),
+				      block->bytes, false);
+	maps->doorbell = unetmm_own_map(context, ep, PHYS_PFN(doorbell), PAGE_SIZE, true);
+	return maps->queues && maps->doorbell ? 0 : -ENOMEM;
 }
 
-void unetmm_own_close(struct unetmm_ib_qp *qp)
+void unetmm_own_close(const struct unetmm_own_maps *maps)
 {
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(qp->maps); i++)
-		rdma_user_mmap_entry_remove(qp->maps[i]);
+	rdma_user_mmap_entry_remove(maps->queues);
+	rdma_user_mmap_entry_remove(maps->doorbell);
 }
 
-int unetmm_own_tell(const struct unetmm_ib_qp *qp, struct ib_udata *udata)
+int unetmm_own_tell(const struct unetmm_own_maps *maps, const struct unetmm_ep *ep,
+		    struct ib_udata *udata)
 {
-	const struct unetmm_ep *ep = qp->ep;
 	struct unetmm_verbs_qp resp = {
-		.queue_map = rdma_user_mmap_get_offset(qp->maps[0]),
-		.doorbell_map = rdma_user_mmap_get_offset(qp->maps[1]),
+		.queue_map = rdma_user_mmap_get_offset(maps->queues),
+		.doorbell_map = rdma_user_mmap_get_offset(maps->doorbell),
 		.queue_bytes = ep->block->bytes,
 		.doorbell_bytes = PAGE_SIZE,
 		.sq_offset = ep->sq_offset,
@@ -121,7 +121,7 @@ int unetmm_own_tell(const struct unetmm_ib_qp *qp, struct ib_udata *udata)
 	return ib_copy_to_udata(udata, &resp, sizeof(resp));
 }
 
-static u32 unetmm_own_log2(const struct unetmm_ib *dev, u32 entries)
+u32 unetmm_own_log2(const struct unetmm_ib *dev, u32 entries)
 {
 	return clamp_t(u32, order_base_2(entries), 3, dev->dev->hw.max_log2);
 }
@@ -150,7 +150,7 @@ void unetmm_own_wake(const struct unetmm_ib_qp *qp)
 }
 
 /* In interrupts, with ep_lock; or with map_lock, when the card has gone. */
-void unetmm_own_woken(struct unetmm_ep *ep)
+void unetmm_own_woken(struct unetmm_ep *ep, u8 type)
 {
 	unetmm_own_wake(ep->owner);
 }

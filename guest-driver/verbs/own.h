@@ -9,11 +9,19 @@
 
 /* verbs/own.c */
 extern const struct ib_device_ops unetmm_own_ops;
-int unetmm_own_open(struct unetmm_ib_qp *qp);
-void unetmm_own_close(struct unetmm_ib_qp *qp);
-int unetmm_own_tell(const struct unetmm_ib_qp *qp, struct ib_udata *udata);
+int unetmm_own_open(struct unetmm_own_maps *maps, struct unetmm_ib_context *context,
+		    struct unetmm_ep *ep);
+void unetmm_own_close(const struct unetmm_own_maps *maps);
+int unetmm_own_tell(const struct unetmm_own_maps *maps, const struct unetmm_ep *ep,
+		    struct ib_udata *udata);
+u32 unetmm_own_log2(const struct unetmm_ib *dev, u32 entries);
 void unetmm_own_sizes(const struct unetmm_ib_qp *qp, struct unetmm_endpoint *a);
 void unetmm_own_wake(const struct unetmm_ib_qp *qp);
-void unetmm_own_woken(struct unetmm_ep *ep);
+void unetmm_own_woken(struct unetmm_ep *ep, u8 type);
+
+/* verbs/srq.c */
+extern const struct ib_device_ops unetmm_srq_ops;
+u32 unetmm_srq_ep(const struct ib_srq *ib);
+u32 unetmm_srq_requests(const struct ib_srq *ib);
 
 #endif /* UNETMM_VERBS_OWN_H */

@@ -30,7 +30,7 @@ static u32 unetmm_ib_policy(const struct unetmm_ib_qp *qp)
 	return unetmm_ib_is_ud(qp) ? UNETMM_POLICY_DROP : UNETMM_POLICY_RNR;
 }
 
-static int unetmm_ib_open_ep(struct unetmm_ib_qp *qp)
+static int unetmm_ib_open_ep(struct unetmm_ib_qp *qp, const struct ib_srq *srq)
 {
 	struct unetmm_ib *dev = qp->dev;
 	struct unetmm_endpoint a = {
@@ -41,11 +41,16 @@ static int unetmm_ib_open_ep(struct unetmm_ib_qp *qp)
 		.sq_log2 = unetmm_ib_log2(dev, qp->cap.max_send_wr),
 		.fq_log2 = unetmm_ib_log2(dev, qp->cap.max_recv_wr),
 	};
+	const struct unetmm_ep_lent lent = {
+		.pd = unetmm_ib_pd(qp->ib.pd)->number,
+		.queue = unetmm_srq_ep(srq),
+	};
 
 	if (dev->own)
 		unetmm_own_sizes(qp, &a);
 	/* All that can be under way, and the end; else the card waits for room. */
-	a.cq_log2 = min(max(a.sq_log2, a.fq_log2) + 1, dev->dev->hw.max_log2);
+	a.cq_log2 = max3(a.sq_log2, a.fq_log2, unetmm_own_log2(dev, unetmm_srq_requests(srq)));
+	a.cq_log2 = min(a.cq_log2 + 1, dev->dev->hw.max_log2);
 	if (!dev->own) {
 		qp->sent = kvcalloc(BIT(a.sq_log2), sizeof(*qp->sent), GFP_KERNEL_ACCOUNT);
 		qp->received = kvcalloc(BIT(a.fq_log2), sizeof(*qp->received),
@@ -53,7 +58,7 @@ static int unetmm_ib_open_ep(struct unetmm_ib_qp *qp)
 		if (!qp->sent || !qp->received)
 			return -ENOMEM;
 	}
-	qp->ep = dev->calls->ep_open(qp->context->file, &a, unetmm_ib_pd(qp->ib.pd)->number,
+	qp->ep = dev->calls->ep_open(qp->context->file, &a, &lent,
 				     dev->own ? unetmm_own_woken : unetmm_ib_woken, qp);
 	if (IS_ERR(qp->ep)) {
 		int ret = PTR_ERR(qp->ep);
@@ -62,7 +67,7 @@ static int unetmm_ib_open_ep(struct unetmm_ib_qp *qp)
 		return ret == -EDQUOT ? -ENOMEM : ret;
 	}
 	if (dev->own)
-		return unetmm_own_open(qp);
+		return unetmm_own_open(&qp->maps, qp->context, qp->ep);
 	qp->doorbell = ioremap(dev->dev->doorbell_start +
 			       (resource_size_t)qp->ep->id * dev->dev->hw.db_stride, PAGE_SIZE);
 	return qp->doorbell ? 0 : -ENOMEM;
@@ -82,7 +87,7 @@ static void unetmm_ib_close(struct unetmm_ib_qp *qp)
 	cancel_work_sync(&qp->work);
 	if (qp->doorbell)
 		iounmap(qp->doorbell);
-	unetmm_own_close(qp);
+	unetmm_own_close(&qp->maps);
 	unetmm_ib_queue_free(&qp->sq);
 	unetmm_ib_queue_free(&qp->rq);
 	kvfree(qp->sent);
@@ -131,13 +136,20 @@ static int unetmm_ib_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *attr,
 	struct unetmm_ib_qp *qp = unetmm_ib_qp(ib);
 	int ret;
 
-	if (attr->create_flags || attr->srq)
+	if (attr->create_flags)
 		return -EOPNOTSUPP;
 	if (attr->qp_type == IB_QPT_GSI)
 		return unetmm_ib_gsi_create(ib, attr);
 	/* The kernel's own would post in memory that is not a process's. */
 	if ((attr->qp_type != IB_QPT_RC && attr->qp_type != IB_QPT_UD) || !udata)
 		return -EOPNOTSUPP;
+	/* Only buffers of the queue pair's own domain are brought in for messages that do not wait. */
+	if (attr->srq && attr->qp_type == IB_QPT_UD && attr->srq->pd != ib->pd)
+		return -EINVAL;
+	if (attr->srq) {
+		attr->cap.max_recv_wr = 0;
+		attr->cap.max_recv_sge = 0;
+	}
 	qp->dev = unetmm_ib_of(ib->device);
 	ret = unetmm_ib_is_ud(qp) ? unetmm_ud_check(qp->dev, &attr->cap) : 0;
 	if (!ret)
@@ -156,9 +168,9 @@ static int unetmm_ib_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *attr,
 	qp->cap = attr->cap;
 	ret = qp->dev->own ? 0 : unetmm_ib_make_queues(qp, attr, udata);
 	if (!ret)
-		ret = unetmm_ib_open_ep(qp);
+		ret = unetmm_ib_open_ep(qp, attr->srq);
 	if (!ret && qp->dev->own)
-		ret = unetmm_own_tell(qp, udata);
+		ret = unetmm_own_tell(&qp->maps, qp->ep, udata);
 	if (!ret && unetmm_ib_is_ud(qp))
 		ret = unetmm_ud_join(qp);
 	if (ret) {

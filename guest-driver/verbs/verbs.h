@@ -13,6 +13,8 @@
  *                 ib_core destroys them with its file; unetmm_ib_close() ends the endpoint.
  *   memory of a queue   from its object's creation to its end; pages that a process has
  *                 mapped stay the process's until it unmaps them.
+ *   a shared receive queue   goes behind its queue pairs; until then the card refuses to
+ *                 end its endpoint.
  *   a memory region   is found under mrs.xa_lock, and used under that lock only.
  *
  * LOCKS, the outer ones first
@@ -125,6 +127,11 @@ struct unetmm_ib_received {
 	bool done;
 };
 
+/* verbs=own: places for mmap() */
+struct unetmm_own_maps {
+	struct rdma_user_mmap_entry *queues, *doorbell;
+};
+
 struct unetmm_ib_qp {
 	struct ib_qp ib;
 	struct unetmm_ib *dev;
@@ -141,7 +148,7 @@ struct unetmm_ib_qp {
 	struct unetmm_ib_queue sq, rq;
 	struct unetmm_ep *ep;		/* from creation to the end */
 	void __iomem *doorbell;
-	struct rdma_user_mmap_entry *maps[2];	/* verbs=own: queues, doorbell */
+	struct unetmm_own_maps maps;
 	u32 sq_prod, fq_prod, cq_cons;	/* the endpoint's, running freely */
 	struct unetmm_ib_sent *sent;	/* by number; as many as the send queue has slots */
 	u32 sent_next, sent_done, received_next, received_done;
@@ -155,6 +162,16 @@ struct unetmm_ib_qp {
 	bool told_established;		/* since RESET */
 	bool bad_request;		/* a request is wrong: nothing behind it is taken */
 	u8 request[UNETMM_IB_WQE_BYTES] __aligned(8);	/* copy of a request */
+};
+
+/* verbs=own: a shared receive queue is an endpoint whose free queue others use. */
+struct unetmm_ib_srq {
+	struct ib_srq ib;
+	struct mutex lock;		/* of modify */
+	struct unetmm_ep *ep;
+	struct unetmm_own_maps maps;
+	u32 max_wr, max_sge;
+	u32 limit;			/* 0: no event is to come; ordered by the card's commands */
 };
 
 static inline struct unetmm_ib *unetmm_ib_of(struct ib_device *ib)
@@ -205,7 +222,7 @@ void unetmm_ib_run(struct unetmm_ib_qp *qp);
 void unetmm_ib_error(struct unetmm_ib_qp *qp);
 void unetmm_ib_work(struct work_struct *work);
 enum hrtimer_restart unetmm_ib_timer(struct hrtimer *timer);
-void unetmm_ib_woken(struct unetmm_ep *ep);
+void unetmm_ib_woken(struct unetmm_ep *ep, u8 type);
 
 /* verbs/qp.c */
 extern const struct ib_device_ops unetmm_ib_qp_ops;

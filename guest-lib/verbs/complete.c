@@ -3,7 +3,7 @@
  * Completions of the card, and of requests that a queue pair's end flushes.  The lock of the
  * queue pair's completions is held.
  */
-#include "verbs.h"
+#include "srq.h"
 
 enum { UNTOLD_SEND = 1, UNTOLD_RECV = 2 };
 
@@ -66,13 +66,20 @@ static void got_sent(struct umv_qp *qp, const struct unetmm_completion *c)
     }
 }
 
-static void got_received(struct umv_qp *qp, const struct unetmm_completion *c)
+static struct umv_received *got_own(const struct umv_qp *qp, const struct unetmm_completion *c)
 {
     uint32_t number = (uint32_t)c->user_data;
     struct umv_received *r = &qp->received[number & qp->ep->fq_mask];
 
-    if (number - qp->received_done >= umv_load(&qp->received_next) - qp->received_done ||
-        r->what.flags & UMV_DONE) {
+    return number - qp->received_done < umv_load(&qp->received_next) - qp->received_done &&
+        !(r->what.flags & UMV_DONE) ? r : NULL;
+}
+
+static void got_received(struct umv_qp *qp, const struct unetmm_completion *c)
+{
+    struct umv_received *r = qp->srq ? umv_srq_got(qp, c->user_data) : got_own(qp, c);
+
+    if (!r) {
         return;
     }
     r->what = (struct umv_what) {
@@ -102,6 +109,7 @@ void umv_set_state(struct umv_qp *qp, enum ibv_qp_state state)
     if (state == IBV_QPS_ERR && qp->state != IBV_QPS_ERR) {
         qp->kept++;
     }
+    qp->channel = state == IBV_QPS_RTR || (state != IBV_QPS_RESET && qp->channel);
     umv_store(&qp->sends_usual, sends ? qp->ep->sq_mask + 1 : 0);
     umv_store(&qp->receives_usual, receives ? qp->ep->fq_mask + 1 : 0);
     umv_store(&qp->state, state);
@@ -134,6 +142,7 @@ void umv_collect(struct umv_qp *qp)
                    c.type == UNETMM_CQE_BUFFER) {
             got_received(qp, &c);
         } else {
+            qp->channel &= c.type != UNETMM_CQE_CLOSED;
             ended = true;
         }
     }
@@ -212,12 +221,22 @@ static bool next_sent(struct umv_qp *qp, struct ibv_wc *wc)
     return false;
 }
 
+/* The oldest request, or with a shared queue the oldest message; NULL: there is none. */
+static const struct umv_received *oldest_received(const struct umv_qp *qp)
+{
+    if (qp->srq) {
+        return qp->srq_first == UMV_NONE ? NULL : &qp->srq->records[qp->srq_first];
+    }
+    return qp->received_done == umv_load(&qp->received_next) ? NULL :
+        &qp->received[qp->received_done & qp->ep->fq_mask];
+}
+
 static bool next_received(struct umv_qp *qp, struct ibv_wc *wc)
 {
-    const struct umv_received *r = &qp->received[qp->received_done & qp->ep->fq_mask];
+    const struct umv_received *r = oldest_received(qp);
     struct umv_what what;
 
-    if (qp->received_done == umv_load(&qp->received_next)) {
+    if (!r) {
         return false;
     }
     what = r->what;
@@ -238,7 +257,11 @@ static bool next_received(struct umv_qp *qp, struct ibv_wc *wc)
             wc->wc_flags |= IBV_WC_GRH;
         }
     }
-    umv_store(&qp->received_done, qp->received_done + what.slots);
+    if (qp->srq) {
+        umv_srq_told(qp);
+    } else {
+        umv_store(&qp->received_done, qp->received_done + what.slots);
+    }
     if (wc->status) {
         fail(qp);
     }

@@ -74,7 +74,8 @@ static void unlock_second(struct umv_qp *qp)
 static void find_only(struct umv_cq *cq)
 {
     cq->next = 0;
-    cq->only = cq->nqps == 1 && !cq->qps[0]->two_cqs && !cq->qps[0]->ud ? cq->qps[0] : NULL;
+    cq->only = cq->nqps == 1 && !cq->qps[0]->two_cqs && !cq->qps[0]->long_receives ?
+        cq->qps[0] : NULL;
 }
 
 int umv_cq_add(struct umv_cq *cq, struct umv_qp *qp)
@@ -190,7 +191,7 @@ static enum taken take_usual(const struct umv_cq *cq, struct umv_qp *qp, struct 
 
     return what == EMPTY ? NOTHING :
         what == UNETMM_CQE_SENT && cq == qp->send_cq ? take_sent(qp, cqe, wc) :
-        what == UNETMM_CQE_RECEIVED && cq == qp->recv_cq && !qp->ud ?
+        what == UNETMM_CQE_RECEIVED && cq == qp->recv_cq && !qp->long_receives ?
         take_received(qp, cqe, wc) : REST;
 }
 

@@ -2,7 +2,7 @@
 /*
  * The device: its match for libibverbs, contexts, and objects that the driver alone has.
  */
-#include "verbs.h"
+#include "srq.h"
 #include "ud.h"
 
 #include <errno.h>
@@ -89,19 +89,25 @@ static const struct verbs_context_ops context_ops = {
     .create_cq_ex = umv_create_cq_ex,
     .create_qp = umv_create_qp,
     .create_qp_ex = umv_create_qp_ex,
+    .create_srq = umv_create_srq,
+    .create_srq_ex = umv_create_srq_ex,
     .dealloc_pd = dealloc_pd,
     .dereg_mr = umv_dereg_mr,
     .destroy_ah = umv_destroy_ah,
     .destroy_cq = umv_destroy_cq,
     .destroy_qp = umv_destroy_qp,
+    .destroy_srq = umv_destroy_srq,
     .free_context = free_context,
     .modify_qp = umv_modify_qp,
+    .modify_srq = umv_modify_srq,
     .poll_cq = umv_poll_cq,
     .post_recv = umv_post_recv,
     .post_send = umv_post_send,
+    .post_srq_recv = umv_post_srq_recv,
     .query_device_ex = query_device,
     .query_port = query_port,
     .query_qp = umv_query_qp,
+    .query_srq = umv_query_srq,
     .reg_mr = umv_reg_mr,
     .req_notify_cq = umv_req_notify_cq,
 };

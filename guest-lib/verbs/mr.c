@@ -9,7 +9,7 @@
 
 #define MR_SLOTS    (1u << UMV_MR_LOG2)
 
-static struct umv_mr **leaf_of(struct umv_context *context, uint32_t lkey)
+static struct umv_mr **leaf_of(const struct umv_context *context, uint32_t lkey)
 {
     return umv_load(&context->mrs[lkey >> 8 >> UMV_MR_LOG2]);
 }
@@ -39,18 +39,18 @@ static int add_mr(struct umv_context *context, uint32_t lkey, struct umv_mr *mr)
 }
 
 /* Looks the region up, and keeps a copy of it. */
-void *umv_find_memory(const struct umv_qp *qp, struct umv_last_mr *last,
-                      const struct ibv_sge *sge, int access)
+void *umv_find_memory(const struct umv_context *context, const struct ibv_pd *pd,
+                      struct umv_last_mr *last, const struct ibv_sge *sge, int access)
 {
-    uint32_t version = umv_load(&qp->context->mr_version);
-    struct umv_mr **leaf = leaf_of(qp->context, sge->lkey);
+    uint32_t version = umv_load(&context->mr_version);
+    struct umv_mr **leaf = leaf_of(context, sge->lkey);
     const struct umv_mr *mr;
 
     if (!leaf) {
         return NULL;
     }
     mr = umv_load(&leaf[sge->lkey >> 8 & (MR_SLOTS - 1)]);
-    if (!mr || mr->vmr.ibv_mr.lkey != sge->lkey || mr->vmr.ibv_mr.pd != qp->vqp.qp.pd ||
+    if (!mr || mr->vmr.ibv_mr.lkey != sge->lkey || mr->vmr.ibv_mr.pd != pd ||
         (mr->access & access) != access || sge->addr < mr->iova || sge->length > mr->length ||
         sge->addr - mr->iova > mr->length - sge->length) {
         return NULL;
@@ -63,15 +63,16 @@ void *umv_find_memory(const struct umv_qp *qp, struct umv_last_mr *last,
 }
 
 /* Segments without bytes are left out; the others' number. */
-unsigned umv_translate(const struct umv_qp *qp, struct umv_last_mr *last,
-                       const struct ibv_sge *sges, int n, int access, struct iovec *iov)
+unsigned umv_translate(const struct umv_context *context, const struct ibv_pd *pd,
+                       struct umv_last_mr *last, const struct ibv_sge *sges, int n, int access,
+                       struct iovec *iov)
 {
     unsigned used = 0;
     int i;
 
     for (i = 0; i < n; i++) {
         if (sges[i].length) {
-            iov[used].iov_base = umv_memory_of(qp, last, &sges[i], access);
+            iov[used].iov_base = umv_memory_of(context, pd, last, &sges[i], access);
             iov[used++].iov_len = sges[i].length;
         }
     }

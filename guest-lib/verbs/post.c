@@ -24,7 +24,7 @@ SYS_INLINE bool put_segment(struct umv_qp *qp, struct unetmm_ep *ep,
     struct unetmm_seg *seg;
 
     if (!umv_usual(usual_place(qp, number) && wr->num_sge == 1 &&
-                   wr->opcode <= IBV_WR_RDMA_READ && umv_is_last(qp, &qp->send_mr, sge) &&
+                   wr->opcode <= IBV_WR_RDMA_READ && umv_is_last(qp->context, &qp->send_mr, sge) &&
                    (wr->opcode != IBV_WR_RDMA_READ ||
                     qp->send_mr.access & IBV_ACCESS_LOCAL_WRITE))) {
         return false;

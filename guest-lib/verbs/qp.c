@@ -3,11 +3,14 @@
  * Queue pairs: life and states.  The driver has the state that programs set; the state here is
  * the one that posts and completions need.
  */
-#include "verbs.h"
+#include "../src/sys/sys.h"
+#include "srq.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
-#include <sys/mman.h>
+
+#define END_NS      1000000000u
 
 #define QP_ATTRS    (IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | \
                      IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
@@ -17,40 +20,10 @@ struct create_qp_resp {
     struct unetmm_verbs_qp own;
 };
 
-static void unmap(struct umv_qp *qp)
-{
-    if (qp->doorbell) {
-        munmap(qp->doorbell, qp->layout.doorbell_bytes);
-    }
-    if (qp->queues) {
-        munmap(qp->queues, qp->layout.queue_bytes);
-    }
-}
-
-static void *map(const struct umv_qp *qp, uint64_t offset, uint32_t bytes, int prot)
-{
-    void *memory = mmap(NULL, bytes, prot, MAP_SHARED, qp->context->vctx.context.cmd_fd,
-                        (off_t)offset);
-
-    return memory == MAP_FAILED ? NULL : memory;
-}
-
 /* The endpoint's queues are empty: a new one's, or after RESET. */
 static void bind(struct umv_qp *qp)
 {
-    const struct unetmm_verbs_qp *l = &qp->layout;
-    const struct unetmm_endpoint layout = {
-        .id = qp->vqp.qp.qp_num - UNETMM_VERBS_QPN,
-        .sq_log2 = l->sq_log2, .fq_log2 = l->fq_log2, .cq_log2 = l->cq_log2,
-        .sq_offset = l->sq_offset, .fq_offset = l->fq_offset, .cq_offset = l->cq_offset,
-        .index_offset = l->index_offset,
-    };
-    struct unetmm_ep *ep = qp->ep;
-
-    unetmm_ep_bind(unetmm_ep_private(ep), &layout, qp->queues, qp->doorbell);
-    ep->sq_prod = ep->sq_cons = 0;
-    ep->fq_prod = ep->fq_cons = 0;
-    ep->cq_cons = ep->blocked_rung = 0;
+    umv_bind(&qp->map, qp->ep, qp->vqp.qp.qp_num - UNETMM_VERBS_QPN);
     qp->sent_next = qp->sent_done = 0;
     qp->received_next = qp->received_done = 0;
     qp->kept = qp->kept_sends = qp->held = 0;
@@ -61,15 +34,12 @@ static void bind(struct umv_qp *qp)
 
 static int map_queues(struct umv_qp *qp)
 {
-    const struct unetmm_verbs_qp *l = &qp->layout;
+    int ret = umv_map(&qp->map, qp->context);
 
-    qp->queues = map(qp, l->queue_map, l->queue_bytes, PROT_READ | PROT_WRITE);
-    qp->doorbell = map(qp, l->doorbell_map, l->doorbell_bytes, PROT_WRITE);
-    if (!qp->queues || !qp->doorbell) {
-        return ENOMEM;
+    if (!ret) {
+        bind(qp);
     }
-    bind(qp);
-    return 0;
+    return ret;
 }
 
 /* The records of requests. */
@@ -82,20 +52,46 @@ static int make_records(struct umv_qp *qp)
         return -ret;
     }
     qp->ep = &ep->pub;
-    qp->sent = calloc(1u << qp->layout.sq_log2, sizeof(*qp->sent));
-    qp->received = calloc(1u << qp->layout.fq_log2, sizeof(*qp->received));
+    qp->sent = calloc(1u << qp->map.layout.sq_log2, sizeof(*qp->sent));
+    qp->received = calloc(1u << qp->map.layout.fq_log2, sizeof(*qp->received));
     return qp->sent && qp->received ? 0 : ENOMEM;
 }
 
 static void free_qp(struct umv_qp *qp)
 {
-    unmap(qp);
+    umv_unmap(&qp->map);
     free(qp->sent);
     free(qp->received);
     if (qp->ep) {
         unetmm_ep_free(unetmm_ep_private(qp->ep));
     }
     free(qp);
+}
+
+/*
+ * The queue pair is going to be emptied, or to end.  The buffer of a message that has come in
+ * part comes back when its channel ends, before CQE_CLOSED.  A card that is too late, or has
+ * gone, keeps the record: the shared queue has one request less.
+ */
+static void end_receives(struct umv_qp *qp)
+{
+    const uint32_t *state = &qp->ep->index->card.state;
+    uint64_t end = sys_now_ns() + END_NS;
+
+    umv_end(qp);
+    umv_collect(qp);
+    while (qp->channel && unetmm_read_word(state) & UNETMM_EP_RUNNING && sys_now_ns() < end) {
+        sched_yield();
+        umv_collect(qp);
+    }
+}
+
+/* The queue pair has none any more. */
+static void free_receives(struct umv_qp *qp)
+{
+    while (qp->srq_first != UMV_NONE) {
+        umv_srq_told(qp);
+    }
 }
 
 static void leave(struct umv_qp *qp)
@@ -141,7 +137,7 @@ static int complete_qp(struct umv_qp *qp, const struct ibv_qp_init_attr_ex *attr
 
 static int check(const struct ibv_qp_init_attr_ex *attr)
 {
-    if (attr->comp_mask & ~(uint32_t)QP_ATTRS || attr->srq ||
+    if (attr->comp_mask & ~(uint32_t)QP_ATTRS ||
         (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UD) ||
         (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags)) {
         return EOPNOTSUPP;
@@ -169,11 +165,14 @@ struct ibv_qp *umv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_
     qp->recv_cq = umv_cq(attr->recv_cq);
     qp->two_cqs = qp->send_cq != qp->recv_cq;
     qp->ud = attr->qp_type == IBV_QPT_UD;
+    qp->srq = attr->srq ? umv_srq(attr->srq) : NULL;
+    qp->srq_first = qp->srq_last = UMV_NONE;
+    qp->long_receives = qp->ud || qp->srq;
     umv_set_kinds(qp, attr->sq_sig_all);
     ret = ibv_cmd_create_qp_ex2(context, &qp->vqp, attr, &cmd, sizeof(cmd), &resp.base,
                                 sizeof(resp));
     if (!ret) {
-        qp->layout = resp.own;
+        qp->map.layout = resp.own;
         ret = complete_qp(qp, attr);
         if (!ret) {
             return &qp->vqp.qp;
@@ -205,11 +204,15 @@ int umv_destroy_qp(struct ibv_qp *ibqp)
 
     /* The number may have another owner soon, whose completions must not be read here. */
     leave(qp);
+    if (qp->srq) {
+        end_receives(qp);
+    }
     ret = ibv_cmd_destroy_qp(ibqp);
     if (ret) {
         join(qp);
         return ret;
     }
+    free_receives(qp);
     free_qp(qp);
     return 0;
 }
@@ -222,12 +225,16 @@ static int modify(struct umv_qp *qp, struct ibv_qp_attr *attr, int mask)
 
     /* The card's completions of before count. */
     umv_collect(qp);
+    if (qp->srq && mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RESET) {
+        end_receives(qp);
+    }
     ret = ibv_cmd_modify_qp(&qp->vqp.qp, attr, mask, &cmd, sizeof(cmd));
     if (!ret && mask & IBV_QP_DEST_QPN) {
         qp->peer = attr->dest_qp_num;
     }
     if (!ret && mask & IBV_QP_STATE) {
         if (attr->qp_state == IBV_QPS_RESET) {
+            free_receives(qp);
             bind(qp);
         } else {
             umv_set_state(qp, attr->qp_state);

@@ -13,11 +13,13 @@
  * without memory takes messages of 0 bytes: its one byte is where a longer one finds nothing
  * either.
  */
-static unsigned receive_iov(struct umv_qp *qp, const struct ibv_recv_wr *wr, struct iovec *iov)
+unsigned umv_receive_iov(const struct umv_context *context, const struct ibv_pd *pd,
+                         struct umv_last_mr *last, const struct ibv_recv_wr *wr,
+                         struct iovec *iov)
 {
-    unsigned i, n = umv_translate(qp, &qp->recv_mr, wr->sg_list, wr->num_sge,
+    unsigned i, n = umv_translate(context, pd, last, wr->sg_list, wr->num_sge,
                                   IBV_ACCESS_LOCAL_WRITE, iov);
-    size_t room = (size_t)qp->context->max_message + UNETMM_PAGE_BYTES;
+    size_t room = (size_t)context->max_message + UNETMM_PAGE_BYTES;
 
     for (i = 0; i < n && room; i++) {
         size_t begin = (uintptr_t)iov[i].iov_base % UNETMM_PAGE_BYTES;
@@ -51,10 +53,10 @@ static int receive_one(struct umv_qp *qp, const struct ibv_recv_wr *wr)
     uint32_t number = ep->fq_prod;
     unsigned n;
 
-    if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_recv_sge) {
+    if (qp->srq || wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_recv_sge) {
         return EINVAL;
     }
-    n = receive_iov(qp, wr, iov);
+    n = umv_receive_iov(qp->context, qp->vqp.qp.pd, &qp->recv_mr, wr, iov);
     if (ep->fq_mask + 1 - (number - umv_load(&qp->received_done)) < n) {
         return ENOMEM;
     }
@@ -77,7 +79,7 @@ SYS_INLINE bool receive_usual(struct umv_qp *qp, struct unetmm_ep *ep,
     uint64_t addr;
 
     if (!umv_usual(number - umv_load(&qp->received_done) < qp->receives_usual &&
-                   wr->num_sge == 1 && umv_is_last(qp, &qp->recv_mr, sge))) {
+                   wr->num_sge == 1 && umv_is_last(qp->context, &qp->recv_mr, sge))) {
         return false;
     }
     addr = sge->addr + qp->recv_mr.delta;

@@ -69,7 +69,7 @@ static int put_segments(struct umv_qp *qp, const struct ibv_send_wr *wr)
 {
     struct unetmm_ep *ep = qp->ep;
     struct iovec iov[UNETMM_MAX_SEGS];
-    unsigned n = umv_translate(qp, &qp->send_mr, wr->sg_list, wr->num_sge,
+    unsigned n = umv_translate(qp->context, qp->vqp.qp.pd, &qp->send_mr, wr->sg_list, wr->num_sge,
                                umv_kind(qp, wr)->what.flags & UMV_FETCHES, iov);
     uint32_t slots = 1 + unetmm_seg_slots_(n);
     struct unetmm_sqe *sqe;
@@ -127,7 +127,8 @@ static int put_atomic(struct umv_qp *qp, const struct ibv_send_wr *wr)
     sqe = put_head(qp, &keyed, sge->length, UMV_HEAD_SEGMENTS(1) | UMV_HEAD_INLINE(bytes));
     memcpy(sqe->data, operands, bytes);
     sqe->seg[UNETMM_SQE_RESULT] = (struct unetmm_seg) {
-        .addr = unetmm_swap64((uintptr_t)umv_memory_of(qp, &qp->send_mr, sge, UMV_FETCHES)),
+        .addr = unetmm_swap64((uintptr_t)umv_memory_of(qp->context, qp->vqp.qp.pd,
+                                                                &qp->send_mr, sge, UMV_FETCHES)),
         .len = unetmm_swap32(sge->length),
     };
     return umv_queued(qp, wr, 1);

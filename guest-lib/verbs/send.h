@@ -7,12 +7,23 @@
 
 #include "verbs.h"
 
-/* The memory behind a segment; NULL, where nobody has memory: wrong key or right. */
-SYS_INLINE void *umv_memory_of(const struct umv_qp *qp, struct umv_last_mr *last,
-                               const struct ibv_sge *sge, int access)
+/* Does the segment have bytes, all of them in the region that was used last? */
+SYS_INLINE bool umv_is_last(const struct umv_context *context, const struct umv_last_mr *last,
+                            const struct ibv_sge *sge)
 {
-    return umv_is_last(qp, last, sge) && !(access & ~last->access) ?
-        (void *)(uintptr_t)(sge->addr + last->delta) : umv_find_memory(qp, last, sge, access);
+    uint64_t rest = last->end - sge->addr;
+
+    return sge->lkey == last->lkey && umv_load(&context->mr_version) == last->version &&
+        rest <= last->length && sge->length && sge->length <= rest;
+}
+
+/* The memory behind a segment; NULL, where nobody has memory: wrong key or right. */
+SYS_INLINE void *umv_memory_of(const struct umv_context *context, const struct ibv_pd *pd,
+                               struct umv_last_mr *last, const struct ibv_sge *sge, int access)
+{
+    return umv_is_last(context, last, sge) && !(access & ~last->access) ?
+        (void *)(uintptr_t)(sge->addr + last->delta) :
+        umv_find_memory(context, pd, last, sge, access);
 }
 
 /* The first 32 bits of a descriptor */
@@ -88,8 +99,14 @@ SYS_INLINE int umv_queued(struct umv_qp *qp, const struct ibv_send_wr *wr, uint3
 }
 
 /* mr.c */
-unsigned umv_translate(const struct umv_qp *qp, struct umv_last_mr *last,
-                       const struct ibv_sge *sges, int n, int access, struct iovec *iov);
+unsigned umv_translate(const struct umv_context *context, const struct ibv_pd *pd,
+                       struct umv_last_mr *last, const struct ibv_sge *sges, int n, int access,
+                       struct iovec *iov);
+
+/* recv.c */
+unsigned umv_receive_iov(const struct umv_context *context, const struct ibv_pd *pd,
+                         struct umv_last_mr *last, const struct ibv_recv_wr *wr,
+                         struct iovec *iov);
 
 /* send.c; qp->send_lock */
 int umv_put(struct umv_qp *qp, const struct ibv_send_wr *wr);

@@ -122,7 +122,7 @@ static size_t put_segments(struct umv_qp *qp, const struct ibv_send_wr *wr, stru
     struct iovec iov[UNETMM_MAX_SEGS];
     unsigned i;
 
-    *n = umv_translate(qp, &qp->send_mr, wr->sg_list, wr->num_sge, 0, iov);
+    *n = umv_translate(qp->context, qp->vqp.qp.pd, &qp->send_mr, wr->sg_list, wr->num_sge, 0, iov);
     for (i = 0; i < *n; i++) {
         to->all[i] = (struct unetmm_seg) {
             .addr = unetmm_swap64((uintptr_t)iov[i].iov_base),

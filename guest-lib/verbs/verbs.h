@@ -32,6 +32,7 @@
 
 #include "../src/queue/queue.h"
 #include "../src/sys/lock.h"
+#include "map.h"
 
 #define UMV_MR_LOG2     12      /* regions of a leaf of the table, and leaves */
 #define UMV_KINDS       8       /* opcodes of send requests; a power of 2 */
@@ -69,6 +70,7 @@ struct umv_context {
 };
 
 struct umv_qp;
+struct umv_srq;
 
 struct umv_cq {
     struct verbs_cq vcq;
@@ -84,7 +86,10 @@ struct umv_cq {
 enum {
     UMV_FETCHES = IBV_ACCESS_LOCAL_WRITE,       /* the right that it needs */
     UMV_DONE = 2, UMV_SIGNALED = 4, UMV_QUIET = 8, UMV_FENCE = 16, UMV_IMM = 32, UMV_KEYED = 64,
+    UMV_POSTED = 128,           /* of a shared queue: the card has the request */
 };
+
+#define UMV_NONE        UINT32_MAX
 
 struct umv_what {
     uint8_t opcode;             /* IBV_WC_* */
@@ -106,7 +111,8 @@ struct umv_received {
     struct umv_what what;
     uint32_t imm;
     uint32_t from;              /* UD: the sender's number */
-    uint32_t rsvd[2];           /* as large as an entry of the free queue */
+    uint32_t next;              /* of a shared queue: the next record of a list; UMV_NONE */
+    uint32_t rsvd;              /* as large as an entry of the free queue */
 };
 
 /* An opcode of verbs in a record, and in a descriptor */
@@ -119,12 +125,13 @@ struct umv_qp {
     struct verbs_qp vqp;
     struct sys_lock send_lock, recv_lock, lock;
     bool two_cqs, ud, wr_queued;
+    bool long_receives;         /* UD, or with a shared queue */
+    bool channel;               /* the card has it: CQE_CLOSED is to come */
     uint8_t untold;             /* of these completions were taken since the last umv_arm() */
     struct umv_context *context;
     struct umv_cq *send_cq, *recv_cq;
     struct unetmm_ep *ep;
-    void *queues, *doorbell;
-    struct unetmm_verbs_qp layout;
+    struct umv_map map;
     enum ibv_qp_state state;
     struct ibv_qp_cap cap;
     uint32_t peer;              /* number of its queue pair */
@@ -137,6 +144,8 @@ struct umv_qp {
     uint32_t sent_next, sent_done;
     struct umv_received *received;
     uint32_t received_next, received_done;
+    struct umv_srq *srq;        /* NULL: the receive queue is its own */
+    uint32_t srq_first, srq_last;       /* its messages in that queue's records, or UMV_NONE */
     /* Records that have ended and are not told; sends alone; and one more of all in ERR */
     uint32_t kept, kept_sends;
     /* How many slots of requests may be posted the short way; 0: none */
@@ -178,18 +187,8 @@ static inline bool umv_runs(const struct unetmm_ep *ep)
 struct ibv_mr *umv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
                           int access);
 int umv_dereg_mr(struct verbs_mr *vmr);
-void *umv_find_memory(const struct umv_qp *qp, struct umv_last_mr *last,
-                      const struct ibv_sge *sge, int access);
-
-/* Does the segment have bytes, all of them in the region that was used last? */
-SYS_INLINE bool umv_is_last(const struct umv_qp *qp, const struct umv_last_mr *last,
-                            const struct ibv_sge *sge)
-{
-    uint64_t rest = last->end - sge->addr;
-
-    return sge->lkey == last->lkey && umv_load(&qp->context->mr_version) == last->version &&
-        rest <= last->length && sge->length && sge->length <= rest;
-}
+void *umv_find_memory(const struct umv_context *context, const struct ibv_pd *pd,
+                      struct umv_last_mr *last, const struct ibv_sge *sge, int access);
 
 /*
  * The driver takes the channel off the card, and wakes threads that wait for an event.  No lock is

@@ -4,7 +4,8 @@
  * fences, sessions, datagrams, the end of a queue pair and of the card.  The provider's own files are
  * compiled with it; the queue pair is made by hand, and the driver's part is here.
  */
-#include "verbs.h"
+#include "send.h"
+#include "srq.h"
 #include "ud.h"
 
 #include "fake_card.h"
@@ -76,7 +77,8 @@ int ibv_cmd_req_notify_cq(struct ibv_cq *ibcq, int solicited)
 static void open_type(bool two, bool ud)
 {
     memset(&qp, 0, sizeof(qp));
-    qp.ud = ud;
+    qp.ud = qp.long_receives = ud;
+    qp.srq_first = qp.srq_last = UMV_NONE;
     memset(cqs, 0, sizeof(cqs));
     memset(&context, 0, sizeof(context));
     ends = 0;
@@ -708,6 +710,117 @@ static void test_threads(void **state)
     close_qp();
 }
 
+/* ---- A shared receive queue ------------------------------------------------- */
+
+#define SHARED  3               /* requests */
+
+static struct umv_srq srq;
+static struct fake_endpoint shared;
+
+static void open_shared(void)
+{
+    open_qp(false);
+    fake_endpoint_init(&shared, QUEUE_LOG2, QUEUE_LOG2, QUEUE_LOG2, 0);
+    srq = (struct umv_srq) {
+        .context = &context, .ep = shared.ep, .max_wr = SHARED, .max_sge = 2,
+        .records = calloc(SHARED, sizeof(*srq.records)),
+    };
+    assert_non_null(srq.records);
+    srq.vsrq.srq.pd = &pd;
+    for (uint32_t i = 0; i < SHARED; i++) {
+        srq.records[i].next = i + 1 < SHARED ? i + 1 : UMV_NONE;
+    }
+    umv_cq_remove(&cqs[0], &qp);
+    qp.srq = &srq;
+    qp.long_receives = true;
+    qp.cap.max_recv_wr = qp.cap.max_recv_sge = 0;
+    umv_set_state(&qp, IBV_QPS_RTS);
+    assert_int_equal(umv_cq_add(&cqs[0], &qp), 0);
+}
+
+static void close_shared(void)
+{
+    free(srq.records);
+    fake_endpoint_free(&shared);
+    close_qp();
+}
+
+static int post_shared(uint64_t id, int n)
+{
+    struct ibv_sge sges[3] = {
+        { (uintptr_t)memory, 64, mr->lkey }, { (uintptr_t)memory + 64, 64, mr->lkey },
+        { (uintptr_t)memory + 128, 64, mr->lkey },
+    };
+    struct ibv_recv_wr wr = { .wr_id = id, .sg_list = sges, .num_sge = n }, *bad = NULL;
+    int ret = umv_post_srq_recv(&srq.vsrq.srq, &wr, &bad);
+
+    assert_true(bad == (ret ? &wr : NULL));
+    return ret;
+}
+
+/* The card has a message for the queue pair in the request of this record. */
+static void complete_shared(uint64_t cookie, uint8_t opcode, uint8_t status)
+{
+    struct unetmm_cqe cqe = {
+        .opcode = opcode, .status = status, .cookie = unetmm_swap64(cookie),
+        .len = unetmm_swap32(10),
+    };
+
+    assert_true(fake_card_complete(&fake.card, &cqe));
+}
+
+static void test_shared_queue(void **state)
+{
+    (void)state;
+    open_shared();
+    assert_int_equal(post_shared(99, 3), EINVAL);
+    assert_int_equal(post_recv(98, 10, 1), EINVAL);
+    for (uint64_t i = 0; i < SHARED; i++) {
+        assert_int_equal(post_shared(100 + i, 1 + i % 2), 0);
+    }
+    assert_int_equal(shared.ep->fq_prod, SHARED + 1);
+    assert_int_equal(post_shared(99, 1), ENOMEM);
+    /* In the order of the completions; a record is free when its completion is told. */
+    complete_shared(2, UNETMM_CQE_RECEIVED, UNETMM_ST_OK);
+    complete_shared(0, UNETMM_CQE_RECEIVED, UNETMM_ST_OK);
+    assert_int_equal(post_shared(99, 1), ENOMEM);
+    expect(&cqs[0], 102, IBV_WC_SUCCESS);
+    assert_int_equal(post_shared(103, 1), 0);
+    expect(&cqs[0], 100, IBV_WC_SUCCESS);
+    expect_none(&cqs[0]);
+    /* Records that the card has not, and one of record 1, twice */
+    complete_shared(0, UNETMM_CQE_RECEIVED, UNETMM_ST_OK);
+    complete_shared(SHARED, UNETMM_CQE_RECEIVED, UNETMM_ST_OK);
+    complete_shared(1, UNETMM_CQE_WRITTEN, UNETMM_ST_OK);
+    complete_shared(1, UNETMM_CQE_RECEIVED, UNETMM_ST_OK);
+    expect(&cqs[0], 101, IBV_WC_SUCCESS);
+    expect_none(&cqs[0]);
+    close_shared();
+}
+
+/* An error of the queue pair leaves the other requests with the card. */
+static void test_shared_error(void **state)
+{
+    (void)state;
+    open_shared();
+    for (uint64_t i = 0; i < SHARED; i++) {
+        assert_int_equal(post_shared(100 + i, 1), 0);
+    }
+    complete_shared(1, UNETMM_CQE_BUFFER, UNETMM_ST_PROTECTION);
+    expect(&cqs[0], 101, IBV_WC_LOC_PROT_ERR);
+    assert_int_equal(ends, 1);
+    expect_none(&cqs[0]);
+    assert_int_equal(post_shared(103, 1), 0);
+    assert_int_equal(post_shared(104, 1), ENOMEM);
+    /* The queue pair goes with a message that it has not told of. */
+    complete_shared(0, UNETMM_CQE_BUFFER, UNETMM_ST_FLUSHED);
+    umv_collect(&qp);
+    umv_srq_told(&qp);
+    assert_int_equal(post_shared(105, 1), 0);
+    assert_int_equal(post_shared(106, 1), ENOMEM);
+    close_shared();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -721,6 +834,8 @@ int main(void)
         cmocka_unit_test(test_datagrams),
         cmocka_unit_test(test_datagram_errors),
         cmocka_unit_test(test_datagram_source),
+        cmocka_unit_test(test_shared_queue),
+        cmocka_unit_test(test_shared_error),
         cmocka_unit_test(test_threads),
     };
 

@@ -25,6 +25,7 @@ from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.pyverbs_error import PyverbsRDMAError
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
 from tests.base import RCResources, RDMATestCase
 
@@ -165,6 +166,30 @@ class Quiet(End):
         init = super().create_qp_init_attr()
         init.sq_sig_all = 0
         return init
+
+
+class Shared(End):
+    """Two queue pairs with one receive queue."""
+
+    REQUESTS = 4
+
+    def create_qp_init_attr(self):
+        return QPInitAttr(qp_type=e.IBV_QPT_RC, scq=self.cq, rcq=self.cq, srq=self.srq,
+                          cap=QPCap(max_send_wr=4, max_recv_wr=0, max_recv_sge=0))
+
+    def create_qps(self):
+        self.srq = SRQ(self.pd, SrqInitAttr(SrqAttr(max_wr=self.REQUESTS, max_sge=1)))
+        self.qps = [self.new_qp(), self.new_qp()]
+
+    def join(self, peers):
+        for qp, peer in zip(list(self.qps), peers):
+            self.qps.remove(qp)
+            self.qps.insert(0, qp)
+            self.connect(peer.qp.qp_num)
+            peer.connect(qp.qp_num)
+
+    def receive(self, number=1):
+        self.srq.post_recv(RecvWR(number, 1, [self.sge()]))
 
 
 class Datagrams(End):
@@ -454,6 +479,65 @@ def counter(name):
     """Reads a counter of the card."""
     return json.loads(subprocess.check_output(["unetmm-stat", "--card", "--all", "--json"]))[
         "card"][name]
+
+
+class SharedQueueTest(RDMATestCase):
+    """Queue pairs with one receive queue."""
+
+    def setUp(self):
+        super().setUp()
+        self.all = Shared(**self.dev_info)
+        self.peers = [End(**self.dev_info) for _ in range(2)]
+        self.all.join(self.peers)
+
+    def arrives(self, peer, number):
+        peer.send()
+        self.assertEqual(peer.ended() + self.all.ended(), [(2, 0), (number, 0)])
+
+    def test_order(self):
+        """Messages take the requests in turn; a queue that is full says so."""
+        for number in range(Shared.REQUESTS):
+            self.all.receive(10 + number)
+        with self.assertRaises(PyverbsRDMAError) as caught:
+            self.all.receive()
+        self.assertEqual(caught.exception.error_code, errno.ENOMEM)
+        for number in range(3 * Shared.REQUESTS):
+            self.arrives(self.peers[number % 3 % 2], 10 + number)
+            self.all.receive(10 + Shared.REQUESTS + number)
+
+    def test_late(self):
+        """Requests that come late are found by both senders."""
+        for peer in self.peers:
+            peer.send()
+        self.assertEqual(self.all.ended(limit=0.05), [])
+        self.all.receive(10)
+        self.all.receive(11)
+        self.assertEqual(sorted(self.all.ended(2)), [(10, 0), (11, 0)])
+
+    def test_error(self):
+        """The end of one queue pair leaves the requests to the other one."""
+        for number in range(2):
+            self.all.receive(10 + number)
+        gone, other = self.all.qps[0], self.all.qps[1]
+        peer = self.peers[0 if self.peers[0].qp.query(e.IBV_QP_DEST_QPN)[0].dest_qp_num ==
+                          other.qp_num else 1]
+        gone.modify(QPAttr(qp_state=e.IBV_QPS_ERR), e.IBV_QP_STATE)
+        self.arrives(peer, 10)
+        gone.close()
+        self.arrives(peer, 11)
+
+    def test_low(self):
+        """The event comes once, and the limit is 0 then."""
+        for number in range(Shared.REQUESTS):
+            self.all.receive(10 + number)
+        self.all.srq.modify(SrqAttr(srq_limit=3), e.IBV_SRQ_LIMIT)
+        self.assertEqual(self.all.srq.query().srq_limit, 3)
+        for number in range(2):
+            self.arrives(self.peers[0], 10 + number)
+        event = self.all.ctx.get_async_event()
+        self.assertEqual(event.event_type, e.IBV_EVENT_SRQ_LIMIT_REACHED)
+        event.ack()
+        self.assertEqual(self.all.srq.query().srq_limit, 0)
 
 
 class DatagramTest(RDMATestCase):

@@ -2,9 +2,9 @@
 /*
  * unetmm_ib: the driver's part of uverbs' answers to a library for verbs=own.
  *
- * A queue pair is an endpoint with channel 0: the process maps its queues and its doorbell,
- * and unetmm_user.h defines their contents.  Work requests are posted, and completions are
- * taken, without a system call.  A completion queue has no memory: it is the completions of
+ * A queue pair is an endpoint with channel 0, and a shared receive queue one without: the
+ * process maps its queues and its doorbell, and unetmm_user.h defines their contents.  Work
+ * requests are posted, and completions are taken, without a system call.  A completion queue has no memory: it is the completions of
  * its queue pairs.  REQ_NOTIFY_CQ has the driver tell of the next completion, and the process
  * then arms the completion queue of each endpoint (cq_arm).
  *
@@ -33,7 +33,7 @@ struct unetmm_verbs_context {
 	__u32 rsvd;
 };
 
-/* CREATE_QP: places in the file for mmap(), and offsets in the queues' mapping */
+/* CREATE_QP, CREATE_SRQ: places in the file for mmap(), and offsets in the queues' mapping */
 struct unetmm_verbs_qp {
 	__aligned_u64 queue_map;
 	__aligned_u64 doorbell_map;

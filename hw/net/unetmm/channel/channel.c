@@ -66,7 +66,8 @@ static bool channel_flushes(const UnetmmEp *ep, const UnetmmChannel *channel)
 {
     return ep->flushing &&
            (channel_flushes_to(ep->flush_sq, ep->sq_cons, ep->sq_prod) ||
-            channel_flushes_to(ep->flush_fq, ep->fq_cons, ep->fq_prod) ||
+            (ep->queue == ep &&
+             channel_flushes_to(ep->flush_fq, ep->fq_cons, ep->fq_prod)) ||
             (channel->live && channel->ops->busy &&
              channel->ops->busy(channel)));
 }

@@ -434,6 +434,9 @@ void unetmm_rel_look_again(UnetmmCore *core, UnetmmEp *ep)
     for (UnetmmRel *rel = ep->rels; rel && rel->awake && room && !ep->error;
          rel = rel->next) {
         /* A refusal that is still owed has not been sent yet. */
+        if (rel->rx.refused == UNETMM_REL_WANT_HEAD && rel->rx.refuse) {
+            unetmm_shared_wait(ep);
+        }
         if (rel->state == UNETMM_REL_OPEN && rel->rx.refused &&
             !rel->rx.refuse && rel_ready(ep, rel)) {
             unetmm_recvwin_ready(&rel->rx);
