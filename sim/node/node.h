@@ -2,8 +2,8 @@
  * unetmm: a card in virtual time: the card, its driver, its host's processor
  *
  * A node is a card (the core, on the fake host), its driver and its process.
- * Its card, its host's processor and its direction of the wire are serial
- * units: each has a time until which it is busy.  While the core is on the
+ * Card, processor and the node's direction of the wire are serial units: each
+ * has a time until which it is busy.  While the core is on the
  * stack the node's `now` goes on by the cost of each step
  * (UnetmmHostOps.spend): frames, interrupts and completions carry that time.
  * Memory that a processor writes between the time at which the card was entered

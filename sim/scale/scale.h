@@ -2,7 +2,7 @@
  * unetmm: hosts with cards in a simulated network: memory and programs
  *
  * A workload is a file that fills a Workload and has a line in config.c's list.
- * Its program runs in host_start() and in `completed`, which the node calls
+ * The program runs in host_start() and in `completed`, which the node calls
  * after each completion, and sets `done` when it has nothing left to do.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later

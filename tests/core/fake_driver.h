@@ -158,7 +158,7 @@ uint8_t fake_tail_arm(FakeEp *ep, uint32_t slot, bool arm, uint32_t *result);
 struct unetmm_fqe fake_fqe(FakeEp *ep, uint32_t slot);
 /* Takes the pages away from the card: the next lookup misses. */
 void fake_take_away(FakeSpace *s, uint64_t vaddr, uint64_t bytes);
-/* The same; false: the card uses one of them, and is told to end that. */
+/* Takes the pages away.  False: the card uses one of them, and is told to end that. */
 bool fake_try_take(FakeSpace *s, uint64_t vaddr, uint64_t bytes);
 /* Makes them present, unasked. */
 void fake_make_present(FakeSpace *s, uint64_t vaddr, uint64_t bytes);

@@ -157,7 +157,7 @@ static void receiver_completed(Node *n)
             node_bell(n);
         } else {
             must(cqe.opcode == UNETMM_CQE_RECEIVED);
-            /* Of a message that was sent again both may arrive. */
+            /* A message that was sent again may arrive twice. */
             must(!n->run->stop);
             arrived(n);
         }

@@ -169,7 +169,7 @@ TEST(test_busy, fix_test)
     assert_int_equal(fake_ep_destroy(&s.queue), UNETMM_CS_BUSY);
     assert_int_equal(fake_ep_destroy(&s.user[0]), UNETMM_CS_OK);
     assert_int_equal(fake_ep_destroy(&s.queue), UNETMM_CS_BUSY);
-    /* It goes on as if nothing had been asked. */
+    /* The queue goes on as before the refused command. */
     post(&s, 1, 100, 1);
     send(&s, 1, 100, 2);
     settle(&s);
@@ -340,7 +340,7 @@ TEST(test_landing, fix_test_with, slow)
     fake_ring_bell(&s.queue);
     assert_true(s.f->h.core.eps[QUEUE].landing);
     nothing_more(&s);
-    /* Its owner goes: the buffer stays for the other. */
+    /* The buffer's receiver goes: the buffer stays for the other receiver. */
     fake_issue(&s.f->d, (struct unetmm_cmd) {
         .opcode = UNETMM_CMD_EP_DESTROY, .ep = USER });
     assert_int_equal(fake_ep_destroy(&s.queue), UNETMM_CS_BUSY);

@@ -547,7 +547,7 @@ static void landing_end(UnetmmCore *core)
 
     ep->landing = ep->queue->landing = false;
     if (ep->queue != ep) {
-        /* Its heads may have waited for the end of the landing. */
+        /* The queue's heads may have waited for the end of the landing. */
         unetmm_engine_queue(core, ep->queue);
     }
     unetmm_pages_release(core, rx->place.pages, rx->place.page,

@@ -175,7 +175,7 @@ void unetmm_recv_done(UnetmmCore *core, UnetmmEp *ep, uint32_t len);
 /* recv/shared.c: free queues that endpoints share */
 /* May an endpoint of the space use the free queue of endpoint `id`? */
 uint8_t unetmm_shared_check(UnetmmCore *core, uint16_t space, uint16_t id);
-/* It does from now on. */
+/* The endpoint uses that free queue from now on. */
 void unetmm_shared_join(UnetmmCore *core, UnetmmEp *ep, uint16_t id);
 /* A channel of the endpoint waits for the next buffer that is ready. */
 void unetmm_shared_wait(UnetmmEp *ep);
