@@ -76,40 +76,57 @@ static void unetmm_ib_prefetched(struct unetmm_ib *dev, u32 lkey, const struct u
 	xa_unlock(&dev->mrs);
 }
 
-/* All of it, or the first error: pages that came stay.  lkey 0: no region counts them. */
-static int unetmm_ib_prefetch(struct unetmm_ib *dev, struct unetmm_file *file, u64 addr,
-			      u64 length, u32 flags, u32 lkey)
+/*
+ * All of it, or the first error: pages that came stay, and the rest is left in *addr and *length.
+ * lkey 0: no region counts them.
+ */
+static int unetmm_ib_prefetch(struct unetmm_ib *dev, struct unetmm_file *file, u64 *addr,
+			      u64 *length, u32 flags, u32 lkey)
 {
 	struct unetmm_prefetch a = { .size = sizeof(a), .flags = flags };
 	int ret = 0;
 
-	while (length && !ret) {
-		a.addr = addr;
-		a.length = length;
+	while (*length && !ret) {
+		a.addr = *addr;
+		a.length = *length;
 		ret = dev->calls->page_in(file, &a);
 		if (!ret)
 			unetmm_ib_prefetched(dev, lkey, &a);
-		addr += ret ? 0 : a.done;
-		length -= ret ? 0 : a.done;
-		if (length && fatal_signal_pending(current))
+		*addr += ret ? 0 : a.done;
+		*length -= ret ? 0 : a.done;
+		if (*length && fatal_signal_pending(current))
 			ret = -EINTR;
 	}
 	return ret;
 }
 
 /*
- * Without ON_DEMAND.  A page that cannot come is an error when it is used.  After a signal the
- * call begins again.
+ * Without ON_DEMAND.  A page that cannot come is an error when it is used, and no reason to
+ * leave out those behind it.  A signal that does not kill the process has the page tried again.
  */
 static int unetmm_ib_mr_enter(struct unetmm_ib *dev, struct unetmm_file *file, u64 start,
 			      u64 length, int access)
 {
 	u32 flags = access & UNETMM_IB_MR_WRITES ? UNETMM_PREFETCH_WRITE : 0;
-	int ret = 0;
+	u64 page;
+	int ret;
 
-	if (!(access & IB_ACCESS_ON_DEMAND))
-		ret = unetmm_ib_prefetch(dev, file, start, length, flags, 0);
-	return ret == -EINTR ? -ERESTARTSYS : 0;
+	if (access & IB_ACCESS_ON_DEMAND)
+		return 0;
+	while (length) {
+		ret = unetmm_ib_prefetch(dev, file, &start, &length, flags, 0);
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		/* The card has gone, or nothing more can come. */
+		if (ret == -ENODEV || ret == -ENOMEM)
+			break;
+		page = ret && ret != -EINTR ? min_t(u64, length, PAGE_SIZE - offset_in_page(start)) :
+		       0;
+		start += page;
+		length -= page;
+		cond_resched();
+	}
+	return 0;
 }
 
 /* The regions that the protection domain has already; of the calling process. */
@@ -331,7 +348,7 @@ static int unetmm_ib_advise_mr(struct ib_pd *pd, enum ib_uverbs_advise_mr_advice
 	struct unetmm_ib_context *context = unetmm_ib_context(pd->uobject->context);
 	bool wait = flags & IB_UVERBS_ADVISE_MR_FLAG_FLUSH;
 	struct unetmm_ib *dev = unetmm_ib_of(pd->device);
-	u64 addr;
+	u64 addr, length;
 	int ret;
 	u32 i;
 
@@ -343,8 +360,8 @@ static int unetmm_ib_advise_mr(struct ib_pd *pd, enum ib_uverbs_advise_mr_advice
 	for (i = 0; i < n; i++) {
 		if (!unetmm_ib_mr_at(dev, pd, &sges[i], write ? IB_ACCESS_LOCAL_WRITE : 0, &addr))
 			return -ENOENT;
-		ret = unetmm_ib_prefetch(dev, context->file, addr, sges[i].length, how,
-					 sges[i].lkey);
+		length = sges[i].length;
+		ret = unetmm_ib_prefetch(dev, context->file, &addr, &length, how, sges[i].lkey);
 		if (ret && (wait || fatal_signal_pending(current)))
 			return ret;
 	}
