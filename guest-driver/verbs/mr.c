@@ -23,16 +23,7 @@
 	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ | \
 	 IB_ACCESS_REMOTE_ATOMIC | IB_ACCESS_ON_DEMAND | IB_ACCESS_HUGETLB | \
 	 IB_ACCESS_OPTIONAL)
-#define UNETMM_IB_MR_WRITES \
-	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_ATOMIC)
 #define UNETMM_IB_MR_MOST	BIT(24)	/* lkeys have 8 bits beside the index */
-
-static u8 unetmm_ib_rights(int access)
-{
-	return (access & IB_ACCESS_REMOTE_WRITE ? UNETMM_RIGHT_WRITE : 0) |
-	       (access & IB_ACCESS_REMOTE_READ ? UNETMM_RIGHT_READ : 0) |
-	       (access & IB_ACCESS_REMOTE_ATOMIC ? UNETMM_RIGHT_ATOMIC : 0);
-}
 
 /* The address of the process behind a segment; false: no such memory, or no right. */
 static bool unetmm_ib_mr_at(struct unetmm_ib *dev, const struct ib_pd *pd,
@@ -60,6 +51,8 @@ bool unetmm_ib_mr_find(struct unetmm_ib_qp *qp, const struct rxe_sge *rxe, int a
 		.addr = rxe->addr, .length = rxe->length, .lkey = rxe->lkey,
 	};
 
+	if (unetmm_ib_is_kernel(qp))
+		return unetmm_ib_kernel_find(qp, rxe, access, addr);
 	return unetmm_ib_mr_at(qp->dev, qp->ib.pd, &sge, access, addr);
 }
 
@@ -324,6 +317,11 @@ static int unetmm_ib_dereg_mr(struct ib_mr *ib, struct ib_udata *udata)
 	struct unetmm_ib_mr *mr = container_of(ib, struct unetmm_ib_mr, ib);
 	struct unetmm_ib *dev = unetmm_ib_of(ib->device);
 
+	if (mr->fast) {
+		unetmm_ib_fast_free(dev, mr->fast);
+		kfree(mr);
+		return 0;
+	}
 	unetmm_ib_mr_drop(dev, mr);
 	if (mr->file) {
 		dev->calls->watch(mr->file, &mr->watch, false);
@@ -368,20 +366,10 @@ static int unetmm_ib_advise_mr(struct ib_pd *pd, enum ib_uverbs_advise_mr_advice
 	return 0;
 }
 
-/* ib_mad's: all of the kernel's memory, which QP1 alone uses, by its addresses. */
+/* Of all memory, for peers: nobody is to have such a key.  For the kernel itself there is an lkey. */
 static struct ib_mr *unetmm_ib_get_dma_mr(struct ib_pd *pd, int access)
 {
-	struct unetmm_ib *dev = unetmm_ib_of(pd->device);
-	struct unetmm_ib_mr *mr = kzalloc(sizeof(*mr), GFP_KERNEL);
-	int ret;
-
-	if (!mr)
-		return ERR_PTR(-ENOMEM);
-	ret = unetmm_ib_mr_add(dev, mr, false);
-	if (!ret)
-		return &mr->ib;
-	kfree(mr);
-	return ERR_PTR(ret);
+	return ERR_PTR(-EOPNOTSUPP);
 }
 
 const struct ib_device_ops unetmm_ib_mr_ops = {
