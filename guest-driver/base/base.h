@@ -152,7 +152,6 @@ struct unetmm_dev {
 	struct list_head files;
 	struct mutex map_lock;		/* map/: blocks, the memory behind a mapping */
 	struct list_head blocks;
-	struct list_head kernel_eps;	/* card/: of the kernel's verbs; map_lock */
 	struct xarray spaces;		/* memory/ */
 	spinlock_t ep_lock;		/* ep/: eps; taken in the notify interrupt */
 	struct unetmm_ep **eps;

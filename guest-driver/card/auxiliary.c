@@ -134,8 +134,6 @@ static int unetmm_lent_ep_restart(struct unetmm_ep *ep, u32 policy)
 	struct unetmm_file *file = ep->file;
 	int ret = -ENODEV;
 
-	if (!file)
-		return unetmm_kernel_ep_restart(ep, policy);
 	/* Not killable: the endpoint is emptied in a process that dies, too. */
 	down_read(&file->dev->rwsem);
 	mutex_lock(&file->lock);
@@ -150,10 +148,6 @@ static void unetmm_lent_ep_close(struct unetmm_ep *ep)
 	struct unetmm_file *file = ep->file;
 
 	unetmm_lent_wake(ep, NULL, NULL);
-	if (!file) {
-		unetmm_kernel_ep_close(ep);
-		return;
-	}
 	down_read(&file->dev->rwsem);
 	mutex_lock(&file->lock);
 	if (!file->dead)
@@ -175,18 +169,6 @@ static int unetmm_lent_channel_locked(struct unetmm_ep *ep, struct unetmm_cmd *c
 	return unetmm_cmd(ep->dev, cmd, NULL);
 }
 
-/* Not killable: the end of a queue pair goes on in a process that dies. */
-static int unetmm_lent_channel_cmd(struct unetmm_ep *ep, struct unetmm_cmd *cmd)
-{
-	int ret;
-
-	cmd->ep = cpu_to_le16(ep->id);
-	down_read(&ep->dev->rwsem);
-	ret = ep->file && ep->file->dead ? -ENODEV : unetmm_cmd(ep->dev, cmd, NULL);
-	up_read(&ep->dev->rwsem);
-	return ret;
-}
-
 static int unetmm_lent_channel_set(struct unetmm_ep *ep, const struct unetmm_cmd_channel *how)
 {
 	struct unetmm_cmd cmd = {
@@ -195,17 +177,27 @@ static int unetmm_lent_channel_set(struct unetmm_ep *ep, const struct unetmm_cmd
 		.channel = *how,
 	};
 	struct unetmm_file *file = ep->file;
-	int ret;
+	int ret = unetmm_file_enter(file);
 
-	if (!file)
-		return unetmm_lent_channel_cmd(ep, &cmd);
-	ret = unetmm_file_enter(file);
 	if (ret)
 		return ret;
 	mutex_lock(&file->lock);
 	ret = unetmm_lent_channel_locked(ep, &cmd);
 	mutex_unlock(&file->lock);
 	return unetmm_file_leave(file, ret);
+}
+
+/* Not killable: the end of a queue pair goes on in a process that dies. */
+static int unetmm_lent_channel_cmd(struct unetmm_ep *ep, struct unetmm_cmd *cmd)
+{
+	struct unetmm_file *file = ep->file;
+	int ret;
+
+	cmd->ep = cpu_to_le16(ep->id);
+	down_read(&file->dev->rwsem);
+	ret = file->dead ? -ENODEV : unetmm_cmd(ep->dev, cmd, NULL);
+	up_read(&file->dev->rwsem);
+	return ret;
 }
 
 static int unetmm_lent_channel_modify(struct unetmm_ep *ep, const struct unetmm_cmd_modify *how)
@@ -299,7 +291,6 @@ static const struct unetmm_lent_calls unetmm_lent_calls = {
 	.take = unetmm_lent_take,
 	.give = unetmm_lent_give,
 	.netdev = unetmm_lent_netdev,
-	.kernel = &unetmm_kernel_calls,
 };
 
 static void unetmm_auxiliary_release(struct device *device)

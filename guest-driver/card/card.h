@@ -133,36 +133,7 @@ struct unetmm_lent_calls {
 	bool (*take)(struct unetmm_file *file);
 	void (*give)(struct unetmm_file *file);
 	struct net_device *(*netdev)(struct unetmm_dev *dev);
-	const struct unetmm_kernel_calls *kernel;
 };
-
-/*
- * card/kernel_space.c: queue pairs of the kernel are endpoints of a space that no process has,
- * with source pinned and a table of the module's own.  The calls for endpoints and channels
- * above take these endpoints, too, but for ep_open().  All of them may sleep.
- */
-struct unetmm_kernel_calls {
-	/* The card has the source, and sees each page at its physical address, not a copy. */
-	bool (*direct)(struct unetmm_dev *dev);
-	/* The number of a new space with the table at `root`, or -errno. */
-	int (*open)(struct unetmm_dev *dev, dma_addr_t root, u32 levels);
-	void (*close)(struct unetmm_dev *dev, u32 space);
-	struct unetmm_ep *(*ep_open)(struct unetmm_dev *dev, u32 space,
-				     const struct unetmm_endpoint *a, u32 pd,
-				     void (*woken)(struct unetmm_ep *ep, u8 type), void *owner);
-	/* A number of the card's regions, above 0, or -errno. */
-	int (*region_take)(struct unetmm_dev *dev);
-	void (*region_give)(struct unetmm_dev *dev, u32 region);
-	int (*region_set)(struct unetmm_dev *dev, u32 space, const struct unetmm_cmd_region *how);
-	/* When this has ended no peer reaches anything by the region. */
-	void (*region_clear)(struct unetmm_dev *dev, u32 region);
-	/* When this has ended the card has no entry of [start, last], and no page is moving. */
-	void (*invalidate)(struct unetmm_dev *dev, u32 space, u64 start, u64 last);
-};
-
-extern const struct unetmm_kernel_calls unetmm_kernel_calls;
-int unetmm_kernel_ep_restart(struct unetmm_ep *ep, u32 policy);
-void unetmm_kernel_ep_close(struct unetmm_ep *ep);
 
 struct unetmm_auxiliary {
 	struct auxiliary_device base;

@@ -62,10 +62,7 @@ static void unetmm_wake(struct unetmm_dev *dev, struct unetmm_ep *ep, u8 type)
 	if (!ep)
 		return;
 	if (!ep->file) {
-		if (ep->woken)
-			ep->woken(ep, type);
-		else
-			queue_work(unetmm_wq, &dev->ctl->work);
+		queue_work(unetmm_wq, &dev->ctl->work);
 		return;
 	}
 	if (type == UNETMM_NOTIFY_TAIL) {

@@ -46,8 +46,6 @@ static void unetmm_wake_all(struct unetmm_dev *dev)
 			unetmm_ep_gone(ep);
 		wake_up_poll(&file->wait, EPOLLHUP | EPOLLERR);
 	}
-	list_for_each_entry(ep, &dev->kernel_eps, node)
-		unetmm_ep_gone(ep);
 	mutex_unlock(&dev->map_lock);
 	mutex_unlock(&dev->files_lock);
 	unetmm_questions_wake(dev->ctl);
@@ -260,7 +258,6 @@ static void unetmm_dev_init(struct unetmm_dev *dev)
 	INIT_LIST_HEAD(&dev->files);
 	mutex_init(&dev->map_lock);
 	INIT_LIST_HEAD(&dev->blocks);
-	INIT_LIST_HEAD(&dev->kernel_eps);
 	spin_lock_init(&dev->reg_lock);
 	spin_lock_init(&dev->ep_lock);
 	unetmm_users_init(dev);

@@ -55,8 +55,7 @@ struct unetmm_ep {
 	struct unetmm_dev *dev;
 	struct unetmm_file *file;	/* NULL: the driver's own */
 	struct unetmm_aspace *space;
-	u32 kernel_space;		/* without `space`: its number; 0: the driver's */
-	struct list_head node;		/* file->eps: file->lock and map_lock; or kernel_eps */
+	struct list_head node;		/* file->eps: file->lock and map_lock */
 	struct unetmm_block *block;
 	struct unetmm_ep_index *index;	/* in the block */
 	struct eventfd_ctx *eventfd;

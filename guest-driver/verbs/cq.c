@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * unetmm_ib: completion queues: of processes, which read their memory, and of the kernel.
+ * unetmm_ib: completion queues: of processes, which read their memory, and of the kernel,
+ * for QP1.
  *
  * The wire does not say which message is solicited: each message that is received, and
  * each error, counts as solicited.
@@ -41,43 +42,14 @@ static void unetmm_ib_cq_overrun(struct unetmm_ib_cq *cq)
 
 	if (cq->ib.event_handler)
 		cq->ib.event_handler(&event, cq->ib.cq_context);
-	else
-		ibdev_err(cq->ib.device,
-			  "a completion queue of %d entries is full: completions are lost\n",
-			  cq->ib.cqe);
 }
 
-static void unetmm_ib_cq_put_qp(struct ib_cq *ib, const struct ib_uverbs_wc *wc, struct ib_qp *qp)
-{
-	struct ib_wc own = {
-		.wr_id = wc->wr_id,
-		.status = wc->status,
-		.opcode = wc->opcode,
-		.byte_len = wc->byte_len,
-		.qp = qp,
-		.src_qp = wc->src_qp,
-		.wc_flags = wc->wc_flags,
-		.port_num = wc->port_num,
-	};
-
-	if (wc->wc_flags & IB_WC_WITH_INVALIDATE)
-		own.ex.invalidate_rkey = wc->ex.invalidate_rkey;
-	else
-		own.ex.imm_data = wc->ex.imm_data;
-	unetmm_ib_cq_put_kernel(ib, &own);
-}
-
-void unetmm_ib_cq_put(struct ib_cq *ib, const struct ib_uverbs_wc *wc, struct ib_qp *qp,
-		      bool solicited)
+void unetmm_ib_cq_put(struct ib_cq *ib, const struct ib_uverbs_wc *wc, bool solicited)
 {
 	struct unetmm_ib_cq *cq = unetmm_ib_cq(ib);
 	bool wake, lost = false;
 	unsigned long flags;
 
-	if (cq->ring) {
-		unetmm_ib_cq_put_qp(ib, wc, qp);
-		return;
-	}
 	spin_lock_irqsave(&cq->lock, flags);
 	if (!unetmm_ib_queue_put(&cq->q, wc, sizeof(*wc)))
 		lost = unetmm_ib_cq_loses(cq);

@@ -26,7 +26,7 @@
 #define UNETMM_IB_PAUSE_MIN	(100 * NSEC_PER_USEC)
 #define UNETMM_IB_PAUSE_MAX	(16 * NSEC_PER_MSEC)
 
-struct workqueue_struct *unetmm_ib_wq, *unetmm_ib_kernel_wq;
+struct workqueue_struct *unetmm_ib_wq;
 
 static u32 unetmm_ib_sent_most(const struct unetmm_ib_qp *qp)
 {
@@ -116,7 +116,7 @@ static void unetmm_ib_tell_receive(struct unetmm_ib_qp *qp, struct ib_uverbs_wc 
 	wc->qp_num = qp->ib.qp_num;
 	wc->src_qp = qp->attr.dest_qp_num;
 	wc->port_num = 1;
-	unetmm_ib_cq_put(qp->ib.recv_cq, wc, &qp->ib, true);
+	unetmm_ib_cq_put(qp->ib.recv_cq, wc, true);
 }
 
 /* The status as the process sees it: one error is the reason, and all else is flushed. */
@@ -150,7 +150,7 @@ static void unetmm_ib_settle(struct unetmm_ib_qp *qp)
 			return;
 		qp->sent_done++;
 		if (s->signaled || wc.status)
-			unetmm_ib_cq_put(qp->ib.send_cq, &wc, &qp->ib, false);
+			unetmm_ib_cq_put(qp->ib.send_cq, &wc, false);
 		if (wc.status)
 			unetmm_ib_error(qp);
 	}
@@ -170,7 +170,7 @@ static void unetmm_ib_flush_sends(struct unetmm_ib_qp *qp)
 	       unetmm_ib_queue_peek(&qp->sq, qp->request, sizeof(*w))) {
 		wc.wr_id = w->wr.wr_id;
 		unetmm_ib_queue_next(&qp->sq);
-		unetmm_ib_cq_put(qp->ib.send_cq, &wc, &qp->ib, false);
+		unetmm_ib_cq_put(qp->ib.send_cq, &wc, false);
 	}
 }
 
@@ -214,30 +214,6 @@ static void unetmm_ib_got_sent(struct unetmm_ib_qp *qp, const struct unetmm_cqe 
 	unetmm_ib_settle(qp);
 }
 
-/*
- * The kernel has no SEND_WITH_IMM: the immediate of a SEND to it is the key of a region that
- * ends, before the consumer sees the completion.
- */
-static void unetmm_ib_got_imm(struct unetmm_ib_qp *qp, const struct unetmm_cqe *cqe,
-			      struct ib_uverbs_wc *wc)
-{
-	u32 imm = le32_to_cpu(cqe->imm);
-
-	if (!unetmm_ib_is_kernel(qp) || wc->opcode != IB_WC_RECV) {
-		wc->ex.imm_data = (__force __be32)imm;
-		wc->wc_flags = IB_WC_WITH_IMM;
-		return;
-	}
-	if (wc->status)
-		return;
-	if (unetmm_ib_fast_invalidate(qp, imm)) {
-		wc->status = unetmm_ib_reason(qp, IB_WC_REM_INV_REQ_ERR);
-		return;
-	}
-	wc->ex.invalidate_rkey = imm;
-	wc->wc_flags = IB_WC_WITH_INVALIDATE;
-}
-
 static void unetmm_ib_got_received(struct unetmm_ib_qp *qp, const struct unetmm_cqe *cqe)
 {
 	u32 number = le64_to_cpu(cqe->cookie);
@@ -257,8 +233,10 @@ static void unetmm_ib_got_received(struct unetmm_ib_qp *qp, const struct unetmm_
 	r->done = true;
 	wc.wr_id = r->wr_id;
 	wc.status = unetmm_ib_reason(qp, wc.status);
-	if (le32_to_cpu(cqe->flags) & UNETMM_CQE_F_IMM)
-		unetmm_ib_got_imm(qp, cqe, &wc);
+	if (le32_to_cpu(cqe->flags) & UNETMM_CQE_F_IMM) {
+		wc.ex.imm_data = (__force __be32)le32_to_cpu(cqe->imm);
+		wc.wc_flags = IB_WC_WITH_IMM;
+	}
 	while (qp->received_done != qp->received_next &&
 	       unetmm_ib_received(qp, qp->received_done)->done)
 		qp->received_done++;
@@ -345,13 +323,12 @@ static void unetmm_ib_put_fqe(struct unetmm_ib_qp *qp, u32 index, u64 addr, u32 
 }
 
 /*
- * The entries of a receive request.  Memory that is not the owner's to give fails when it is
- * used, as it is in verbs: nobody has anything in the hole.  A request without memory
+ * The entries of a receive request.  Memory that is not the process's to give fails when it
+ * is used, as it is in verbs: nobody has anything at address 0.  A request without memory
  * takes messages of 0 bytes: the one byte is where a longer one finds nothing either.
  */
 static u32 unetmm_ib_put_receive(struct unetmm_ib_qp *qp, const struct rxe_recv_wqe *w)
 {
-	u64 hole = unetmm_ib_is_kernel(qp) ? UNETMM_IB_KERNEL_HOLE : UNETMM_IB_HOLE;
 	u32 nsge = min_t(u32, w->dma.num_sge, qp->cap.max_recv_sge);
 	u32 i, n = 0;
 	u64 addr;
@@ -362,7 +339,7 @@ static u32 unetmm_ib_put_receive(struct unetmm_ib_qp *qp, const struct rxe_recv_
 		if (!sge->length)
 			continue;
 		if (!unetmm_ib_mr_find(qp, sge, IB_ACCESS_LOCAL_WRITE, &addr))
-			addr = hole;
+			addr = 0;
 		unetmm_ib_put_fqe(qp, qp->fq_prod + n++, addr,
 				  min(sge->length, qp->dev->max_message), UNETMM_FQE_F_CHAIN);
 		/* A longer message fails, rather than leave a gap in front of the next one. */
@@ -370,7 +347,7 @@ static u32 unetmm_ib_put_receive(struct unetmm_ib_qp *qp, const struct rxe_recv_
 			break;
 	}
 	if (!n)
-		unetmm_ib_put_fqe(qp, qp->fq_prod + n++, hole, 1, 0);
+		unetmm_ib_put_fqe(qp, qp->fq_prod + n++, 0, 1, 0);
 	unetmm_ib_fqe(qp, qp->fq_prod + n - 1)->flags = 0;
 	return n;
 }
@@ -411,7 +388,7 @@ struct unetmm_ib_desc {
 		struct unetmm_sqe sqe;
 		u8 raw[UNETMM_MAX_SLOTS * UNETMM_SLOT_BYTES];
 	};
-	u32 nslots;			/* 0: not the card's */
+	u32 nslots;
 	bool read;			/* its segments are written to */
 	bool atomic;
 };
@@ -477,35 +454,6 @@ static int unetmm_ib_opcode(struct unetmm_ib_desc *d, struct unetmm_ib_sent *s,
 		d->sqe.imm = cpu_to_le32((__force u32)wr->ex.imm_data);
 	}
 	return IB_WC_SUCCESS;
-}
-
-/*
- * Requests that processes do not have.  Those for regions are done here, in their turn: the
- * requests behind them are not the card's yet.
- */
-static int unetmm_ib_kernel_opcode(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
-				   struct unetmm_ib_sent *s, const struct rxe_send_wr *wr)
-{
-	switch (wr->opcode) {
-	case IB_WR_REG_MR:
-		s->opcode = IB_WC_REG_MR;
-		d->nslots = 0;
-		return unetmm_ib_fast_register(qp, wr);
-	case IB_WR_LOCAL_INV:
-		s->opcode = IB_WC_LOCAL_INV;
-		d->nslots = 0;
-		return unetmm_ib_fast_invalidate(qp, wr->ex.invalidate_rkey);
-	case IB_WR_SEND_WITH_INV:
-		d->sqe.opcode = UNETMM_OP_SEND;
-		d->sqe.flags |= UNETMM_SQE_F_IMM;
-		d->sqe.imm = cpu_to_le32(wr->ex.invalidate_rkey);
-		s->opcode = IB_WC_SEND;
-		return IB_WC_SUCCESS;
-	case IB_WR_SEND_WITH_IMM:
-		return IB_WC_LOC_QP_OP_ERR;
-	default:
-		return unetmm_ib_opcode(d, s, wr);
-	}
 }
 
 static int unetmm_ib_inline(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
@@ -584,9 +532,8 @@ static u8 unetmm_ib_build(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
 		.signaled = qp->sig_type == IB_SIGNAL_ALL_WR ||
 			    w->wr.send_flags & IB_SEND_SIGNALED,
 	};
-	ret = unetmm_ib_is_kernel(qp) ? unetmm_ib_kernel_opcode(qp, d, s, &w->wr) :
-	      unetmm_ib_opcode(d, s, &w->wr);
-	if (ret || !d->nslots)
+	ret = unetmm_ib_opcode(d, s, &w->wr);
+	if (ret)
 		return ret;
 	if (d->atomic)
 		return unetmm_ib_result(qp, d, w, &s->len);
@@ -615,23 +562,16 @@ static u32 unetmm_ib_sq_room(struct unetmm_ib_qp *qp)
 	return BIT(qp->ep->sq_log2) - (qp->sq_prod - cons);
 }
 
-/* Earlier READs and atomics are to end first; with LOCAL_INV all that may use the region. */
-static bool unetmm_ib_waits(const struct unetmm_ib_qp *qp)
+/* The next request may go: a fence waits until earlier READs and atomics have ended. */
+static bool unetmm_ib_next_send(struct unetmm_ib_qp *qp)
 {
 	const struct rxe_send_wqe *w = (const void *)qp->request;
 
-	if (w->wr.opcode == IB_WR_LOCAL_INV && unetmm_ib_is_kernel(qp))
-		return qp->sent_next != qp->sent_done;
-	return w->wr.send_flags & IB_SEND_FENCE && qp->fetching;
-}
-
-static bool unetmm_ib_next_send(struct unetmm_ib_qp *qp)
-{
 	return qp->state == IB_QPS_RTS && !qp->bad_request &&
 	       unetmm_ib_sq_room(qp) >= UNETMM_MAX_SLOTS &&
 	       qp->sent_next - qp->sent_done < unetmm_ib_sent_most(qp) &&
 	       unetmm_ib_queue_peek(&qp->sq, qp->request, sizeof(qp->request)) &&
-	       !unetmm_ib_waits(qp);
+	       !(w->wr.send_flags & IB_SEND_FENCE && qp->fetching);
 }
 
 static u32 unetmm_ib_take_sends(struct unetmm_ib_qp *qp)
@@ -646,7 +586,7 @@ static u32 unetmm_ib_take_sends(struct unetmm_ib_qp *qp)
 		if (!wrong)
 			unetmm_ib_put_desc(qp, &d);
 		s->status = wrong;
-		s->done = wrong || !d.nslots;
+		s->done = wrong;
 		s->fetches = !wrong && (d.read || d.atomic);
 		qp->fetching += s->fetches;
 		qp->bad_request = wrong;
@@ -659,7 +599,7 @@ static u32 unetmm_ib_take_sends(struct unetmm_ib_qp *qp)
 	/* Pairs with the card: index, then slots. */
 	dma_wmb();
 	WRITE_ONCE(qp->ep->index->user.sq_prod, cpu_to_le32(qp->sq_prod));
-	/* One that has ended here may be the oldest. */
+	/* A wrong one may be the oldest. */
 	unetmm_ib_settle(qp);
 	return n;
 }
@@ -707,9 +647,6 @@ static bool unetmm_ib_turn(struct unetmm_ib_qp *qp)
 
 static void unetmm_ib_look_later(struct unetmm_ib_qp *qp, bool busy)
 {
-	/* The kernel calls. */
-	if (unetmm_ib_is_kernel(qp))
-		return;
 	/* The card has buffers, and its completions have us look. */
 	if (qp->state == IB_QPS_RESET || (qp->state != IB_QPS_ERR &&
 					  qp->received_next != qp->received_done))
@@ -723,12 +660,6 @@ static void unetmm_ib_look_later(struct unetmm_ib_qp *qp, bool busy)
 		hrtimer_start(&qp->timer, ns_to_ktime(max_t(u64, READ_ONCE(qp->pause_ns),
 							    UNETMM_IB_PAUSE_MIN)),
 			      HRTIMER_MODE_REL_SOFT);
-}
-
-/* In any context. */
-void unetmm_ib_kick(struct unetmm_ib_qp *qp)
-{
-	queue_work(unetmm_ib_is_kernel(qp) ? unetmm_ib_kernel_wq : unetmm_ib_wq, &qp->work);
 }
 
 /* qp->lock */
@@ -749,21 +680,17 @@ void unetmm_ib_run(struct unetmm_ib_qp *qp)
 		cond_resched();
 	} while (more && ++turns < UNETMM_IB_TURNS);
 	if (more && !READ_ONCE(qp->closing))
-		unetmm_ib_kick(qp);
+		queue_work(unetmm_ib_wq, &qp->work);
 	unetmm_ib_look_later(qp, turns);
 }
 
 void unetmm_ib_work(struct work_struct *work)
 {
 	struct unetmm_ib_qp *qp = container_of(work, struct unetmm_ib_qp, work);
-	/* Memory that the kernel's queue pairs want may wait for their own blocks. */
-	unsigned int flags = unetmm_ib_is_kernel(qp) ? memalloc_noio_save() : 0;
 
 	mutex_lock(&qp->lock);
 	unetmm_ib_run(qp);
 	mutex_unlock(&qp->lock);
-	if (unetmm_ib_is_kernel(qp))
-		memalloc_noio_restore(flags);
 }
 
 /* In a soft interrupt: reads one word for each idle queue pair. */
@@ -789,5 +716,7 @@ enum hrtimer_restart unetmm_ib_timer(struct hrtimer *timer)
 /* In interrupts, with ep_lock; or with map_lock, when the card has gone. */
 void unetmm_ib_woken(struct unetmm_ep *ep, u8 type)
 {
-	unetmm_ib_kick(ep->owner);
+	struct unetmm_ib_qp *qp = ep->owner;
+
+	queue_work(unetmm_ib_wq, &qp->work);
 }

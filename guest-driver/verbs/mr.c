@@ -23,7 +23,16 @@
 	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ | \
 	 IB_ACCESS_REMOTE_ATOMIC | IB_ACCESS_ON_DEMAND | IB_ACCESS_HUGETLB | \
 	 IB_ACCESS_OPTIONAL)
+#define UNETMM_IB_MR_WRITES \
+	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_ATOMIC)
 #define UNETMM_IB_MR_MOST	BIT(24)	/* lkeys have 8 bits beside the index */
+
+static u8 unetmm_ib_rights(int access)
+{
+	return (access & IB_ACCESS_REMOTE_WRITE ? UNETMM_RIGHT_WRITE : 0) |
+	       (access & IB_ACCESS_REMOTE_READ ? UNETMM_RIGHT_READ : 0) |
+	       (access & IB_ACCESS_REMOTE_ATOMIC ? UNETMM_RIGHT_ATOMIC : 0);
+}
 
 /* The address of the process behind a segment; false: no such memory, or no right. */
 static bool unetmm_ib_mr_at(struct unetmm_ib *dev, const struct ib_pd *pd,
@@ -51,8 +60,6 @@ bool unetmm_ib_mr_find(struct unetmm_ib_qp *qp, const struct rxe_sge *rxe, int a
 		.addr = rxe->addr, .length = rxe->length, .lkey = rxe->lkey,
 	};
 
-	if (unetmm_ib_is_kernel(qp))
-		return unetmm_ib_kernel_find(qp, rxe, access, addr);
 	return unetmm_ib_mr_at(qp->dev, qp->ib.pd, &sge, access, addr);
 }
 
@@ -69,57 +76,40 @@ static void unetmm_ib_prefetched(struct unetmm_ib *dev, u32 lkey, const struct u
 	xa_unlock(&dev->mrs);
 }
 
-/*
- * All of it, or the first error: pages that came stay, and the rest is left in *addr and *length.
- * lkey 0: no region counts them.
- */
-static int unetmm_ib_prefetch(struct unetmm_ib *dev, struct unetmm_file *file, u64 *addr,
-			      u64 *length, u32 flags, u32 lkey)
+/* All of it, or the first error: pages that came stay.  lkey 0: no region counts them. */
+static int unetmm_ib_prefetch(struct unetmm_ib *dev, struct unetmm_file *file, u64 addr,
+			      u64 length, u32 flags, u32 lkey)
 {
 	struct unetmm_prefetch a = { .size = sizeof(a), .flags = flags };
 	int ret = 0;
 
-	while (*length && !ret) {
-		a.addr = *addr;
-		a.length = *length;
+	while (length && !ret) {
+		a.addr = addr;
+		a.length = length;
 		ret = dev->calls->page_in(file, &a);
 		if (!ret)
 			unetmm_ib_prefetched(dev, lkey, &a);
-		*addr += ret ? 0 : a.done;
-		*length -= ret ? 0 : a.done;
-		if (*length && fatal_signal_pending(current))
+		addr += ret ? 0 : a.done;
+		length -= ret ? 0 : a.done;
+		if (length && fatal_signal_pending(current))
 			ret = -EINTR;
 	}
 	return ret;
 }
 
 /*
- * Without ON_DEMAND.  A page that cannot come is an error when it is used, and no reason to
- * leave out those behind it.  A signal that does not kill the process has the page tried again.
+ * Without ON_DEMAND.  A page that cannot come is an error when it is used.  After a signal the
+ * call begins again.
  */
 static int unetmm_ib_mr_enter(struct unetmm_ib *dev, struct unetmm_file *file, u64 start,
 			      u64 length, int access)
 {
 	u32 flags = access & UNETMM_IB_MR_WRITES ? UNETMM_PREFETCH_WRITE : 0;
-	u64 page;
-	int ret;
+	int ret = 0;
 
-	if (access & IB_ACCESS_ON_DEMAND)
-		return 0;
-	while (length) {
-		ret = unetmm_ib_prefetch(dev, file, &start, &length, flags, 0);
-		if (fatal_signal_pending(current))
-			return -EINTR;
-		/* The card has gone, or nothing more can come. */
-		if (ret == -ENODEV || ret == -ENOMEM)
-			break;
-		page = ret && ret != -EINTR ? min_t(u64, length, PAGE_SIZE - offset_in_page(start)) :
-		       0;
-		start += page;
-		length -= page;
-		cond_resched();
-	}
-	return 0;
+	if (!(access & IB_ACCESS_ON_DEMAND))
+		ret = unetmm_ib_prefetch(dev, file, start, length, flags, 0);
+	return ret == -EINTR ? -ERESTARTSYS : 0;
 }
 
 /* The regions that the protection domain has already; of the calling process. */
@@ -317,11 +307,6 @@ static int unetmm_ib_dereg_mr(struct ib_mr *ib, struct ib_udata *udata)
 	struct unetmm_ib_mr *mr = container_of(ib, struct unetmm_ib_mr, ib);
 	struct unetmm_ib *dev = unetmm_ib_of(ib->device);
 
-	if (mr->fast) {
-		unetmm_ib_fast_free(dev, mr->fast);
-		kfree(mr);
-		return 0;
-	}
 	unetmm_ib_mr_drop(dev, mr);
 	if (mr->file) {
 		dev->calls->watch(mr->file, &mr->watch, false);
@@ -346,7 +331,7 @@ static int unetmm_ib_advise_mr(struct ib_pd *pd, enum ib_uverbs_advise_mr_advice
 	struct unetmm_ib_context *context = unetmm_ib_context(pd->uobject->context);
 	bool wait = flags & IB_UVERBS_ADVISE_MR_FLAG_FLUSH;
 	struct unetmm_ib *dev = unetmm_ib_of(pd->device);
-	u64 addr, length;
+	u64 addr;
 	int ret;
 	u32 i;
 
@@ -358,18 +343,28 @@ static int unetmm_ib_advise_mr(struct ib_pd *pd, enum ib_uverbs_advise_mr_advice
 	for (i = 0; i < n; i++) {
 		if (!unetmm_ib_mr_at(dev, pd, &sges[i], write ? IB_ACCESS_LOCAL_WRITE : 0, &addr))
 			return -ENOENT;
-		length = sges[i].length;
-		ret = unetmm_ib_prefetch(dev, context->file, &addr, &length, how, sges[i].lkey);
+		ret = unetmm_ib_prefetch(dev, context->file, addr, sges[i].length, how,
+					 sges[i].lkey);
 		if (ret && (wait || fatal_signal_pending(current)))
 			return ret;
 	}
 	return 0;
 }
 
-/* Of all memory, for peers: nobody is to have such a key.  For the kernel itself there is an lkey. */
+/* ib_mad's: all of the kernel's memory, which QP1 alone uses, by its addresses. */
 static struct ib_mr *unetmm_ib_get_dma_mr(struct ib_pd *pd, int access)
 {
-	return ERR_PTR(-EOPNOTSUPP);
+	struct unetmm_ib *dev = unetmm_ib_of(pd->device);
+	struct unetmm_ib_mr *mr = kzalloc(sizeof(*mr), GFP_KERNEL);
+	int ret;
+
+	if (!mr)
+		return ERR_PTR(-ENOMEM);
+	ret = unetmm_ib_mr_add(dev, mr, false);
+	if (!ret)
+		return &mr->ib;
+	kfree(mr);
+	return ERR_PTR(ret);
 }
 
 const struct ib_device_ops unetmm_ib_mr_ops = {

@@ -27,15 +27,12 @@ static u32 unetmm_ib_log2(const struct unetmm_ib *dev, u32 requests)
 
 static u32 unetmm_ib_policy(const struct unetmm_ib_qp *qp)
 {
-	/* The kernel's memory is there: absence is an error, which the peer has no use to wait for. */
-	return unetmm_ib_is_ud(qp) || unetmm_ib_is_kernel(qp) ? UNETMM_POLICY_DROP :
-	       UNETMM_POLICY_RNR;
+	return unetmm_ib_is_ud(qp) ? UNETMM_POLICY_DROP : UNETMM_POLICY_RNR;
 }
 
 static int unetmm_ib_open_ep(struct unetmm_ib_qp *qp, const struct ib_srq *srq)
 {
 	struct unetmm_ib *dev = qp->dev;
-	bool own = unetmm_ib_is_own(qp);
 	struct unetmm_endpoint a = {
 		.size = sizeof(a),
 		.flags = UNETMM_ENDPOINT_NO_INLINE,
@@ -49,30 +46,27 @@ static int unetmm_ib_open_ep(struct unetmm_ib_qp *qp, const struct ib_srq *srq)
 		.queue = unetmm_srq_ep(srq),
 	};
 
-	if (own)
+	if (dev->own)
 		unetmm_own_sizes(qp, &a);
 	/* All that can be under way, and the end; else the card waits for room. */
 	a.cq_log2 = max3(a.sq_log2, a.fq_log2, unetmm_own_log2(dev, unetmm_srq_requests(srq)));
 	a.cq_log2 = min(a.cq_log2 + 1, dev->dev->hw.max_log2);
-	if (!own) {
+	if (!dev->own) {
 		qp->sent = kvcalloc(BIT(a.sq_log2), sizeof(*qp->sent), GFP_KERNEL_ACCOUNT);
 		qp->received = kvcalloc(BIT(a.fq_log2), sizeof(*qp->received),
 					GFP_KERNEL_ACCOUNT);
 		if (!qp->sent || !qp->received)
 			return -ENOMEM;
 	}
-	qp->ep = unetmm_ib_is_kernel(qp) ?
-		 dev->calls->kernel->ep_open(dev->dev, dev->kernel.space, &a, lent.pd,
-					     unetmm_ib_woken, qp) :
-		 dev->calls->ep_open(qp->context->file, &a, &lent,
-				     own ? unetmm_own_woken : unetmm_ib_woken, qp);
+	qp->ep = dev->calls->ep_open(qp->context->file, &a, &lent,
+				     dev->own ? unetmm_own_woken : unetmm_ib_woken, qp);
 	if (IS_ERR(qp->ep)) {
 		int ret = PTR_ERR(qp->ep);
 
 		qp->ep = NULL;
 		return ret == -EDQUOT ? -ENOMEM : ret;
 	}
-	if (own)
+	if (dev->own)
 		return unetmm_own_open(&qp->maps, qp->context, qp->ep);
 	qp->doorbell = ioremap(dev->dev->doorbell_start +
 			       (resource_size_t)qp->ep->id * dev->dev->hw.db_stride, PAGE_SIZE);
@@ -136,25 +130,6 @@ static int unetmm_ib_check_cap(const struct ib_qp_cap *cap)
 	return 0;
 }
 
-/* A failure leaves it made in part. */
-static int unetmm_ib_make(struct unetmm_ib_qp *qp, struct ib_qp_init_attr *attr,
-			  struct ib_udata *udata)
-{
-	int ret = 0;
-
-	if (unetmm_ib_is_kernel(qp))
-		ret = unetmm_ib_kernel_queues(qp, &attr->cap);
-	else if (!qp->dev->own)
-		ret = unetmm_ib_make_queues(qp, attr, udata);
-	if (!ret)
-		ret = unetmm_ib_open_ep(qp, attr->srq);
-	if (!ret && unetmm_ib_is_own(qp))
-		ret = unetmm_own_tell(&qp->maps, qp->ep, udata);
-	if (!ret && unetmm_ib_is_ud(qp))
-		ret = unetmm_ud_join(qp);
-	return ret;
-}
-
 static int unetmm_ib_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *attr,
 			       struct ib_udata *udata)
 {
@@ -165,13 +140,12 @@ static int unetmm_ib_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *attr,
 		return -EOPNOTSUPP;
 	if (attr->qp_type == IB_QPT_GSI)
 		return unetmm_ib_gsi_create(ib, attr);
-	if (attr->qp_type != IB_QPT_RC && (attr->qp_type != IB_QPT_UD || !udata))
+	/* The kernel's own would post in memory that is not a process's. */
+	if ((attr->qp_type != IB_QPT_RC && attr->qp_type != IB_QPT_UD) || !udata)
 		return -EOPNOTSUPP;
 	/* Only buffers of the queue pair's own domain are brought in for messages that do not wait. */
 	if (attr->srq && attr->qp_type == IB_QPT_UD && attr->srq->pd != ib->pd)
 		return -EINVAL;
-	if (attr->srq && !udata)
-		return -EOPNOTSUPP;
 	if (attr->srq) {
 		attr->cap.max_recv_wr = 0;
 		attr->cap.max_recv_sge = 0;
@@ -182,19 +156,23 @@ static int unetmm_ib_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *attr,
 		ret = unetmm_ib_check_cap(&attr->cap);
 	if (ret)
 		return ret;
-	if (udata && udata->outlen < (qp->dev->own ? sizeof(struct unetmm_verbs_qp) :
-						     sizeof(struct rxe_create_qp_resp)))
+	if (udata->outlen < (qp->dev->own ? sizeof(struct unetmm_verbs_qp) :
+					    sizeof(struct rxe_create_qp_resp)))
 		return -EINVAL;
-	if (udata)
-		qp->context = rdma_udata_to_drv_context(udata, struct unetmm_ib_context, ib);
-	spin_lock_init(&qp->post_lock);
+	qp->context = rdma_udata_to_drv_context(udata, struct unetmm_ib_context, ib);
 	mutex_init(&qp->lock);
 	INIT_WORK(&qp->work, unetmm_ib_work);
 	unetmm_hrtimer_setup(&qp->timer, unetmm_ib_timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
 	qp->state = IB_QPS_RESET;
 	qp->sig_type = attr->sq_sig_type;
 	qp->cap = attr->cap;
-	ret = unetmm_ib_make(qp, attr, udata);
+	ret = qp->dev->own ? 0 : unetmm_ib_make_queues(qp, attr, udata);
+	if (!ret)
+		ret = unetmm_ib_open_ep(qp, attr->srq);
+	if (!ret && qp->dev->own)
+		ret = unetmm_own_tell(&qp->maps, qp->ep, udata);
+	if (!ret && unetmm_ib_is_ud(qp))
+		ret = unetmm_ud_join(qp);
 	if (ret) {
 		unetmm_ib_close(qp);
 		return ret;
@@ -415,9 +393,7 @@ static int unetmm_ib_modify(struct unetmm_ib_qp *qp, struct ib_qp_attr *a, int m
 	if (ret)
 		qp->attr = before;
 	qp->attr.qp_state = qp->state;
-	if (unetmm_ib_is_kernel(qp))
-		unetmm_ib_kick(qp);
-	else if (!qp->dev->own)
+	if (!qp->dev->own)
 		unetmm_ib_run(qp);
 	else if (qp->state == IB_QPS_ERR)
 		unetmm_own_wake(qp);
@@ -473,8 +449,6 @@ static int unetmm_ib_post_send(struct ib_qp *ib, const struct ib_send_wr *wr,
 
 	if (ib->qp_type == IB_QPT_GSI)
 		return unetmm_ib_gsi_send(ib, wr, bad);
-	if (unetmm_ib_is_kernel(qp))
-		return unetmm_ib_kernel_send(qp, wr, bad);
 	if (wr || qp->dev->own) {
 		*bad = wr;
 		return -EOPNOTSUPP;
@@ -490,8 +464,6 @@ static int unetmm_ib_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr,
 {
 	if (ib->qp_type == IB_QPT_GSI)
 		return unetmm_ib_gsi_receive(ib, wr, bad);
-	if (unetmm_ib_is_kernel(unetmm_ib_qp(ib)))
-		return unetmm_ib_kernel_receive(unetmm_ib_qp(ib), wr, bad);
 	*bad = wr;
 	return -EOPNOTSUPP;
 }

@@ -15,8 +15,7 @@
  *                 mapped stay the process's until it unmaps them.
  *   a shared receive queue   goes behind its queue pairs; until then the card refuses to
  *                 end its endpoint.
- *   a memory region   is found under mrs.xa_lock, the kernel's under kernel.lock, and used
- *                 under that lock only.
+ *   a memory region   is found under mrs.xa_lock, and used under that lock only.
  *
  * LOCKS, the outer ones first
  *
@@ -24,15 +23,11 @@
  *                 holds the lock for a bounded time: see unetmm_ib_run().
  *   cq->lock      a completion queue; interrupts may be off.
  *   mrs.xa_lock   the regions.
- *   kernel.lock   the kernel's regions, and the table of its space.
  *   gsi->lock     see verbs/gsi.c.
  *
  * A queue that is mapped is the process's: it may write anything there at any time.  The
  * driver keeps its own index, size and mask of each queue, reads the process's index once,
  * copies an entry before it looks at it, and takes a bounded number of entries in a turn.
- *
- * A queue pair of the kernel has the same queues, in memory that nobody maps: a post, in any
- * context, is an entry there.  The engine's work item alone calls the consumer's handlers.
  */
 #ifndef UNETMM_VERBS_H
 #define UNETMM_VERBS_H
@@ -42,13 +37,13 @@
 #include <linux/mutex.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
+#include <linux/xarray.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_user_rxe.h>
 #include <linux/unetmm_verbs.h>
 
 #include "card/card.h"
 #include "ep/ep.h"
-#include "verbs/kernel.h"
 #include "verbs/queue.h"
 
 #define UNETMM_IB_ABI		2	/* rxe's */
@@ -70,16 +65,15 @@ struct unetmm_ib {
 	struct ib_device ib;		/* first */
 	struct unetmm_dev *dev;
 	const struct unetmm_lent_calls *calls;
-	bool own;			/* verbs=own: processes */
-	bool direct;			/* DMA addresses are physical ones: the kernel may post */
-	struct unetmm_ib_kernel kernel;
+	bool own;			/* verbs=own */
 	struct net_device *netdev;
 	struct notifier_block notifier;	/* of netdevs: the link */
 	struct xarray mrs;		/* by lkey >> 8 */
 	u32 mr_next;
 	u32 max_message;		/* a buffer for one fits into the TLB */
 	struct unetmm_ib_gsi *gsi;	/* NULL: nobody has made QP1 */
-	atomic_t ah_next, pd_next;
+	atomic_t ah_next;
+	atomic_t pd_next;
 };
 
 struct unetmm_ib_context {
@@ -89,7 +83,7 @@ struct unetmm_ib_context {
 
 struct unetmm_ib_pd {
 	struct ib_pd ib;
-	u32 number;			/* the card's */
+	u32 number;			/* the card's; 0: the kernel's */
 	atomic_t uds;			/* UD queue pairs: see verbs/mr.c */
 };
 
@@ -99,7 +93,7 @@ struct unetmm_ib_cq {
 	struct unetmm_ib_queue q;	/* a process's */
 	u32 notify;			/* IB_CQ_SOLICITED_MASK, or 0 */
 	bool overrun;
-	struct ib_wc *ring;		/* the kernel's */
+	struct ib_wc *ring;		/* the kernel's: QP1's */
 	struct unetmm_file *file;	/* of our provider: the object is counted there */
 	u32 head, tail;
 };
@@ -115,7 +109,6 @@ struct unetmm_ib_mr {
 	u64 prefetched;			/* pages; mrs.xa_lock */
 	int access;
 	bool region;			/* the card has it, for peers */
-	struct unetmm_ib_fast *fast;	/* the kernel's own, verbs/fast.c; or NULL */
 };
 
 /* A send request that the card has, or that has ended and waits for those before it. */
@@ -142,8 +135,7 @@ struct unetmm_own_maps {
 struct unetmm_ib_qp {
 	struct ib_qp ib;
 	struct unetmm_ib *dev;
-	struct unetmm_ib_context *context;	/* NULL: the kernel's */
-	spinlock_t post_lock;		/* the kernel's posts to sq and rq */
+	struct unetmm_ib_context *context;
 	struct mutex lock;		/* all below, if no comment says otherwise */
 	struct work_struct work;
 	struct hrtimer timer;		/* looks for receive requests */
@@ -207,17 +199,6 @@ static inline struct unetmm_ib_qp *unetmm_ib_qp(struct ib_qp *ib)
 	return container_of(ib, struct unetmm_ib_qp, ib);
 }
 
-static inline bool unetmm_ib_is_kernel(const struct unetmm_ib_qp *qp)
-{
-	return !qp->context;
-}
-
-/* The process has the endpoint's queues. */
-static inline bool unetmm_ib_is_own(const struct unetmm_ib_qp *qp)
-{
-	return qp->dev->own && !unetmm_ib_is_kernel(qp);
-}
-
 static inline bool unetmm_ib_is_ud(const struct unetmm_ib_qp *qp)
 {
 	return qp->ib.qp_type == IB_QPT_UD;
@@ -225,8 +206,7 @@ static inline bool unetmm_ib_is_ud(const struct unetmm_ib_qp *qp)
 
 /* verbs/cq.c */
 extern const struct ib_device_ops unetmm_ib_cq_ops;
-void unetmm_ib_cq_put(struct ib_cq *ib, const struct ib_uverbs_wc *wc, struct ib_qp *qp,
-		      bool solicited);
+void unetmm_ib_cq_put(struct ib_cq *ib, const struct ib_uverbs_wc *wc, bool solicited);
 void unetmm_ib_cq_wake(struct ib_cq *ib);
 void unetmm_ib_cq_put_kernel(struct ib_cq *ib, const struct ib_wc *wc);
 
@@ -238,8 +218,6 @@ bool unetmm_ib_mr_find(struct unetmm_ib_qp *qp, const struct rxe_sge *sge, int a
 
 /* verbs/engine.c */
 extern struct workqueue_struct *unetmm_ib_wq;
-extern struct workqueue_struct *unetmm_ib_kernel_wq;
-void unetmm_ib_kick(struct unetmm_ib_qp *qp);
 void unetmm_ib_run(struct unetmm_ib_qp *qp);
 void unetmm_ib_error(struct unetmm_ib_qp *qp);
 void unetmm_ib_work(struct work_struct *work);
