@@ -22,7 +22,7 @@
 #define MOST_PAGES      (1u << 18)      /* of a host: its tables fit into the fake host */
 
 static const Workload *const workloads[] = {
-    &workload_kv, &workload_incast, &workload_ring,
+    &workload_kv, &workload_incast, &workload_alltoall, &workload_ring,
 };
 
 typedef struct Value {
@@ -246,6 +246,10 @@ static char *check(const Config *c)
     if (c->source != UNETMM_SOURCE_PINNED && c->source != UNETMM_SOURCE_TLB &&
         c->source != UNETMM_SOURCE_SHADOW && c->source != UNETMM_SOURCE_ODP) {
         return g_strdup("source must be pinned, tlb, shadow or odp");
+    }
+    if (c->writes && c->bytes <= UNETMM_CQE_INLINE) {
+        return g_strdup_printf("writes need values of more than %u bytes",
+                               UNETMM_CQE_INLINE);
     }
     if (c->bytes > c->pages * FAKE_PAGE) {
         return g_strdup("bytes must fit into the pages");

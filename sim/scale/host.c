@@ -119,6 +119,15 @@ void host_post(Host *h, uint64_t vaddr, uint32_t bytes)
     fake_post(&h->node->ep, vaddr, bytes, 0);
 }
 
+void host_post_place(Host *h)
+{
+    const Config *c = h->config;
+    uint64_t each = pages_of(c->bytes);
+    uint32_t places = MAX(1, c->pages / each);
+
+    host_post(h, SCALE_VA + host_random(h, places) * each * FAKE_PAGE, c->bytes);
+}
+
 bool host_poll(Host *h, struct unetmm_cqe *cqe)
 {
     if (!fake_poll(&h->node->ep, cqe)) {

@@ -35,15 +35,6 @@ static void incast_tune(Host *h)
     h->node->ep.cq_log2 = host_log2(h->config->buffers + h->config->depth + 2);
 }
 
-static void receive(Host *h)
-{
-    const Config *c = h->config;
-    uint64_t each = pages_of(c->bytes);
-    uint32_t places = MAX(1, c->pages / each);
-
-    host_post(h, SCALE_VA + host_random(h, places) * each * FAKE_PAGE, c->bytes);
-}
-
 static void incast_connect(Host *h)
 {
     const Config *c = h->config;
@@ -57,7 +48,7 @@ static void incast_connect(Host *h)
         host_connect(h, i, i, CHANNEL);
     }
     for (int64_t i = 0; i < c->buffers; i++) {
-        receive(h);
+        host_post_place(h);
     }
 }
 
@@ -80,7 +71,7 @@ static void incast_completed(Node *n)
             cqe.status == UNETMM_ST_OK) {
             h->bytes += cqe.len;
             if (!(cqe.flags & UNETMM_CQE_F_INLINE)) {
-                receive(h);
+                host_post_place(h);
                 node_bell(n);
             }
         } else if (cqe.opcode == UNETMM_CQE_SENT &&

@@ -4,7 +4,9 @@
  * Hosts 0 to servers - 1 have `pages` of values each, of which their kernels
  * keep `memory`.  Each other host is a client of one server, in turn, and has
  * `depth` requests on their way.  The server sends a value straight from where it
- * lies: an absent page is the card's miss.  A value that a server cannot send
+ * lies: an absent page is the card's miss.  `writes` percent of the requests send
+ * a value to the server, which receives it into a place of its pages that is drawn
+ * by lot and answers; so large values and many writes are a store of blocks.  A value that a server cannot send
  * at once, as its send queue is full, waits in the program.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
@@ -21,6 +23,7 @@ typedef struct Request {
 typedef struct Wanted {
     uint32_t value;
     uint16_t channel;
+    bool stored;                /* the answer to a value that has come */
 } Wanted;
 
 typedef struct Kv {
@@ -52,7 +55,10 @@ static unsigned kv_channels(const Config *c, unsigned number)
 
 static uint64_t kv_pages(const Config *c, unsigned number)
 {
-    return serves(c, number) ? (uint64_t)c->pages : 0;
+    if (!serves(c, number)) {
+        return c->writes ? pages_of(c->bytes) : 0;
+    }
+    return c->pages;
 }
 
 static void kv_tune(Host *h)
@@ -70,6 +76,16 @@ static uint64_t pool_bytes(const Config *c)
     return pages_of(c->bytes) * FAKE_PAGE;
 }
 
+/* A server receives values into its pages, a client into memory that is always there. */
+static void post(Host *h, int64_t i)
+{
+    if (serves(h->config, h->number) && h->config->writes) {
+        host_post_place(h);
+    } else {
+        host_post(h, SCALE_POOL + i * pool_bytes(h->config), h->config->bytes);
+    }
+}
+
 static void kv_connect(Host *h)
 {
     const Config *c = h->config;
@@ -78,7 +94,7 @@ static void kv_connect(Host *h)
     h->work = g_new0(Kv, 1);
     node_map(h->node, SCALE_POOL, (c->buffers + c->depth) * bytes / FAKE_PAGE);
     for (int64_t i = 0; i < c->buffers; i++) {
-        host_post(h, SCALE_POOL + i * bytes, c->bytes);
+        post(h, i);
     }
     if (!serves(c, h->number)) {
         host_connect(h, CHANNEL, server_of(c, h->number),
@@ -114,7 +130,12 @@ static void ask(Host *h)
     Request request = { .value = choose(h) };
 
     kv->began[kv->asked++ % 1024] = MAX(h->node->host_free, h->run.now);
-    host_send_inline(h, CHANNEL, &request, sizeof(request), 0);
+    if (h->config->writes &&
+        host_random(h, 100) < (uint32_t)h->config->writes) {
+        host_send(h, CHANNEL, 0, h->config->bytes, 0);
+    } else {
+        host_send_inline(h, CHANNEL, &request, sizeof(request), 0);
+    }
 }
 
 /* Values come in the order of their requests, as the channel is reliable. */
@@ -133,6 +154,12 @@ static void client_got(Host *h)
 
 static void give(Host *h, const Wanted *w)
 {
+    const Request answer = { .value = w->value };
+
+    if (w->stored) {
+        host_send_inline(h, w->channel, &answer, sizeof(answer), w->channel);
+        return;
+    }
     host_send(h, w->channel, w->value * pool_bytes(h->config), h->config->bytes,
               w->channel);
 }
@@ -143,9 +170,17 @@ static void server_asked(Host *h, const struct unetmm_cqe *cqe)
     Request request;
     Wanted w;
 
-    must(cqe->len == sizeof(request) && cqe->flags & UNETMM_CQE_F_INLINE);
-    memcpy(&request, cqe->data, sizeof(request));
-    w = (Wanted) { .value = request.value, .channel = cqe->channel };
+    w = (Wanted) { .channel = cqe->channel,
+                   .stored = !(cqe->flags & UNETMM_CQE_F_INLINE) };
+    if (w.stored) {
+        h->bytes += cqe->len;
+        post(h, 0);
+        node_bell(h->node);
+    } else {
+        must(cqe->len == sizeof(request));
+        memcpy(&request, cqe->data, sizeof(request));
+        w.value = request.value;
+    }
     node_work(h->node, c->service);
     if (host_room(h)) {
         give(h, &w);
@@ -182,10 +217,10 @@ static void kv_completed(Node *n)
                 continue;
             }
             if (!(cqe.flags & UNETMM_CQE_F_INLINE)) {
-                host_post(h, SCALE_POOL, h->config->bytes);
+                h->bytes += cqe.len;
+                post(h, 0);
                 node_bell(n);
             }
-            h->bytes += cqe.len;
             client_got(h);
         }
     }

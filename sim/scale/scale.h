@@ -27,6 +27,7 @@
     X(bytes, 4096, 1, 1 << 20, "of a value, a message or a chunk") \
     X(pages, 1024, 1, 1 << 18, "of memory that the workload uses on a server") \
     X(memory, 512, 1, 1 << 18, "pages of these that the server's kernel keeps") \
+    X(writes, 0, 0, 100, "percent of the requests that store a value (kv)") \
     X(hot, 20, 0, 100, "percent of the values that are asked for more often (kv)") \
     X(hot_share, 80, 0, 100, "percent of the requests that go to them (kv)") \
     X(servers, 1, 1, SCALE_HOSTS, "hosts that serve; the others are clients (kv)") \
@@ -109,7 +110,8 @@ struct Workload {
     void (*completed)(Node *n);
 };
 
-extern const Workload workload_kv, workload_incast, workload_ring;
+extern const Workload workload_alltoall, workload_incast, workload_kv,
+    workload_ring;
 
 static inline Host *host_of(Node *n)
 {
@@ -134,6 +136,8 @@ uint8_t host_log2(uint64_t least);
 /* Free places of the send queue, by the completions that have been taken. */
 uint32_t host_room(const Host *h);
 void host_post(Host *h, uint64_t vaddr, uint32_t bytes);
+/* Posts a place for a message of the workload's pages, drawn by lot. */
+void host_post_place(Host *h);
 /* The next completion; one that is no success counts as failed. */
 bool host_poll(Host *h, struct unetmm_cqe *cqe);
 /* An operation has ended that began then. */

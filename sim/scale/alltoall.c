@@ -1,0 +1,107 @@
+/*
+ * unetmm: hosts with cards in a simulated network: all hosts send to all others
+ *
+ * Each host sends `requests` messages of `bytes` to each other host, in rounds:
+ * in round k to the host k places behind it, `depth` messages at a time.  Each
+ * receives into places of its `pages` that are drawn by lot, of which its kernel
+ * keeps `memory`.  An operation is a message, from its post to the completion of
+ * its send.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "scale.h"
+
+typedef struct AllToAll {
+    int64_t sent, ended;
+    Ps began[1024];
+} AllToAll;
+
+/* Channel k of a host leads to the host k places behind it. */
+static unsigned all_channels(const Config *c, unsigned number)
+{
+    return c->hosts - 1;
+}
+
+static uint64_t all_pages(const Config *c, unsigned number)
+{
+    return c->pages;
+}
+
+static void all_tune(Host *h)
+{
+    h->node->ep.sq_log2 = host_log2(h->config->depth + 1);
+    h->node->ep.fq_log2 = host_log2(h->config->buffers + 1);
+    h->node->ep.cq_log2 = host_log2(h->config->buffers + h->config->depth + 2);
+}
+
+static void all_connect(Host *h)
+{
+    unsigned hosts = h->config->hosts;
+
+    h->work = g_new0(AllToAll, 1);
+    for (unsigned k = 1; k < hosts; k++) {
+        host_connect(h, k, (h->number + k) % hosts, hosts - k);
+    }
+    for (int64_t i = 0; i < h->config->buffers; i++) {
+        host_post_place(h);
+    }
+}
+
+static int64_t messages(const Config *c)
+{
+    return c->requests * (c->hosts - 1);
+}
+
+static void send(Host *h)
+{
+    const Config *c = h->config;
+    AllToAll *all = h->work;
+
+    all->began[all->sent % 1024] = MAX(h->node->host_free, h->run.now);
+    host_send(h, 1 + all->sent / c->requests, 0, c->bytes, 0);
+    all->sent++;
+}
+
+static void all_completed(Node *n)
+{
+    Host *h = host_of(n);
+    AllToAll *all = h->work;
+    struct unetmm_cqe cqe;
+
+    while (host_poll(h, &cqe)) {
+        if (cqe.status != UNETMM_ST_OK) {
+            continue;
+        }
+        if (cqe.opcode == UNETMM_CQE_RECEIVED) {
+            h->bytes += cqe.len;
+            if (!(cqe.flags & UNETMM_CQE_F_INLINE)) {
+                host_post_place(h);
+                node_bell(n);
+            }
+        } else if (cqe.opcode == UNETMM_CQE_SENT) {
+            host_took(h, all->began[all->ended++ % 1024]);
+            if (all->sent < messages(h->config)) {
+                send(h);
+            }
+            h->done = all->ended == messages(h->config);
+        }
+    }
+}
+
+static void all_start(Host *h)
+{
+    for (int64_t i = 0; i < MIN(h->config->depth, messages(h->config)); i++) {
+        send(h);
+    }
+}
+
+const Workload workload_alltoall = {
+    .name = "alltoall",
+    .text = "each host sends to each other one, into memory that may be absent",
+    .channels = all_channels,
+    .pages = all_pages,
+    .tune = all_tune,
+    .connect = all_connect,
+    .start = all_start,
+    .completed = all_completed,
+};
