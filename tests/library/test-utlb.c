@@ -1173,6 +1173,35 @@ TEST(again_when_there_is_room, utlb_test)
     assert_int_equal(unetmm_send_pending(t.ep), 0);
 }
 
+/* The number of a channel that has ended may be another one's: nothing goes there again. */
+TEST(channel_given_up, utlb_test)
+{
+    unsigned i;
+
+    begin("lru", 20, 4);
+    for (i = 0; i < 8; i++) {
+        assert_int_equal(send_flags(8, 300, i, 0), 0);
+    }
+    lose(8, 1);
+    card_sends(UNETMM_ST_PROTECTION);
+    /* Another message takes its place, so that it waits. */
+    assert_int_equal(send_flags(9, 300, 100, 0), 0);
+    expect_none();
+    unetmm_utlb_disconnect(t.fake.private, 1);
+    card_sends(UNETMM_ST_PROTECTION);
+    expect(UNETMM_CQE_SENT, 1, UNETMM_ST_PROTECTION);
+    for (i = 2; i < 8; i++) {
+        card_sends(0);
+        expect(UNETMM_CQE_SENT, i, 0);
+    }
+    card_sends(0);
+    expect(UNETMM_CQE_SENT, 100, 0);
+    card_sends(UNETMM_ST_BAD_CHANNEL);
+    assert_int_equal(t.message.channel, UINT16_MAX);
+    expect(UNETMM_CQE_SENT, 0, UNETMM_ST_BAD_CHANNEL);
+    assert_int_equal(unetmm_send_pending(t.ep), 0);
+}
+
 /* ---- Quiet messages ---------------------------------------------------- */
 
 /* Their pages are let go when they are done, and nobody sees that. */

@@ -5,6 +5,7 @@
  * the values that a program may ask for.
  */
 #include "../queue/queue.h"
+#include "../utlb/utlb.h"
 
 static const struct unetmm_channel_attr reliable_attr =
     UNETMM_CHANNEL_ATTR_INIT;
@@ -212,6 +213,7 @@ int unetmm_disconnect(struct unetmm_ep *ep, int channel)
     unetmm_set_handler(ep, channel, NULL, NULL);
     __atomic_store_n(&unetmm_ep_private(ep)->mtu[channel], 0,
                      __ATOMIC_RELAXED);
+    unetmm_utlb_disconnect(unetmm_ep_private(ep), channel);
     ret = unetmm_object_end(unetmm_ep_private(ep)->ctx, UNETMM_OBJECT_CHANNEL,
                             unetmm_ep_private(ep)->id, (uint32_t)channel, 0);
     unetmm_handlers_unblock(ep);

@@ -38,6 +38,7 @@ struct record {
     bool keyed;                 /* by key, not by an import */
     bool live;
     bool held;
+    bool ended;                 /* a send, whose channel has ended */
     struct iovec iov[UNETMM_MAX_SEGS];
 };
 
@@ -142,7 +143,7 @@ static struct record *make_record(struct unetmm_utlb_ep *e, uint64_t user_data,
     r->channel = 0;
     r->op = UNETMM_OP_SEND;
     r->flags = r->again = r->why = 0;
-    r->post = r->write = r->held = r->keyed = false;
+    r->post = r->write = r->held = r->keyed = r->ended = false;
     r->live = true;
     r->n = (uint8_t)n;
     if (n) {
@@ -202,6 +203,18 @@ void unetmm_utlb_unimport(struct unetmm_ep_private *ep, int import)
 
     if (e) {
         e->generation[import]++;
+    }
+}
+
+void unetmm_utlb_disconnect(struct unetmm_ep_private *ep, int channel)
+{
+    struct unetmm_utlb_ep *e = ep->utlb;
+    uint32_t i;
+
+    for (i = 0; e && i < e->count; i++) {
+        struct record *r = &e->records[i];
+
+        r->ended |= r->live && !r->post && r->channel == channel;
     }
 }
 
@@ -374,7 +387,7 @@ static bool is_worth_it(struct unetmm_ep *ep, struct record *r,
     struct unetmm_utlb_ep *e = utlb_of(ep);
     int ret;
 
-    if (c->status != UNETMM_ST_PROTECTION || !r->held ||
+    if (c->status != UNETMM_ST_PROTECTION || !r->held || r->ended ||
         r->again == MOST_AGAIN || !may_be_late(ep, r)) {
         return false;
     }
@@ -401,6 +414,9 @@ static bool take_one(struct unetmm_ep *ep, struct unetmm_completion *c)
     struct record *r = record_of(e, c);
     bool seen;
 
+    if (c->type == UNETMM_CQE_CLOSED) {
+        unetmm_utlb_disconnect(unetmm_ep_private(ep), c->channel);
+    }
     if (!r) {
         return true;
     }
@@ -477,7 +493,10 @@ static int utlb_pending(struct unetmm_ep *ep)
 
 /* ---- Posting again ----------------------------------------------------- */
 
-/* A record of an import that has ended does not use the import that has its number now. */
+/*
+ * A record of a channel or an import that has ended does not use the channel or the import
+ * that has its number now.
+ */
 static struct unetmm_request_ request_of(const struct unetmm_utlb_ep *e,
                                          const struct record *r,
                                          uint32_t number)
@@ -486,7 +505,7 @@ static struct unetmm_request_ request_of(const struct unetmm_utlb_ep *e,
         .user_data = number,
         .flags = r->flags & (UNETMM_NOTIFY | UNETMM_COUNT | UNETMM_IMM),
         .imm = r->imm,
-        .channel = r->channel,
+        .channel = r->ended ? UINT16_MAX : r->channel,
         .opcode = r->op,
     };
 

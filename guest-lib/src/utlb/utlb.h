@@ -20,6 +20,8 @@ void unetmm_utlb_close(struct unetmm_ctx *ctx, bool child);
 int unetmm_utlb_ep_open(struct unetmm_ep_private *ep);
 /* The card uses no buffer of the endpoint any more. */
 void unetmm_utlb_ep_close(struct unetmm_ep_private *ep);
+/* The channel's number may be another channel's from now on. */
+void unetmm_utlb_disconnect(struct unetmm_ep_private *ep, int channel);
 /* The number is given back. */
 void unetmm_utlb_unimport(struct unetmm_ep_private *ep, int import);
 
