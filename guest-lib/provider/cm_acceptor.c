@@ -143,14 +143,6 @@ bool umfi_cm_assign_request(struct umfi_fabric *fabric, fid_t handle, struct umf
     return conn;
 }
 
-/* Ends a channel; its messages go before another channel gets the number. */
-static void end_data_channel(struct umfi_port *port, unsigned channel)
-{
-    umfi_lock(port->domain);
-    umfi_port_end_channel(port, channel);
-    umfi_unlock(port->domain);
-}
-
 /* The data channel is there, or the connector was not reached: tells the connector. */
 static void data_channel_opened(struct umfi_call *call, int channel)
 {
@@ -161,7 +153,7 @@ static void data_channel_opened(struct umfi_call *call, int channel)
 
     if (!ep) {
         if (lives) {
-            end_data_channel(call->port, (unsigned)channel);
+            umfi_port_drop_channel(call->port, (unsigned)channel);
         }
         return;
     }

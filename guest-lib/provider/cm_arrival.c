@@ -19,13 +19,6 @@
 #define SPARE       4u      /* beside the requests of a card */
 #define LEAST_MS    1000    /* of an arrival: the answer is on its way */
 
-static void end_channel(struct umfi_port *port, unsigned channel)
-{
-    umfi_lock(port->domain);
-    umfi_port_end_channel(port, channel);
-    umfi_unlock(port->domain);
-}
-
 static bool add_arrival(struct umfi_port *port, const struct unetmm_peer *peer)
 {
     struct unetmm_channel_info info = { .size = sizeof(info) };
@@ -70,7 +63,7 @@ void umfi_arrivals_accept(struct umfi_port *port)
     sys_assert_held(&port->domain->fabric->lock);
     for (unsigned i = 0; i < BATCH && unetmm_accept(port->ep, &peer, 0) >= 0; i++) {
         if (!add_arrival(port, &peer)) {
-            end_channel(port, peer.channel);
+            umfi_port_drop_channel(port, peer.channel);
         }
     }
 }

@@ -15,6 +15,7 @@
  * A call of an address whose card is not known has a thread that asks for the card.  Then the call is
  * one of that card's, and waits for another thread.
  */
+#include "../src/sys/signals.h"
 #include "provider.h"
 
 #include <errno.h>
@@ -101,7 +102,7 @@ static void *run_call(void *arg)
     sys_lock_take(&fabric->lock);
     if (!call->cancelled) {
         leave_thread(call);
-        umfi_list_add(&fabric->called, &call->node);
+        umfi_list_add(&fabric->calls_ended, &call->node);
         if (ret || call->has_mac) {
             call->called(call, ret);
         } else {
@@ -113,17 +114,19 @@ static void *run_call(void *arg)
     return NULL;
 }
 
-/* The signals of the program are handled by its own threads. */
+/*
+ * The program's own threads handle its signals.  Those of a fault of this thread go to the
+ * program's handler as elsewhere.
+ */
 static int start_thread(struct umfi_call *call)
 {
     pthread_attr_t attr;
-    sigset_t all, before;
+    sigset_t before;
     int ret = pthread_attr_init(&attr);
 
     if (!ret) {
         pthread_attr_setstacksize(&attr, STACK_BYTES);
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
+        sys_block_signals(&before);
         ret = pthread_create(&call->thread, &attr, run_call, call);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
         pthread_attr_destroy(&attr);
@@ -161,7 +164,7 @@ static void start_waiting_calls(struct umfi_fabric *fabric)
 
         umfi_list_del(&callee->ready);
         umfi_list_del(&call->node);
-        umfi_list_add(&fabric->calling, &call->node);
+        umfi_list_add(&fabric->calls_running, &call->node);
         fabric->threads++;
         callee->threads++;
         update_callee(fabric, callee);
@@ -179,7 +182,7 @@ static void join_ended_calls(struct umfi_fabric *fabric)
 {
     struct umfi_call *call;
 
-    umfi_for_each(call, &fabric->called, node) {
+    umfi_for_each(call, &fabric->calls_ended, node) {
         umfi_list_del(&call->node);
         pthread_join(call->thread, NULL);
         free(call);
@@ -244,7 +247,7 @@ static struct umfi_call *remove_call(struct umfi_fabric *fabric, const struct un
     struct umfi_call *call, *found = NULL;
 
     join_ended_calls(fabric);
-    umfi_for_each(call, &fabric->calling, node) {
+    umfi_for_each(call, &fabric->calls_running, node) {
         if (is_call_of(call, card)) {
             found = call;
             break;

@@ -68,7 +68,7 @@ void umfi_peer_put(struct umfi_fabric *fabric, struct umfi_peer *peer);
 /* ---- Calls of peers' drivers (cm_caller.c) ---------------------------------- */
 
 struct umfi_call {
-    struct umfi_list node;      /* fabric.calling, fabric.called, or the waiting calls of: */
+    struct umfi_list node;      /* fabric.calls_running, fabric.calls_ended, or the waiting calls of: */
     struct umfi_peer *callee;
     struct umfi_fabric *fabric;
     struct unetmm_ep *card;     /* the channel is to be one of it */

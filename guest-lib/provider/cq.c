@@ -246,14 +246,6 @@ static bool arm_port(struct umfi_port *port)
     return unetmm_arm(port->ep) && !port->failed;
 }
 
-static void wake_reader(struct umfi_cq *cq)
-{
-    if (cq->armed) {
-        cq->armed = false;
-        eventfd_write(cq->event_fd, 1);
-    }
-}
-
 /*
  * Others may be asleep behind the same descriptor.  So the eventfd stays readable as long
  * as there are entries, and a wake-up of a port that this caller takes, without sleeping,
@@ -278,7 +270,7 @@ static int prepare_wait(struct umfi_cq *cq)
         if (!ret) {
             cq->armed = true;
         } else {
-            wake_reader(cq);
+            umfi_cq_wake_reader(cq);
         }
     }
     umfi_unlock(cq->domain);
@@ -405,7 +397,7 @@ int umfi_cq_attach(struct umfi_cq *cq, struct umfi_port *port)
     users[cq->nports++] = 1;
     set_only(cq);
     /* The new port is not armed: a sleeping reader has to look again. */
-    wake_reader(cq);
+    umfi_cq_wake_reader(cq);
     return 0;
 }
 

@@ -27,6 +27,14 @@ static bool grow_ring(struct umfi_cq *cq)
     return true;
 }
 
+void umfi_cq_wake_reader(struct umfi_cq *cq)
+{
+    if (cq->armed) {
+        cq->armed = false;
+        eventfd_write(cq->event_fd, 1);
+    }
+}
+
 void umfi_cq_push_entry(struct umfi_cq *cq, const struct umfi_entry *entry)
 {
     sys_assert_held(&cq->domain->lock);
@@ -37,8 +45,5 @@ void umfi_cq_push_entry(struct umfi_cq *cq, const struct umfi_entry *entry)
         cq->ring[cq->prod++ & cq->mask] = *entry;
     }
     cq->only = NULL;
-    if (cq->armed) {
-        cq->armed = false;
-        eventfd_write(cq->event_fd, 1);
-    }
+    umfi_cq_wake_reader(cq);
 }

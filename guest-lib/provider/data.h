@@ -38,6 +38,8 @@ struct umfi_cq {
 int umfi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr,
                  struct fid_cq **cq, void *context);
 /* All under the domain's lock. */
+/* Tells a waiter, if there is one, that the queue has new entries. */
+void umfi_cq_wake_reader(struct umfi_cq *cq);
 void umfi_cq_push_entry(struct umfi_cq *cq, const struct umfi_entry *entry);
 int umfi_cq_attach(struct umfi_cq *cq, struct umfi_port *port);
 void umfi_cq_detach(struct umfi_cq *cq, struct umfi_port *port);
@@ -129,8 +131,15 @@ static inline bool umfi_port_has_ended(const struct umfi_port *port, unsigned ch
 {
     return port->failed || port->channel_ends[channel] == UMFI_END_TAKEN;
 }
-/* Ends a channel that no EP has. */
+/* Ends a channel that no EP has; its messages go before another channel gets the number. */
 void umfi_port_end_channel(struct umfi_port *port, unsigned channel);
+/* The same for callers without the lock. */
+static inline void umfi_port_drop_channel(struct umfi_port *port, unsigned channel)
+{
+    umfi_lock(port->domain);
+    umfi_port_end_channel(port, channel);
+    umfi_unlock(port->domain);
+}
 void umfi_port_claim_channel(struct umfi_port *port, struct umfi_ep *ep);
 void umfi_port_release_channel(struct umfi_port *port, struct umfi_ep *ep);
 /* Completes with FI_ECANCELED the operations of an EP, or of all EPs (NULL), and forgets the EP. */

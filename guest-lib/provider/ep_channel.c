@@ -166,9 +166,14 @@ static void drain_sends(struct umfi_ep *ep)
     struct pollfd wake = { .fd = unetmm_fd(ep->port->ep), .events = POLLIN };
     bool waits = false;
 
-    while (umfi_port_progress(ep->port), !is_drained(ep)) {
-        int64_t left = ep->until_ms - umfi_now_ms();
+    for (;;) {
+        int64_t left;
 
+        umfi_port_progress(ep->port);
+        if (is_drained(ep)) {
+            return;
+        }
+        left = ep->until_ms - umfi_now_ms();
         if (!waits) {
             fence_other_eps(ep->domain);
             waits = true;

@@ -125,8 +125,8 @@ int umfi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **out,
     umfi_list_init(&fabric->ports);
     umfi_list_init(&fabric->callees);
     umfi_list_init(&fabric->ready);
-    umfi_list_init(&fabric->calling);
-    umfi_list_init(&fabric->called);
+    umfi_list_init(&fabric->calls_running);
+    umfi_list_init(&fabric->calls_ended);
     fabric->fid.fid.fclass = FI_CLASS_FABRIC;
     fabric->fid.fid.context = context;
     fabric->fid.fid.ops = &fabric_fi_ops;

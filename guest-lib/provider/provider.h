@@ -24,9 +24,9 @@
  * Locks, outermost first, and the members that each lock guards.  A function that is called
  * under a lock asserts that the lock is held, unless the function belongs to the data path.
  *
- *   fabric.lock   fabric: cm_ports, ports, request_port, peers, callees, ready, calling, called,
- *                 threads.  All members of CM ports, conns and peers.  port.arrivals.  pep.port,
- *                 pep.begins, pep.address.  ep.conn, ep.call, ep.dst.
+ *   fabric.lock   fabric: cm_ports, ports, request_port, peers, callees, ready, calls_running,
+ *                 calls_ended, threads.  All members of CM ports, conns and peers.
+ *                 port.arrivals.  pep.port, pep.begins, pep.address.  ep.conn, ep.call, ep.dst.
  *                 A call: node, callee, ep, cancelled; its thread alone has the others.  Not held
  *                 in calls that wait for a peer, nor while pages are pinned; the work under it is
  *                 limited (docs/provider.rst, "Locks").
@@ -137,8 +137,8 @@ struct umfi_fabric {
     struct umfi_list ports;     /* those for data */
     struct umfi_cm_port *request_port;  /* for our own requests; NULL: none yet */
     void *peers;                /* see peer.c */
-    struct umfi_list callees, ready, calling, called;   /* see cm_caller.c */
-    unsigned threads;           /* those of `calling` */
+    struct umfi_list callees, ready, calls_running, calls_ended;    /* see cm_caller.c */
+    unsigned threads;           /* those of `calls_running` */
     struct sys_lock spans_lock;
     struct umfi_span *spans;    /* see pin.c */
     uint64_t next_export;       /* the number of the next export */

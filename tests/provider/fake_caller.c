@@ -25,7 +25,7 @@ static void end_call(struct umfi_call *call)
 
 void umfi_call_begin(struct umfi_call *call)
 {
-    umfi_list_add(&call->fabric->calling, &call->node);
+    umfi_list_add(&call->fabric->calls_running, &call->node);
     if (!fake_calls_wait) {
         end_call(call);
     }
@@ -35,10 +35,10 @@ unsigned fake_calls_end(struct umfi_fabric *fabric, unsigned n)
 {
     unsigned left = 0;
 
-    while (n-- && fabric->calling.next != &fabric->calling) {
-        end_call(umfi_of(fabric->calling.next, struct umfi_call, node));
+    while (n-- && fabric->calls_running.next != &fabric->calls_running) {
+        end_call(umfi_of(fabric->calls_running.next, struct umfi_call, node));
     }
-    for (struct umfi_list *i = fabric->calling.next; i != &fabric->calling; i = i->next) {
+    for (struct umfi_list *i = fabric->calls_running.next; i != &fabric->calls_running; i = i->next) {
         left++;
     }
     return left;
@@ -48,7 +48,7 @@ void umfi_calls_cancel(struct umfi_fabric *fabric, const struct unetmm_ep *card)
 {
     struct umfi_list *next;
 
-    for (struct umfi_list *i = fabric->calling.next; i != &fabric->calling; i = next) {
+    for (struct umfi_list *i = fabric->calls_running.next; i != &fabric->calls_running; i = next) {
         struct umfi_call *call = umfi_of(i, struct umfi_call, node);
 
         next = i->next;

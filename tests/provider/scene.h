@@ -493,8 +493,8 @@ static void open_scene(struct scene *s)
     umfi_list_init(&s->fabric.ports);
     umfi_list_init(&s->fabric.callees);
     umfi_list_init(&s->fabric.ready);
-    umfi_list_init(&s->fabric.calling);
-    umfi_list_init(&s->fabric.called);
+    umfi_list_init(&s->fabric.calls_running);
+    umfi_list_init(&s->fabric.calls_ended);
     s->fabric.dev.card.channels = CHANNELS;
     s->fabric.dev.card.max_ring_log2 = 12;
     s->domain.fabric = &s->fabric;

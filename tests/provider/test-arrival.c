@@ -516,7 +516,7 @@ TEST(call_of_an_acceptor, calling_test)
     const uint8_t mac[6] = { 2, 2, 2, 2, 2, 2 };
     const struct umfi_call *call;
 
-    call = umfi_of(scene.fabric.calling.next, struct umfi_call, node);
+    call = umfi_of(scene.fabric.calls_running.next, struct umfi_call, node);
     assert_ptr_equal(call->card, &scene.data->ep);
     assert_int_equal(call->to.s_addr, CM_ADDRESS);
     assert_int_equal(call->service, CM_SERVICE);

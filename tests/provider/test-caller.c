@@ -107,8 +107,8 @@ static int open_scene(void **state)
     waits = masked = false;
     umfi_list_init(&fabric.callees);
     umfi_list_init(&fabric.ready);
-    umfi_list_init(&fabric.calling);
-    umfi_list_init(&fabric.called);
+    umfi_list_init(&fabric.calls_running);
+    umfi_list_init(&fabric.calls_ended);
     assert_int_equal(sem_init(&inside, 0, 0), 0);
     assert_int_equal(sem_init(&released, 0, 0), 0);
     assert_int_equal(sem_init(&other_released, 0, 0), 0);
@@ -124,8 +124,8 @@ static void close_scene(void)
     assert_ptr_equal(fabric.callees.next, &fabric.callees);
     assert_ptr_equal(fabric.ready.next, &fabric.ready);
     assert_int_equal(fabric.threads, 0);
-    assert_ptr_equal(fabric.calling.next, &fabric.calling);
-    assert_ptr_equal(fabric.called.next, &fabric.called);
+    assert_ptr_equal(fabric.calls_running.next, &fabric.calls_running);
+    assert_ptr_equal(fabric.calls_ended.next, &fabric.calls_ended);
     sem_destroy(&inside);
     sem_destroy(&released);
     sem_destroy(&other_released);

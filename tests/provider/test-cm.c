@@ -475,7 +475,7 @@ static void open_scene(struct scene *s)
     memset(mtu, 0, sizeof(mtu));
     umfi_list_init(&s->fabric.cm_ports);
     umfi_list_init(&s->fabric.ports);
-    umfi_list_init(&s->fabric.calling);
+    umfi_list_init(&s->fabric.calls_running);
     fabric_lock = &s->fabric.lock;
     s->fabric.dev.card.channels = CHANNELS;
     s->fabric.epoll = epoll_create1(0);

@@ -81,7 +81,8 @@ static int open_fabric(void)
 
     if (!ret) {
         const struct umfi_list *lists[] = {
-            &new->cm_ports, &new->ports, &new->callees, &new->ready, &new->calling, &new->called,
+            &new->cm_ports, &new->ports, &new->callees, &new->ready, &new->calls_running,
+            &new->calls_ended,
         };
 
         for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {

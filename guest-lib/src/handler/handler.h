@@ -31,10 +31,4 @@ int unetmm_upcall_events(struct unetmm_ep_private *ep, unsigned most);
  */
 void unetmm_thread_leave(struct unetmm_ep_private *ep);
 
-/*
- * A thread of the library begins with this: signals are for the program's threads,
- * except those that are a thread's own fault.
- */
-void unetmm_block_signals(sigset_t *before);
-
 #endif /* UNETMM_HANDLER_H */

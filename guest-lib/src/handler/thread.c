@@ -9,9 +9,11 @@
  *
  * `lock` is taken by everybody, whether there is a thread or not: it may begin or
  * end between any two steps of another.  Under it: has_thread (written), busy, asleep,
- * armed_at, error, inner.  It is held for no handler and no sleep.
+ * armed_at, error.  It is held for no handler and no sleep.  `inner` belongs to the
+ * thread that runs the handler.
  */
 #include "handler.h"
+#include "../sys/signals.h"
 
 #include <limits.h>
 #include <sched.h>
@@ -178,20 +180,6 @@ static void *handler_thread(void *argument)
     return NULL;
 }
 
-void unetmm_block_signals(sigset_t *before)
-{
-    static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP,
-                               SIGABRT };
-    sigset_t set;
-    size_t i;
-
-    sigfillset(&set);
-    for (i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
-        sigdelset(&set, own[i]);
-    }
-    pthread_sigmask(SIG_SETMASK, &set, before);
-}
-
 static int start_locked(struct unetmm_ep_private *ep, unetmm_end end, void *arg)
 {
     struct unetmm_handlers *h = &ep->handlers;
@@ -227,7 +215,7 @@ int unetmm_handlers_start(struct unetmm_ep *pub, unetmm_end end, void *arg)
     if (unetmm_in_handler(ep)) {
         return -EDEADLK;
     }
-    unetmm_block_signals(&before);
+    sys_block_signals(&before);
     pthread_mutex_lock(&ep->handlers.lock);
     ret = start_locked(ep, end, arg);
     /*

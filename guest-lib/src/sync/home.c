@@ -11,6 +11,7 @@
  * taken and no member has it.
  */
 #include "sync.h"
+#include "../sys/signals.h"
 #include "../sys/refusals.h"
 
 #include <sched.h>
@@ -508,7 +509,7 @@ static int start(struct unetmm_sync_home *h)
     sigset_t before;
     int ret;
 
-    unetmm_block_signals(&before);
+    sys_block_signals(&before);
     ret = pthread_create(&h->thread, NULL, home_thread, h);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return -ret;
