@@ -55,10 +55,11 @@ class Profile:
     """A file of costs; values by name, in the unit that the file says.
 
     changed, given  {name: factor}, {name: value} of inputs that are not the file's
+    folder          of the file, in place of PROFILES
     """
 
-    def __init__(self, name, changed=None, given=None, folder=PROFILES):
-        self.path = os.path.join(folder, name + ".toml")
+    def __init__(self, name, changed=None, given=None, folder=None):
+        self.path = os.path.join(folder or PROFILES, name + ".toml")
         with open(self.path, "rb") as file:
             self._text = file.read().decode(errors="replace")
         try:
