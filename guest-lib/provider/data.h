@@ -133,7 +133,7 @@ static inline bool umfi_port_has_ended(const struct umfi_port *port, unsigned ch
 }
 /* Ends a channel that no EP has; its messages go before another channel gets the number. */
 void umfi_port_end_channel(struct umfi_port *port, unsigned channel);
-/* The same for callers without the lock. */
+/* Ends such a channel for a caller without the lock. */
 static inline void umfi_port_drop_channel(struct umfi_port *port, unsigned channel)
 {
     umfi_lock(port->domain);

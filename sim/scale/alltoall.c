@@ -27,13 +27,6 @@ static uint64_t all_pages(const Config *c, unsigned number)
     return c->pages;
 }
 
-static void all_tune(Host *h)
-{
-    h->node->ep.sq_log2 = host_log2(h->config->depth + 1);
-    h->node->ep.fq_log2 = host_log2(h->config->buffers + 1);
-    h->node->ep.cq_log2 = host_log2(h->config->buffers + h->config->depth + 2);
-}
-
 static void all_connect(Host *h)
 {
     unsigned hosts = h->config->hosts;
@@ -100,7 +93,7 @@ const Workload workload_alltoall = {
     .text = "each host sends to each other one, into memory that may be absent",
     .channels = all_channels,
     .pages = all_pages,
-    .tune = all_tune,
+    .tune = host_tune,
     .connect = all_connect,
     .start = all_start,
     .completed = all_completed,

@@ -119,6 +119,13 @@ void host_post(Host *h, uint64_t vaddr, uint32_t bytes)
     fake_post(&h->node->ep, vaddr, bytes, 0);
 }
 
+void host_tune(Host *h)
+{
+    h->node->ep.sq_log2 = host_log2(h->config->depth + 1);
+    h->node->ep.fq_log2 = host_log2(h->config->buffers + 1);
+    h->node->ep.cq_log2 = host_log2(h->config->buffers + h->config->depth + 2);
+}
+
 void host_post_place(Host *h)
 {
     const Config *c = h->config;
@@ -239,11 +246,6 @@ void host_start(Host *h)
     node_start(h->node, POST);
     run_at(&h->run, POST, post, h->node, NULL);
     run_at(&h->run, BEGIN, begin, h->node, NULL);
-}
-
-bool host_done(const Host *h)
-{
-    return h->done;
 }
 
 static void print_times(const Host *h, FILE *to)

@@ -28,13 +28,6 @@ static uint64_t incast_pages(const Config *c, unsigned number)
     return number ? pages_of(c->bytes) : (uint64_t)c->pages;
 }
 
-static void incast_tune(Host *h)
-{
-    h->node->ep.sq_log2 = host_log2(h->config->depth + 1);
-    h->node->ep.fq_log2 = host_log2(h->config->buffers + 1);
-    h->node->ep.cq_log2 = host_log2(h->config->buffers + h->config->depth + 2);
-}
-
 static void incast_connect(Host *h)
 {
     const Config *c = h->config;
@@ -100,7 +93,7 @@ const Workload workload_incast = {
     .text = "all hosts send to host 0, whose buffers are in memory that may be absent",
     .channels = incast_channels,
     .pages = incast_pages,
-    .tune = incast_tune,
+    .tune = host_tune,
     .connect = incast_connect,
     .start = incast_start,
     .completed = incast_completed,

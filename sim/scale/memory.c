@@ -62,7 +62,6 @@ static void take(Host *h, bool pinned)
         next = at->next;
         if ((page->pins && !pinned) ||
             !fake_try_take(h->node->s, page_at(number), FAKE_PAGE)) {
-            m->busy++;
             continue;
         }
         g_queue_delete_link(&m->resident, at);

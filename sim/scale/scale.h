@@ -72,7 +72,7 @@ typedef struct Memory {
     uint64_t pages, limit;
     GQueue resident;            /* numbers, the page that came first in front */
     Ps disk_free;
-    uint64_t page_ins, reclaims, busy;
+    uint64_t page_ins, reclaims;
     uint64_t pinned_most;       /* pages that the card's TLB had, at most */
 } Memory;
 
@@ -133,6 +133,8 @@ static inline uint64_t pages_of(int64_t bytes)
 
 /* The least size of a queue, as a power of two, that has so many places. */
 uint8_t host_log2(uint64_t least);
+/* Queues for `depth` sends and `buffers` receives under way. */
+void host_tune(Host *h);
 /* Free places of the send queue, by the completions that have been taken. */
 uint32_t host_room(const Host *h);
 void host_post(Host *h, uint64_t vaddr, uint32_t bytes);

@@ -85,8 +85,6 @@ void host_start(Host *h);
 void host_event(Host *h, void *event);
 /* A frame's last bit is at the card. */
 void host_frame(Host *h, int64_t now, const void *frame, size_t bytes);
-/* True: its program has ended, with or without errors. */
-bool host_done(const Host *h);
 /* Prints the host's counts and times as one line of JSON. */
 void host_print(const Host *h, FILE *to);
 

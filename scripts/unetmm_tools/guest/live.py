@@ -11,6 +11,8 @@ import collections
 import os
 import re
 import shlex
+import signal
+import sys
 import tempfile
 import threading
 import time
@@ -262,6 +264,28 @@ def interval(text):
     if not 0.05 <= found <= 60:
         raise argparse.ArgumentTypeError(f"{text}: use 0.05 to 60 seconds")
     return found
+
+
+def interrupt(_number, _frame):
+    """The handler of signals that end a program in order."""
+    raise KeyboardInterrupt
+
+
+def program(body):
+    """Calls body() of scripts/top and scripts/watch; an error is one sentence, and ends the program."""
+    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGHUP, interrupt)
+    try:
+        body()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except vm.SetupFailed:
+        sys.exit("error: scripts/setup has failed; its messages say why")
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(1)
+    except (LiveError, pair.GuestError, vm.VmError, OSError, ValueError) as error:
+        sys.exit(f"error: {str(error).splitlines()[0]}")
 
 
 def split(arguments):

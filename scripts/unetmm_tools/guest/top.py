@@ -6,13 +6,12 @@ import json
 import os
 import select
 import shutil
-import signal
 import sys
 import termios
 import time
 import tty
 
-from unetmm_tools.guest import live, pair, vm
+from unetmm_tools.guest import live, vm
 
 DESCRIPTION = """\
 Shows the cards of running guests on a terminal: the TLB, the endpoints with their queues, the
@@ -158,31 +157,14 @@ def run(options, commands):
         found.close()
 
 
-def interrupt(_number, _frame):
-    """The handler of signals that end the program in order."""
-    raise KeyboardInterrupt
-
-
 def main():
     """scripts/top."""
-    signal.signal(signal.SIGTERM, interrupt)
-    signal.signal(signal.SIGHUP, interrupt)
     words, commands = live.split(sys.argv[1:])
-    try:
-        options = build_parser().parse_args(words)
-        if options.count is not None and not 1 <= options.count <= 10**9:
-            raise live.LiveError(f"--count {options.count}: use a number from 1 on")
-        run(options, commands)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except vm.SetupFailed:
-        sys.exit("error: scripts/setup has failed; its messages say why")
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        sys.exit(1)
-    except (live.LiveError, pair.GuestError, vm.VmError, OSError, ValueError) as error:
-        sys.exit(f"error: {str(error).splitlines()[0]}")
+    options = build_parser().parse_args(words)
+    if options.count is not None and not 1 <= options.count <= 10**9:
+        raise live.LiveError(f"--count {options.count}: use a number from 1 on")
+    run(options, commands)
 
 
 if __name__ == "__main__":
-    main()
+    live.program(main)

@@ -12,12 +12,11 @@ import http.server
 import json
 import os
 import secrets
-import signal
 import sys
 import threading
 import urllib.parse
 
-from unetmm_tools.guest import live, pair, vm
+from unetmm_tools.guest import live, vm
 
 DESCRIPTION = """\
 Serves a page with the cards of running guests: the sets of the TLB and their pages, the endpoints
@@ -236,34 +235,19 @@ def build_parser():
     return parser
 
 
-def interrupt(_number, _frame):
-    """The handler of signals that end the program in order."""
-    raise KeyboardInterrupt
-
-
-def main():
-    """scripts/watch."""
-    signal.signal(signal.SIGTERM, interrupt)
-    signal.signal(signal.SIGHUP, interrupt)
+def run():
+    """Opens the cards, and serves the page until a signal comes."""
     words, commands = live.split(sys.argv[1:])
-    found = None
+    options = build_parser().parse_args(words)
+    live.check(options, commands)
+    server = Server(options.port)
+    found = live.opened(options, commands)
     try:
-        options = build_parser().parse_args(words)
-        live.check(options, commands)
-        server = Server(options.port)
-        found = live.opened(options, commands)
         serve(server, found, options.interval,
               lambda address: print(f"open {address}", flush=True))
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except vm.SetupFailed:
-        sys.exit("error: scripts/setup has failed; its messages say why")
-    except (live.LiveError, pair.GuestError, vm.VmError, OSError, ValueError) as error:
-        sys.exit(f"error: {str(error).splitlines()[0]}")
     finally:
-        if found:
-            found.close()
+        found.close()
 
 
 if __name__ == "__main__":
-    main()
+    live.program(run)
