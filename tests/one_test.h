@@ -8,6 +8,10 @@
  * arguments follow.  ALSO() beside TEST() has the test run once more, with other
  * arguments.  Tests run in the order of their lines.
  *
+ *     TEST_OF(test_of_a_card, Fix *f, fix_test)
+ *
+ * has the state that the kind's setup has made as its argument.
+ *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #ifndef ONE_TEST_H
@@ -21,6 +25,10 @@
 
 #define TEST(fn, ...) \
     ALSO(fn, __VA_ARGS__) static void fn(void **state __attribute__((unused)))
+#define TEST_OF(fn, argument, ...) \
+    static void fn##_of(argument); \
+    ALSO(fn, __VA_ARGS__) static void fn(void **state) { fn##_of(*state); } \
+    static void fn##_of(argument)
 #define ALSO(fn, ...) ONE_TEST(__LINE__, fn, __VA_ARGS__)
 #define ONE_TEST(line, fn, ...) ONE_TEST_AT(line, fn, __VA_ARGS__)
 #define ONE_TEST_AT(line, fn, kind, ...) \

@@ -197,7 +197,7 @@ static int write_new(void)
         .cache_ways = 4,
         .utlb_fetch = 1, .pretranslate = 4, .fault_batch = 16,
         .max_faults = 64, .user_mtu = 9000, .local_queue = 16,
-        .window_queue = 16,
+        .window_queue = 16, .congestion_window = 16,
         .budget_descriptors = 64, .budget_bytes = 1 << 20,
     };
     const char *wrong = unetmm_params_check(&params);

@@ -10,13 +10,13 @@
 extern const struct unetmm_policy_ops unetmm_backup_policy;
 
 /* A buffer of the backup ring. */
-struct unetmm_backbuf {
+struct unetmm_backup_buffer {
 	struct list_head node;		/* backup.free */
 	void *mem;
 	dma_addr_t dma;
 };
 
-struct unetmm_backring {
+struct unetmm_backup_ring {
 	struct mutex lock;		/* the next */
 	struct unetmm_ring ring;	/* its producer: pool_lock */
 	u32 buf_bytes;
@@ -27,7 +27,7 @@ struct unetmm_backring {
 	struct unetmm_backup_queue **queues;	/* by endpoint */
 
 	spinlock_t pool_lock;		/* the rest */
-	struct unetmm_backbuf **posted;	/* by place; NULL: there is no ring */
+	struct unetmm_backup_buffer **posted;	/* by place; NULL: there is no ring */
 	struct list_head free;
 	u32 nfree;
 };
@@ -36,15 +36,15 @@ struct unetmm_backring {
 void unetmm_backup_init(struct unetmm_dev *dev);
 int unetmm_backup_get(struct unetmm_aspace *space, u32 want);
 void unetmm_backup_put(struct unetmm_aspace *space, u32 bits);
-void unetmm_backbuf_put(struct unetmm_dev *dev, struct unetmm_backbuf *buf);
-struct unetmm_backbuf *unetmm_backbuf_get(struct unetmm_dev *dev,
-					  struct unetmm_aspace *space);
-struct unetmm_backbuf *unetmm_backbuf_take(struct unetmm_dev *dev, u32 number);
+void unetmm_backup_buffer_put(struct unetmm_dev *dev, struct unetmm_backup_buffer *buf);
+struct unetmm_backup_buffer *unetmm_backup_buffer_get(struct unetmm_dev *dev,
+						      struct unetmm_aspace *space);
+struct unetmm_backup_buffer *unetmm_backup_buffer_take(struct unetmm_dev *dev, u32 number);
 void unetmm_backup_show(struct seq_file *s, struct unetmm_dev *dev);
 
 /* backup/backup_queue.c */
 bool unetmm_backup_queue_add(struct unetmm_backup_queue *q, const struct unetmm_fault *rec,
-			     u64 index, struct unetmm_backbuf *buf);
+			     u64 index, struct unetmm_backup_buffer *buf);
 struct unetmm_aspace *unetmm_backup_queue_space(const struct unetmm_backup_queue *q);
 void unetmm_backup_queue_tail(struct unetmm_backup_queue *q);
 

@@ -20,7 +20,7 @@
  * those of the slots behind it, as far as nobody has to wait.  Last, the card is
  * told.
  *
- * A PACKET'S JOB is that of its bit on the card, which has one packet at a time.
+ * A PACKET has the place of its bit on the card: a bit has one packet at a time.
  *
  * Locks: q->lock protects all of a queue but its job, its space and the members that
  * serve alone uses.
@@ -46,9 +46,9 @@
 #define UNETMM_BACKUP_QUEUE_AHEAD	16	/* slots, at most */
 #define UNETMM_BACKUP_QUEUE_PAGES	32	/* of one buffer that are entered */
 
-struct unetmm_backjob {
+struct unetmm_backup_packet {
 	struct list_head node;
-	struct unetmm_backbuf *buf;	/* NULL: it is given up */
+	struct unetmm_backup_buffer *buf;	/* NULL: it is given up */
 	bool busy;			/* reported, and not answered */
 	bool read;			/* its slot's descriptor has been */
 	bool paged;			/* had to wait for a page */
@@ -65,17 +65,17 @@ struct unetmm_backjob {
 };
 
 /* Pages of the process, and their use. */
-struct unetmm_backrun {
+struct unetmm_backup_pages {
 	u64 addr;
 	u32 npages;
 };
 
-struct unetmm_backwork {
+struct unetmm_backup_work {
 	u32 bit;			/* the packet */
 	u32 tries;
-	struct unetmm_backrun run;	/* to be paged in, or entered */
+	struct unetmm_backup_pages run;	/* to be paged in, or entered */
 	u32 nahead;
-	struct unetmm_backrun ahead[UNETMM_BACKUP_QUEUE_AHEAD];
+	struct unetmm_backup_pages ahead[UNETMM_BACKUP_QUEUE_AHEAD];
 };
 
 struct unetmm_backup_queue {
@@ -84,7 +84,7 @@ struct unetmm_backup_queue {
 	u64 first;			/* reports before are another's */
 	u32 ep;
 	u32 bits;
-	struct unetmm_backwork work;	/* serve's */
+	struct unetmm_backup_work work;	/* serve's */
 	bool rested;			/* serve's */
 	bool tailing;			/* serve's: waits for a slot */
 
@@ -92,11 +92,11 @@ struct unetmm_backup_queue {
 	const struct unetmm_fqe *fq;	/* the process writes there; not if dead */
 	const struct unetmm_ep_index *index;
 	u32 fq_mask;
-	struct list_head jobs;
+	struct list_head packets;
 	bool gone;			/* the process, or the card's endpoint, is */
 	bool dead;			/* the endpoint is */
 	bool tail;			/* the interrupt's: it has been posted */
-	struct unetmm_backjob all[];	/* by bit */
+	struct unetmm_backup_packet all[];	/* by bit */
 };
 
 static void unetmm_backup_queue_free(struct unetmm_backup_queue *q)
@@ -109,23 +109,23 @@ static void unetmm_backup_queue_free(struct unetmm_backup_queue *q)
 
 /* Its bit may be another packet's from here on. */
 static void unetmm_backup_queue_forget(struct unetmm_backup_queue *q,
-				       struct unetmm_backjob *job)
+				       struct unetmm_backup_packet *packet)
 {
 	lockdep_assert_held(&q->lock);
-	list_del(&job->node);
-	job->busy = false;
-	if (job->buf)
-		unetmm_backbuf_put(q->space->dev, job->buf);
-	job->buf = NULL;
+	list_del(&packet->node);
+	packet->busy = false;
+	if (packet->buf)
+		unetmm_backup_buffer_put(q->space->dev, packet->buf);
+	packet->buf = NULL;
 }
 
 static void unetmm_backup_queue_cancel_all(struct unetmm_backup_queue *q)
 {
-	struct unetmm_backjob *job, *next;
+	struct unetmm_backup_packet *packet, *next;
 
-	list_for_each_entry_safe(job, next, &q->jobs, node) {
+	list_for_each_entry_safe(packet, next, &q->packets, node) {
 		unetmm_count(q->space->dev, backup_cancelled);
-		unetmm_backup_queue_forget(q, job);
+		unetmm_backup_queue_forget(q, packet);
 	}
 }
 
@@ -138,7 +138,7 @@ static void unetmm_backup_queue_give_up(struct unetmm_backup_queue *q)
 }
 
 static void unetmm_backup_queue_finish(struct unetmm_backup_queue *q,
-				       struct unetmm_backjob *job, u8 status)
+				       struct unetmm_backup_packet *packet, u8 status)
 {
 	struct unetmm_dev *dev = q->space->dev;
 	struct unetmm_cmd cmd = {
@@ -146,10 +146,10 @@ static void unetmm_backup_queue_finish(struct unetmm_backup_queue *q,
 		.space = cpu_to_le16(q->space->id),
 		.ep = cpu_to_le16(q->ep),
 		.backup = {
-			.slot = cpu_to_le32(job->slot),
-			.bit = cpu_to_le32(job->bit),
+			.slot = cpu_to_le32(packet->slot),
+			.bit = cpu_to_le32(packet->bit),
 			.status = status,
-			.cookie = cpu_to_le64(job->cookie),
+			.cookie = cpu_to_le64(packet->cookie),
 		},
 	};
 
@@ -157,10 +157,10 @@ static void unetmm_backup_queue_finish(struct unetmm_backup_queue *q,
 		unetmm_count(dev, backup_failed);
 	} else {
 		unetmm_count(dev, backup_copies);
-		unetmm_count_add(dev, backup_copied_bytes, job->len);
+		unetmm_count_add(dev, backup_copied_bytes, packet->len);
 	}
-	trace_unetmm_backup_done(q->ep, job->slot, job->bit, status);
-	unetmm_backup_queue_forget(q, job);
+	trace_unetmm_backup_done(q->ep, packet->slot, packet->bit, status);
+	unetmm_backup_queue_forget(q, packet);
 	if (unetmm_cmd(dev, &cmd, NULL))
 		unetmm_backup_queue_give_up(q);
 }
@@ -174,58 +174,59 @@ static bool unetmm_backup_queue_posted(const struct unetmm_backup_queue *q, u32 
 }
 
 /* Copies the descriptor once, and checks the copy. */
-static void unetmm_backup_queue_read(struct unetmm_backup_queue *q, struct unetmm_backjob *job)
+static void unetmm_backup_queue_read(struct unetmm_backup_queue *q,
+				     struct unetmm_backup_packet *packet)
 {
 	struct unetmm_fqe fqe;
 	u64 last;
 
 	/* Pairs with the process's order: the descriptor, then the index. */
 	smp_rmb();
-	memcpy(&fqe, &q->fq[job->slot & q->fq_mask], sizeof(fqe));
+	memcpy(&fqe, &q->fq[packet->slot & q->fq_mask], sizeof(fqe));
 	/* One copy is checked and used. */
 	barrier();
-	job->read = true;
-	job->addr = le64_to_cpu(fqe.addr);
-	job->room = le32_to_cpu(fqe.len);
-	job->cookie = le64_to_cpu(fqe.cookie);
+	packet->read = true;
+	packet->addr = le64_to_cpu(fqe.addr);
+	packet->room = le32_to_cpu(fqe.len);
+	packet->cookie = le64_to_cpu(fqe.cookie);
 	/* As the card does, where a slot is one buffer. */
-	if (!job->room || fqe.rsvd ||
+	if (!packet->room || fqe.rsvd ||
 	    le32_to_cpu(fqe.flags) & ~UNETMM_FQE_F_ZERO)
-		job->status = UNETMM_ST_BAD_DESC;
-	else if (!job->buf)
-		job->status = UNETMM_ST_LIMIT;
-	else if (job->len > job->room)
-		job->status = UNETMM_ST_TOO_LONG;
-	else if (check_add_overflow(job->addr, (u64)job->room - 1, &last) ||
+		packet->status = UNETMM_ST_BAD_DESC;
+	else if (!packet->buf)
+		packet->status = UNETMM_ST_LIMIT;
+	else if (packet->len > packet->room)
+		packet->status = UNETMM_ST_TOO_LONG;
+	else if (check_add_overflow(packet->addr, (u64)packet->room - 1, &last) ||
 		 last >= TASK_SIZE_MAX)
-		job->status = UNETMM_ST_PROTECTION;
+		packet->status = UNETMM_ST_PROTECTION;
 }
 
 /*
  * Copies up to the next page boundary, as far as the page is there.  Returns how
  * much is left of that; the caller uses the process's memory.
  */
-static unsigned long unetmm_backjob_copy(struct unetmm_backjob *job)
+static unsigned long unetmm_backup_packet_copy(struct unetmm_backup_packet *packet)
 {
-	u64 addr = job->addr + job->done;
-	unsigned long n = min_t(unsigned long, job->len - job->done,
+	u64 addr = packet->addr + packet->done;
+	unsigned long n = min_t(unsigned long, packet->len - packet->done,
 				PAGE_SIZE - offset_in_page(addr));
 	unsigned long left;
 
 	pagefault_disable();
 	/* The range has been checked when the descriptor was read. */
 	left = __copy_to_user_inatomic(u64_to_user_ptr(addr),
-				       job->buf->mem + job->done, n);
+				       packet->buf->mem + packet->done, n);
 	pagefault_enable();
 	if (left < n)
-		job->tries = 0;
-	job->done += n - left;
+		packet->tries = 0;
+	packet->done += n - left;
 	return left;
 }
 
 /* ---- The job ----------------------------------------------------------------- */
 
-enum unetmm_backstep {
+enum unetmm_backup_step {
 	UNETMM_BACK_IDLE,
 	UNETMM_BACK_MORE,
 	UNETMM_BACK_TAIL,		/* to wait until a slot is posted */
@@ -233,11 +234,11 @@ enum unetmm_backstep {
 	UNETMM_BACK_ENTER,		/* to enter into the table */
 };
 
-static struct unetmm_backrun unetmm_backrun(u64 addr, u64 len)
+static struct unetmm_backup_pages unetmm_backup_pages_of(u64 addr, u64 len)
 {
 	u64 end = PAGE_ALIGN(addr + len);
 
-	return (struct unetmm_backrun) {
+	return (struct unetmm_backup_pages) {
 		.addr = addr & PAGE_MASK,
 		.npages = min_t(u64, (end - (addr & PAGE_MASK)) >> PAGE_SHIFT,
 				UNETMM_BACKUP_QUEUE_PAGES),
@@ -246,7 +247,7 @@ static struct unetmm_backrun unetmm_backrun(u64 addr, u64 len)
 
 /* The buffers of the slots behind it: a hint, so an invalid one ends it. */
 static void unetmm_backup_queue_ahead(const struct unetmm_backup_queue *q, u32 slot,
-				      struct unetmm_backwork *w)
+				      struct unetmm_backup_work *w)
 {
 	u32 most = min_t(u32, unetmm_param(q->space->dev, UNETMM_P_backup_prefetch),
 			 UNETMM_BACKUP_QUEUE_AHEAD);
@@ -264,20 +265,20 @@ static void unetmm_backup_queue_ahead(const struct unetmm_backup_queue *q, u32 s
 		if (!len || check_add_overflow(addr, (u64)len - 1, &last) ||
 		    last >= TASK_SIZE_MAX)
 			break;
-		w->ahead[w->nahead++] = unetmm_backrun(addr, len);
+		w->ahead[w->nahead++] = unetmm_backup_pages_of(addr, len);
 	}
 }
 
 /* Is the slot posted?  If not, the interrupt comes when it is. */
-static enum unetmm_backstep unetmm_backup_queue_await(struct unetmm_backup_queue *q,
-						      struct unetmm_backjob *job)
+static enum unetmm_backup_step unetmm_backup_queue_await(struct unetmm_backup_queue *q,
+							 struct unetmm_backup_packet *packet)
 {
 	struct unetmm_dev *dev = q->space->dev;
 	struct unetmm_cmd cmd = {
 		.opcode = UNETMM_CMD_TAIL_ARM,
 		.space = cpu_to_le16(q->space->id),
 		.ep = cpu_to_le16(q->ep),
-		.tail = { .slot = cpu_to_le32(job->slot), .arm = 1 },
+		.tail = { .slot = cpu_to_le32(packet->slot), .arm = 1 },
 	};
 	u32 posted = 0;
 
@@ -288,57 +289,57 @@ static enum unetmm_backstep unetmm_backup_queue_await(struct unetmm_backup_queue
 	}
 	/* The index may say otherwise by now: that is the process's to change. */
 	if (posted) {
-		unetmm_backup_queue_read(q, job);
+		unetmm_backup_queue_read(q, packet);
 		return UNETMM_BACK_MORE;
 	}
 	unetmm_count(dev, backup_waits);
 	return UNETMM_BACK_TAIL;
 }
 
-static enum unetmm_backstep unetmm_backup_queue_copy(struct unetmm_backup_queue *q,
-						     struct unetmm_backjob *job,
-						     struct unetmm_backwork *w)
+static enum unetmm_backup_step unetmm_backup_queue_copy(struct unetmm_backup_queue *q,
+							struct unetmm_backup_packet *packet,
+							struct unetmm_backup_work *w)
 {
-	w->bit = job->bit;
-	if (job->done < job->len && unetmm_backjob_copy(job)) {
-		w->tries = ++job->tries;
-		w->run = unetmm_backrun(job->addr + job->done,
-					job->len - job->done);
+	w->bit = packet->bit;
+	if (packet->done < packet->len && unetmm_backup_packet_copy(packet)) {
+		w->tries = ++packet->tries;
+		w->run = unetmm_backup_pages_of(packet->addr + packet->done,
+						packet->len - packet->done);
 		return UNETMM_BACK_ABSENT;
 	}
-	if (job->done < job->len)
+	if (packet->done < packet->len)
 		return UNETMM_BACK_MORE;
-	if (!job->entered && q->space->ops->enter) {
-		job->entered = true;
-		w->run = unetmm_backrun(job->addr, job->room);
-		unetmm_backup_queue_ahead(q, job->slot, w);
+	if (!packet->entered && q->space->ops->enter) {
+		packet->entered = true;
+		w->run = unetmm_backup_pages_of(packet->addr, packet->room);
+		unetmm_backup_queue_ahead(q, packet->slot, w);
 		return UNETMM_BACK_ENTER;
 	}
-	unetmm_backup_queue_finish(q, job, UNETMM_ST_OK);
+	unetmm_backup_queue_finish(q, packet, UNETMM_ST_OK);
 	return UNETMM_BACK_MORE;
 }
 
-static enum unetmm_backstep unetmm_backup_queue_step(struct unetmm_backup_queue *q,
-						     struct unetmm_backwork *w)
+static enum unetmm_backup_step unetmm_backup_queue_step(struct unetmm_backup_queue *q,
+							struct unetmm_backup_work *w)
 {
-	enum unetmm_backstep step = UNETMM_BACK_MORE;
-	struct unetmm_backjob *job;
+	enum unetmm_backup_step step = UNETMM_BACK_MORE;
+	struct unetmm_backup_packet *packet;
 
 	mutex_lock(&q->lock);
 	if (q->gone || q->dead || READ_ONCE(q->space->closing))
 		unetmm_backup_queue_cancel_all(q);
-	job = list_first_entry_or_null(&q->jobs, struct unetmm_backjob, node);
-	if (!job) {
+	packet = list_first_entry_or_null(&q->packets, struct unetmm_backup_packet, node);
+	if (!packet) {
 		step = UNETMM_BACK_IDLE;
-	} else if (!job->read && !unetmm_backup_queue_posted(q, job->slot)) {
-		step = unetmm_backup_queue_await(q, job);
+	} else if (!packet->read && !unetmm_backup_queue_posted(q, packet->slot)) {
+		step = unetmm_backup_queue_await(q, packet);
 	} else {
-		if (!job->read)
-			unetmm_backup_queue_read(q, job);
-		if (job->status)
-			unetmm_backup_queue_finish(q, job, job->status);
+		if (!packet->read)
+			unetmm_backup_queue_read(q, packet);
+		if (packet->status)
+			unetmm_backup_queue_finish(q, packet, packet->status);
 		else
-			step = unetmm_backup_queue_copy(q, job, w);
+			step = unetmm_backup_queue_copy(q, packet, w);
 	}
 	mutex_unlock(&q->lock);
 	return step;
@@ -346,20 +347,20 @@ static enum unetmm_backstep unetmm_backup_queue_step(struct unetmm_backup_queue 
 
 /* The packet may have been taken away meanwhile. */
 static void unetmm_backup_queue_paged(struct unetmm_backup_queue *q,
-				      const struct unetmm_backwork *w, int err)
+				      const struct unetmm_backup_work *w, int err)
 {
-	struct unetmm_backjob *job = &q->all[w->bit];
+	struct unetmm_backup_packet *packet = &q->all[w->bit];
 
 	unetmm_count(q->space->dev, backup_page_ins);
 	mutex_lock(&q->lock);
 	/* It is this packet's: only this thread ends one that is not cancelled. */
-	if (job->busy && job->read && !job->status) {
-		job->paged = true;
+	if (packet->busy && packet->read && !packet->status) {
+		packet->paged = true;
 		/* A signal or a shortage: to be tried again. */
 		if (err && err != -EINTR && err != -ENOMEM)
-			job->status = unetmm_refusal(err);
-		else if (job->tries >= UNETMM_BACKUP_QUEUE_TRIES)
-			job->status = UNETMM_ST_LIMIT;
+			packet->status = unetmm_refusal(err);
+		else if (packet->tries >= UNETMM_BACKUP_QUEUE_TRIES)
+			packet->status = UNETMM_ST_LIMIT;
 	}
 	mutex_unlock(&q->lock);
 }
@@ -369,7 +370,7 @@ static enum unetmm_job_next unetmm_backup_queue_page_in(struct unetmm_backup_que
 	/* It was there, and has gone again: other users of the page must get on. */
 	q->rested = q->work.tries > UNETMM_BACKUP_QUEUE_QUICK && !q->rested;
 	if (q->rested)
-		return UNETMM_JOB_LATER;
+		return UNETMM_JOB_DELAY;
 	q->job.want = (struct unetmm_page_in) {
 		.vaddr = q->work.run.addr,
 		.npages = q->work.run.npages,
@@ -378,9 +379,12 @@ static enum unetmm_job_next unetmm_backup_queue_page_in(struct unetmm_backup_que
 	return UNETMM_JOB_PAGE;
 }
 
-/* Its resident pages, for writing.  Whether they can be is found out later. */
+/*
+ * Enters the run's resident pages for writing.  A page that is not writable costs a miss when the
+ * card writes to it.
+ */
 static void unetmm_backup_queue_enter(struct unetmm_backup_queue *q,
-				      const struct unetmm_backrun *run,
+				      const struct unetmm_backup_pages *run,
 				      struct unetmm_batch *batch)
 {
 	unsigned long vpn = run->addr >> PAGE_SHIFT;
@@ -394,6 +398,7 @@ static void unetmm_backup_queue_enter(struct unetmm_backup_queue *q,
 			continue;
 		batch->write = true;
 		batch->asked = end;
+		/* Once more if memory has changed; a second change leaves the pages to a miss. */
 		if (unetmm_snapshot_enter(space, batch, vpn, end, vpn, false) == -EAGAIN)
 			unetmm_snapshot_enter(space, batch, vpn, end, vpn, false);
 	}
@@ -403,7 +408,7 @@ static void unetmm_backup_queue_enter(struct unetmm_backup_queue *q,
 static void unetmm_backup_queue_present(struct unetmm_backup_queue *q,
 					struct unetmm_batch *batch)
 {
-	const struct unetmm_backwork *w = &q->work;
+	const struct unetmm_backup_work *w = &q->work;
 	struct unetmm_miss miss = { .write = true };
 	u32 i;
 
@@ -493,7 +498,7 @@ void unetmm_backup_queue_tail(struct unetmm_backup_queue *q)
  * the buffer stays the caller's.
  */
 bool unetmm_backup_queue_add(struct unetmm_backup_queue *q, const struct unetmm_fault *rec,
-			     u64 index, struct unetmm_backbuf *buf)
+			     u64 index, struct unetmm_backup_buffer *buf)
 {
 	struct unetmm_dev *dev = q->space->dev;
 	u32 bit = le32_to_cpu(rec->tag);
@@ -507,14 +512,14 @@ bool unetmm_backup_queue_add(struct unetmm_backup_queue *q, const struct unetmm_
 		   bit >= q->bits || q->all[bit].busy) {
 		unetmm_count(dev, backup_bad);
 	} else {
-		q->all[bit] = (struct unetmm_backjob) {
+		q->all[bit] = (struct unetmm_backup_packet) {
 			.buf = buf,
 			.busy = true,
 			.bit = bit,
 			.slot = le64_to_cpu(rec->vaddr),
 			.len = le32_to_cpu(rec->npages),
 		};
-		list_add_tail(&q->all[bit].node, &q->jobs);
+		list_add_tail(&q->all[bit].node, &q->packets);
 		taken = true;
 	}
 	mutex_unlock(&q->lock);
@@ -534,7 +539,7 @@ static struct unetmm_backup_queue *unetmm_backup_queue_new(struct unetmm_ep *ep,
 		return NULL;
 	unetmm_job_init(&q->job, ep->space, &unetmm_backup_queue_ops);
 	mutex_init(&q->lock);
-	INIT_LIST_HEAD(&q->jobs);
+	INIT_LIST_HEAD(&q->packets);
 	q->bits = bits;
 	kref_get(&ep->space->ref);
 	q->space = ep->space;
@@ -565,7 +570,7 @@ static void unetmm_backup_queue_show_to_irq(struct unetmm_ep *ep,
 static int unetmm_backup_queue_open(struct unetmm_ep *ep,
 				    const struct unetmm_endpoint *a)
 {
-	struct unetmm_backring *b = ep->dev->backup;
+	struct unetmm_backup_ring *b = ep->dev->backup;
 	struct unetmm_backup_queue *q;
 	int bits;
 
@@ -591,7 +596,7 @@ static int unetmm_backup_queue_open(struct unetmm_ep *ep,
 /* The endpoint is no longer on the card, and still has its number. */
 static void unetmm_backup_queue_close(struct unetmm_ep *ep)
 {
-	struct unetmm_backring *b = ep->dev->backup;
+	struct unetmm_backup_ring *b = ep->dev->backup;
 	struct unetmm_backup_queue *q = ep->backup_queue;
 
 	if (!q)

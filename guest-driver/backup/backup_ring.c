@@ -52,8 +52,8 @@ void unetmm_backup_init(struct unetmm_dev *dev)
 
 /* ---- Buffers ---------------------------------------------------------------- */
 
-static void unetmm_backbuf_free(struct unetmm_dev *dev,
-				struct unetmm_backbuf *buf)
+static void unetmm_backup_buffer_free(struct unetmm_dev *dev,
+				      struct unetmm_backup_buffer *buf)
 {
 	size_t bytes = dev->backup->buf_bytes;
 
@@ -68,13 +68,13 @@ static void unetmm_backbuf_free(struct unetmm_dev *dev,
  * memory.  Else a group above its memory.high, where each charge sleeps, would stop
  * everybody's misses.
  */
-#define UNETMM_BACKBUF_NOWAIT	(GFP_KERNEL_ACCOUNT & ~__GFP_DIRECT_RECLAIM)
+#define UNETMM_BACKUP_BUFFER_NOWAIT	(GFP_KERNEL_ACCOUNT & ~__GFP_DIRECT_RECLAIM)
 
-static struct unetmm_backbuf *unetmm_backbuf_new(struct unetmm_dev *dev,
-						 gfp_t gfp)
+static struct unetmm_backup_buffer *unetmm_backup_buffer_new(struct unetmm_dev *dev,
+							     gfp_t gfp)
 {
 	size_t bytes = dev->backup->buf_bytes;
-	struct unetmm_backbuf *buf;
+	struct unetmm_backup_buffer *buf;
 
 	gfp |= __GFP_NOWARN | __GFP_ZERO;
 	buf = kmalloc(sizeof(*buf), gfp);
@@ -96,10 +96,10 @@ free:
 }
 
 /* Gives it to the card, if there is a place for it. */
-static bool unetmm_backbuf_post(struct unetmm_dev *dev,
-				struct unetmm_backbuf *buf)
+static bool unetmm_backup_buffer_post(struct unetmm_dev *dev,
+				      struct unetmm_backup_buffer *buf)
 {
-	struct unetmm_backring *b = dev->backup;
+	struct unetmm_backup_ring *b = dev->backup;
 	u32 place = b->ring.index & (BIT(b->ring.log2) - 1);
 	struct unetmm_backup *entry;
 
@@ -123,12 +123,12 @@ static bool unetmm_backbuf_post(struct unetmm_dev *dev,
 }
 
 /* A queue is done with it.  Some are kept for the next packets. */
-void unetmm_backbuf_put(struct unetmm_dev *dev, struct unetmm_backbuf *buf)
+void unetmm_backup_buffer_put(struct unetmm_dev *dev, struct unetmm_backup_buffer *buf)
 {
-	struct unetmm_backring *b = dev->backup;
+	struct unetmm_backup_ring *b = dev->backup;
 
 	spin_lock(&b->pool_lock);
-	if (unetmm_backbuf_post(dev, buf)) {
+	if (unetmm_backup_buffer_post(dev, buf)) {
 		buf = NULL;
 	} else if (b->posted && b->nfree < BIT(b->ring.log2)) {
 		list_add(&buf->node, &b->free);
@@ -137,19 +137,19 @@ void unetmm_backbuf_put(struct unetmm_dev *dev, struct unetmm_backbuf *buf)
 	}
 	spin_unlock(&b->pool_lock);
 	if (buf)
-		unetmm_backbuf_free(dev, buf);
+		unetmm_backup_buffer_free(dev, buf);
 }
 
 /* A fresh one, for the one that the space has taken, whose group pays for it; or NULL. */
-struct unetmm_backbuf *unetmm_backbuf_get(struct unetmm_dev *dev,
-					  struct unetmm_aspace *space)
+struct unetmm_backup_buffer *unetmm_backup_buffer_get(struct unetmm_dev *dev,
+						      struct unetmm_aspace *space)
 {
-	struct unetmm_backring *b = dev->backup;
-	struct unetmm_backbuf *buf;
+	struct unetmm_backup_ring *b = dev->backup;
+	struct unetmm_backup_buffer *buf;
 	struct unetmm_group group;
 
 	spin_lock(&b->pool_lock);
-	buf = list_first_entry_or_null(&b->free, struct unetmm_backbuf, node);
+	buf = list_first_entry_or_null(&b->free, struct unetmm_backup_buffer, node);
 	if (buf) {
 		list_del(&buf->node);
 		b->nfree--;
@@ -158,7 +158,7 @@ struct unetmm_backbuf *unetmm_backbuf_get(struct unetmm_dev *dev,
 	if (buf)
 		return buf;
 	unetmm_group_enter(space, &group);
-	buf = unetmm_backbuf_new(dev, UNETMM_BACKBUF_NOWAIT);
+	buf = unetmm_backup_buffer_new(dev, UNETMM_BACKUP_BUFFER_NOWAIT);
 	unetmm_group_leave(&group);
 	return buf;
 }
@@ -167,10 +167,10 @@ struct unetmm_backbuf *unetmm_backbuf_get(struct unetmm_dev *dev,
  * The card uses up a buffer that it cannot write, without a report: the buffers before
  * the one that it reports are free again.
  */
-static void unetmm_backbuf_skip(struct unetmm_backring *b, u32 number)
+static void unetmm_backup_buffer_skip(struct unetmm_backup_ring *b, u32 number)
 {
 	u32 mask = BIT(b->ring.log2) - 1;
-	struct unetmm_backbuf *buf;
+	struct unetmm_backup_buffer *buf;
 
 	lockdep_assert_held(&b->pool_lock);
 	if (number - b->next > mask)
@@ -187,16 +187,16 @@ static void unetmm_backbuf_skip(struct unetmm_backring *b, u32 number)
 }
 
 /* Takes the one that a report names out of the ring; NULL: there is none. */
-struct unetmm_backbuf *unetmm_backbuf_take(struct unetmm_dev *dev, u32 number)
+struct unetmm_backup_buffer *unetmm_backup_buffer_take(struct unetmm_dev *dev, u32 number)
 {
-	struct unetmm_backring *b = dev->backup;
+	struct unetmm_backup_ring *b = dev->backup;
 	u32 size = BIT(b->ring.log2), place = number & (size - 1);
-	struct unetmm_backbuf *buf = NULL;
+	struct unetmm_backup_buffer *buf = NULL;
 
 	spin_lock(&b->pool_lock);
 	/* The card has them in order, and has been given no others. */
 	if (b->ring.index - number - 1 < size) {
-		unetmm_backbuf_skip(b, number);
+		unetmm_backup_buffer_skip(b, number);
 		buf = b->posted[place];
 		b->posted[place] = NULL;
 	}
@@ -208,9 +208,9 @@ struct unetmm_backbuf *unetmm_backbuf_take(struct unetmm_dev *dev, u32 number)
 
 static void unetmm_backup_unmake(struct unetmm_dev *dev)
 {
-	struct unetmm_backring *b = dev->backup;
-	struct unetmm_backbuf *buf, *next;
-	struct unetmm_backbuf **posted;
+	struct unetmm_backup_ring *b = dev->backup;
+	struct unetmm_backup_buffer *buf, *next;
+	struct unetmm_backup_buffer **posted;
 	LIST_HEAD(free);
 	u32 i;
 
@@ -226,11 +226,11 @@ static void unetmm_backup_unmake(struct unetmm_dev *dev)
 	spin_unlock(&b->pool_lock);
 	for (i = 0; i < BIT(b->ring.log2); i++) {
 		if (posted[i])
-			unetmm_backbuf_free(dev, posted[i]);
+			unetmm_backup_buffer_free(dev, posted[i]);
 	}
 	kvfree(posted);
 	list_for_each_entry_safe(buf, next, &free, node)
-		unetmm_backbuf_free(dev, buf);
+		unetmm_backup_buffer_free(dev, buf);
 	unetmm_ring_exit(dev, &b->ring);
 	kvfree(b->queues);
 	b->queues = NULL;
@@ -239,15 +239,15 @@ static void unetmm_backup_unmake(struct unetmm_dev *dev)
 /* As many buffers as there is memory for; one is enough to go on. */
 static int unetmm_backup_fill(struct unetmm_dev *dev)
 {
-	struct unetmm_backring *b = dev->backup;
-	struct unetmm_backbuf *buf;
+	struct unetmm_backup_ring *b = dev->backup;
+	struct unetmm_backup_buffer *buf;
 	u32 i;
 
 	for (i = 0; i < BIT(b->ring.log2); i++) {
-		buf = unetmm_backbuf_new(dev, GFP_KERNEL_ACCOUNT);
+		buf = unetmm_backup_buffer_new(dev, GFP_KERNEL_ACCOUNT);
 		if (!buf)
 			return i ? 0 : -ENOMEM;
-		unetmm_backbuf_put(dev, buf);
+		unetmm_backup_buffer_put(dev, buf);
 	}
 	return 0;
 }
@@ -255,8 +255,8 @@ static int unetmm_backup_fill(struct unetmm_dev *dev)
 static int unetmm_backup_make(struct unetmm_dev *dev)
 {
 	u32 log2 = ilog2(max(unetmm_param(dev, UNETMM_P_backup_buffers) / 4, 2u));
-	struct unetmm_backring *b = dev->backup;
-	struct unetmm_backbuf **posted;
+	struct unetmm_backup_ring *b = dev->backup;
+	struct unetmm_backup_buffer **posted;
 	int ret = -ENOMEM;
 
 	lockdep_assert_held(&b->lock);
@@ -299,7 +299,7 @@ int unetmm_backup_get(struct unetmm_aspace *space, u32 want)
 	struct unetmm_dev *dev = space->dev;
 	u32 most = max(unetmm_param(dev, UNETMM_P_backup_buffers), 1u);
 	u32 share = max(most / 4, 1u);
-	struct unetmm_backring *b = dev->backup;
+	struct unetmm_backup_ring *b = dev->backup;
 	u32 left, bits;
 	int ret = 0;
 
@@ -329,7 +329,7 @@ int unetmm_backup_get(struct unetmm_aspace *space, u32 want)
 void unetmm_backup_put(struct unetmm_aspace *space, u32 bits)
 {
 	struct unetmm_dev *dev = space->dev;
-	struct unetmm_backring *b = dev->backup;
+	struct unetmm_backup_ring *b = dev->backup;
 
 	lockdep_assert_held(&b->lock);
 	b->reserved -= bits;
@@ -342,7 +342,7 @@ void unetmm_backup_put(struct unetmm_aspace *space, u32 bits)
 
 void unetmm_backup_show(struct seq_file *s, struct unetmm_dev *dev)
 {
-	struct unetmm_backring *b = dev->backup;
+	struct unetmm_backup_ring *b = dev->backup;
 
 	mutex_lock(&b->lock);
 	seq_printf(s, "ring %lu\nbuffer_bytes %u\nfree %u\nreserved %u\nendpoints %u\n",

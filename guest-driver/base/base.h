@@ -31,13 +31,13 @@
 
 struct rdmacg_device;
 struct unetmm_aspace;
-struct unetmm_backring;
+struct unetmm_backup_ring;
 struct unetmm_control;
 struct unetmm_ctl;
 struct unetmm_dev;
 struct unetmm_ep;
 struct unetmm_flows;
-struct unetmm_misses;
+struct unetmm_miss_table;
 struct unetmm_net;
 struct unetmm_pager;
 struct unetmm_policy;
@@ -139,10 +139,10 @@ struct unetmm_dev {
 	 */
 	struct unetmm_rings *rings;
 	struct unetmm_pager *pager;
-	struct unetmm_misses *misses;	/* memory/ */
+	struct unetmm_miss_table *misses;	/* memory/ */
 	struct unetmm_flows *flows;	/* ep/ */
 	struct unetmm_sysbuf *sysbuf;	/* redirect/ */
-	struct unetmm_backring *backup;
+	struct unetmm_backup_ring *backup;
 	struct unetmm_ctl *ctl;		/* channel/ */
 	struct unetmm_remote *remote;
 	struct unetmm_net *net;		/* NULL: no Ethernet; from probe to remove */
@@ -167,6 +167,13 @@ struct unetmm_dev {
 	atomic64_inc(&(dev)->counters[UNETMM_D_##name])
 #define unetmm_count_add(dev, name, n) \
 	atomic64_add(n, &(dev)->counters[UNETMM_D_##name])
+
+/*
+ * The result of a wait that a signal has ended, where the call may begin again with the same
+ * deadline.  A stop, or a debugger, is invisible to the caller; a signal's handler ends the call
+ * with EINTR, also with SA_RESTART.
+ */
+#define UNETMM_INTERRUPTED	(-ERESTARTNOHAND)
 
 static inline bool unetmm_running(const struct unetmm_dev *dev)
 {
@@ -204,14 +211,16 @@ void unetmm_dev_put(struct unetmm_dev *dev);
 void unetmm_irq_sync(struct unetmm_dev *dev);
 void unetmm_pinned_add(struct unetmm_dev *dev, u32 n);
 void unetmm_pinned_sub(struct unetmm_dev *dev, u32 n);
+
+/* base/probes.c */
+bool unetmm_may_probe(void);
+
+/* base/regs.c */
 /* Gives the card its own value.  May sleep; takes dev->rwsem. */
 void unetmm_param_set(struct unetmm_dev *dev, enum unetmm_param which,
 		      u32 value);
 /* Tells the card the parameters that concern it; while it starts, or with dev->rwsem. */
 void unetmm_params_apply(struct unetmm_dev *dev);
-
-/* base/probes.c, base/regs.c */
-bool unetmm_may_probe(void);
 u32 unetmm_read(struct unetmm_dev *dev, u32 reg);
 void unetmm_write(struct unetmm_dev *dev, u32 reg, u32 value);
 /* A wait for the card, without sleep or in short ones. */

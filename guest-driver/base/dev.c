@@ -15,8 +15,9 @@ MODULE_PARM_DESC(hole,
 
 struct workqueue_struct *unetmm_wq;
 /*
- * Gives pages back, which reclaim gets in no other way: so it needs neither memory for
- * another thread (WQ_MEM_RECLAIM) nor a turn behind work that pages in.
+ * Gives pages back, which reclaim gets in no other way, and ends requests of the kernel, for which
+ * reclaim may wait: so it needs neither memory for another thread (WQ_MEM_RECLAIM) nor a turn
+ * behind work that pages in.
  */
 struct workqueue_struct *unetmm_drop_wq;
 
@@ -69,7 +70,7 @@ void unetmm_fail(struct unetmm_dev *dev, const char *why)
 		return;
 	WRITE_ONCE(dev->why, why);
 	dev_err(&dev->pdev->dev, "the card has failed and needs a reset: %s\n", why);
-	queue_work(unetmm_wq, &dev->fail_work);
+	queue_work(unetmm_drop_wq, &dev->fail_work);
 }
 
 /* After this no handler runs that still saw the card as reachable. */

@@ -47,7 +47,7 @@ static bool unetmm_lent_ours(const struct unetmm_file *file)
 	return file->space->mm == current->mm;
 }
 
-/* ep_lock for interrupts, map_lock for unetmm_ep_gone(). */
+/* Interrupts read both members with ep_lock, unetmm_ep_gone() reads them with map_lock. */
 static void unetmm_lent_wake(struct unetmm_ep *ep, void (*woken)(struct unetmm_ep *ep, u8 type),
 			     void *owner)
 {
@@ -97,13 +97,12 @@ static int unetmm_lent_low_arm(struct unetmm_ep *ep, u32 buffers, u32 *result)
 	if (ret)
 		return ret;
 	ret = unetmm_cmd(ep->dev, &cmd, result);
-	/* A notification of before has been read. */
 	if (!ret && !buffers)
-		synchronize_irq(pci_irq_vector(ep->dev->pdev, UNETMM_VEC_NOTIFY));
+		unetmm_notify_read(ep->dev);
 	return unetmm_file_leave(file, ret);
 }
 
-/* The card has no channel of the endpoint any more.  file->lock. */
+/* The card has no channel of the endpoint any more. */
 static void unetmm_lent_channel_gone(struct unetmm_ep *ep)
 {
 	lockdep_assert_held(&ep->file->lock);
@@ -123,7 +122,9 @@ static int unetmm_lent_restart_locked(struct unetmm_ep *ep, u32 policy)
 	}
 	unetmm_lent_channel_gone(ep);
 	memset(ep->block->cpu, 0, ep->block->bytes);
+	unetmm_notify_read(dev);
 	WRITE_ONCE(ep->failed, false);
+	WRITE_ONCE(ep->end_status, UNETMM_ST_OK);
 	ep->first_fault = unetmm_read(dev, UNETMM_REG_RING(UNETMM_RING_FAULT) +
 				      UNETMM_RING_PROD);
 	return unetmm_ep_command(ep, policy, 0);
@@ -134,6 +135,8 @@ static int unetmm_lent_ep_restart(struct unetmm_ep *ep, u32 policy)
 	struct unetmm_file *file = ep->file;
 	int ret = -ENODEV;
 
+	if (!file)
+		return unetmm_kernel_ep_restart(ep, policy);
 	/* Not killable: the endpoint is emptied in a process that dies, too. */
 	down_read(&file->dev->rwsem);
 	mutex_lock(&file->lock);
@@ -148,6 +151,10 @@ static void unetmm_lent_ep_close(struct unetmm_ep *ep)
 	struct unetmm_file *file = ep->file;
 
 	unetmm_lent_wake(ep, NULL, NULL);
+	if (!file) {
+		unetmm_kernel_ep_close(ep);
+		return;
+	}
 	down_read(&file->dev->rwsem);
 	mutex_lock(&file->lock);
 	if (!file->dead)
@@ -169,6 +176,18 @@ static int unetmm_lent_channel_locked(struct unetmm_ep *ep, struct unetmm_cmd *c
 	return unetmm_cmd(ep->dev, cmd, NULL);
 }
 
+/* Not killable: the end of a queue pair goes on in a process that dies. */
+static int unetmm_lent_channel_cmd(struct unetmm_ep *ep, struct unetmm_cmd *cmd)
+{
+	int ret;
+
+	cmd->ep = cpu_to_le16(ep->id);
+	down_read(&ep->dev->rwsem);
+	ret = ep->file && ep->file->dead ? -ENODEV : unetmm_cmd(ep->dev, cmd, NULL);
+	up_read(&ep->dev->rwsem);
+	return ret;
+}
+
 static int unetmm_lent_channel_set(struct unetmm_ep *ep, const struct unetmm_cmd_channel *how)
 {
 	struct unetmm_cmd cmd = {
@@ -177,27 +196,17 @@ static int unetmm_lent_channel_set(struct unetmm_ep *ep, const struct unetmm_cmd
 		.channel = *how,
 	};
 	struct unetmm_file *file = ep->file;
-	int ret = unetmm_file_enter(file);
+	int ret;
 
+	if (!file)
+		return unetmm_lent_channel_cmd(ep, &cmd);
+	ret = unetmm_file_enter(file);
 	if (ret)
 		return ret;
 	mutex_lock(&file->lock);
 	ret = unetmm_lent_channel_locked(ep, &cmd);
 	mutex_unlock(&file->lock);
 	return unetmm_file_leave(file, ret);
-}
-
-/* Not killable: the end of a queue pair goes on in a process that dies. */
-static int unetmm_lent_channel_cmd(struct unetmm_ep *ep, struct unetmm_cmd *cmd)
-{
-	struct unetmm_file *file = ep->file;
-	int ret;
-
-	cmd->ep = cpu_to_le16(ep->id);
-	down_read(&file->dev->rwsem);
-	ret = file->dead ? -ENODEV : unetmm_cmd(ep->dev, cmd, NULL);
-	up_read(&file->dev->rwsem);
-	return ret;
 }
 
 static int unetmm_lent_channel_modify(struct unetmm_ep *ep, const struct unetmm_cmd_modify *how)
@@ -228,6 +237,62 @@ static void unetmm_lent_region_clear(struct unetmm_file *file, u64 id)
 	const struct unetmm_destroy a = { .id = id };
 
 	unetmm_export_destroy(file, NULL, &a);
+}
+
+/* A window is an export, bound or not. */
+static int unetmm_lent_window_take(struct unetmm_file *file, struct rdma_cgroup **group)
+{
+	int ret = unetmm_object_take(file->space, UNETMM_USE_EXPORTS, 1, group);
+
+	if (ret)
+		return ret;
+	ret = unetmm_kernel_calls.region_take(file->dev);
+	if (ret < 0)
+		unetmm_object_give(file->space, UNETMM_USE_EXPORTS, 1, *group);
+	return ret;
+}
+
+/* A card that has been reset has the number, too, for others. */
+static void unetmm_lent_window_give(struct unetmm_file *file, u32 region,
+				    struct rdma_cgroup *group)
+{
+	down_read(&file->dev->rwsem);
+	if (!file->dead)
+		unetmm_kernel_calls.region_give(file->dev, region);
+	up_read(&file->dev->rwsem);
+	unetmm_object_give(file->space, UNETMM_USE_EXPORTS, 1, group);
+}
+
+/* Not killable: a window ends in a process that dies, too. */
+static int unetmm_lent_window_cmd(struct unetmm_file *file, struct unetmm_cmd *cmd)
+{
+	int ret;
+
+	down_read(&file->dev->rwsem);
+	ret = file->dead ? -ENODEV : unetmm_cmd(file->dev, cmd, NULL);
+	up_read(&file->dev->rwsem);
+	return ret;
+}
+
+static int unetmm_lent_window_set(struct unetmm_file *file, const struct unetmm_cmd_region *how)
+{
+	struct unetmm_cmd cmd = {
+		.opcode = UNETMM_CMD_REGION_SET,
+		.space = cpu_to_le16(file->space->id),
+		.region = *how,
+	};
+
+	return unetmm_lent_window_cmd(file, &cmd);
+}
+
+static void unetmm_lent_window_clear(struct unetmm_file *file, u32 region)
+{
+	struct unetmm_cmd cmd = {
+		.opcode = UNETMM_CMD_REGION_CLEAR,
+		.region.region = cpu_to_le32(region),
+	};
+
+	unetmm_lent_window_cmd(file, &cmd);
 }
 
 static void unetmm_lent_watch(struct unetmm_file *file, struct unetmm_watch *watch, bool on)
@@ -283,6 +348,10 @@ static const struct unetmm_lent_calls unetmm_lent_calls = {
 	.channel_flush = unetmm_lent_channel_flush,
 	.region_set = unetmm_lent_region_set,
 	.region_clear = unetmm_lent_region_clear,
+	.window_take = unetmm_lent_window_take,
+	.window_give = unetmm_lent_window_give,
+	.window_set = unetmm_lent_window_set,
+	.window_clear = unetmm_lent_window_clear,
 	.page_in = unetmm_op_prefetch,
 	.memory = unetmm_export_memory,
 	.watch = unetmm_lent_watch,
@@ -291,6 +360,7 @@ static const struct unetmm_lent_calls unetmm_lent_calls = {
 	.take = unetmm_lent_take,
 	.give = unetmm_lent_give,
 	.netdev = unetmm_lent_netdev,
+	.kernel = &unetmm_kernel_calls,
 };
 
 static void unetmm_auxiliary_release(struct device *device)

@@ -22,10 +22,10 @@
 struct unetmm_card {
 	struct unetmm_dev dev;		/* first: base/dev.c frees it */
 	struct unetmm_rings rings;
-	struct unetmm_misses misses;
+	struct unetmm_miss_table misses;
 	struct unetmm_flows flows;
 	struct unetmm_sysbuf sysbuf;
-	struct unetmm_backring backup;
+	struct unetmm_backup_ring backup;
 	struct unetmm_ctl ctl;
 	struct unetmm_remote remote;
 	struct miscdevice misc;
@@ -45,6 +45,8 @@ void unetmm_tables_set(struct unetmm_dev *dev);
 /* card/irq.c */
 int unetmm_irq_init(struct unetmm_dev *dev);
 void unetmm_irq_exit(struct unetmm_dev *dev);
+/* All notifications of before; an interrupt may come later. */
+void unetmm_notify_read(struct unetmm_dev *dev);
 
 /* card/mmap.c */
 int unetmm_mmap(struct file *filp, struct vm_area_struct *vma);
@@ -120,6 +122,12 @@ struct unetmm_lent_calls {
 	int (*region_set)(struct unetmm_file *file, const struct unetmm_export *a, u64 iova,
 			  u32 pd, u32 *rkey);
 	void (*region_clear)(struct unetmm_file *file, u64 id);
+	/* Regions of the context's memory without pages of their own; a number, above 0, or -errno. */
+	int (*window_take)(struct unetmm_file *file, struct rdma_cgroup **group);
+	void (*window_give)(struct unetmm_file *file, u32 region, struct rdma_cgroup *group);
+	int (*window_set)(struct unetmm_file *file, const struct unetmm_cmd_region *how);
+	/* When this has ended no peer reaches anything by the region. */
+	void (*window_clear)(struct unetmm_file *file, u32 region);
 	/* UNETMM_IOC_PREFETCH of the calling process. */
 	int (*page_in)(struct unetmm_file *file, void *arg);
 	/* May the calling process use all of [addr, last] so?  UNETMM_RIGHT_* */
@@ -133,7 +141,36 @@ struct unetmm_lent_calls {
 	bool (*take)(struct unetmm_file *file);
 	void (*give)(struct unetmm_file *file);
 	struct net_device *(*netdev)(struct unetmm_dev *dev);
+	const struct unetmm_kernel_calls *kernel;
 };
+
+/*
+ * card/kernel_space.c: queue pairs of the kernel are endpoints of a space that no process has,
+ * with source pinned and a table of the module's own.  The calls for endpoints and channels
+ * above take these endpoints, too, but for ep_open().  All of them may sleep.
+ */
+struct unetmm_kernel_calls {
+	/* The card has the source, and sees each page at its physical address, not a copy. */
+	bool (*direct)(struct unetmm_dev *dev);
+	/* The number of a new space with the table at `root`, or -errno. */
+	int (*open)(struct unetmm_dev *dev, dma_addr_t root, u32 levels);
+	void (*close)(struct unetmm_dev *dev, u32 space);
+	struct unetmm_ep *(*ep_open)(struct unetmm_dev *dev, u32 space,
+				     const struct unetmm_endpoint *a, u32 pd,
+				     void (*woken)(struct unetmm_ep *ep, u8 type), void *owner);
+	/* A number of the card's regions, above 0, or -errno. */
+	int (*region_take)(struct unetmm_dev *dev);
+	void (*region_give)(struct unetmm_dev *dev, u32 region);
+	int (*region_set)(struct unetmm_dev *dev, u32 space, const struct unetmm_cmd_region *how);
+	/* When this has ended no peer reaches anything by the region. */
+	void (*region_clear)(struct unetmm_dev *dev, u32 region);
+	/* When this has ended the card has no entry of [start, last], and no page is moving. */
+	void (*invalidate)(struct unetmm_dev *dev, u32 space, u64 start, u64 last);
+};
+
+extern const struct unetmm_kernel_calls unetmm_kernel_calls;
+int unetmm_kernel_ep_restart(struct unetmm_ep *ep, u32 policy);
+void unetmm_kernel_ep_close(struct unetmm_ep *ep);
 
 struct unetmm_auxiliary {
 	struct auxiliary_device base;
@@ -144,6 +181,7 @@ struct unetmm_auxiliary {
 #define UNETMM_AUXILIARY	"verbs"
 
 #ifdef CONFIG_AUXILIARY_BUS
+/* card/auxiliary.c */
 /* While the card runs.  Removing it ends all that a verbs module has on the card. */
 void unetmm_auxiliary_add(struct unetmm_dev *dev);
 void unetmm_auxiliary_remove(struct unetmm_dev *dev);

@@ -94,7 +94,7 @@ static int endpoints_show(struct seq_file *s, void *unused)
 		ep = dev->eps[id];
 		if (ep)
 			seq_printf(s, "endpoint %u space %u sq %u fq %u cq %u service %#llx backlog %u/%u%s\n",
-				   id, ep->space ? ep->space->id : 0,
+				   id, ep->space ? ep->space->id : ep->kernel_space,
 				   1u << ep->sq_log2, 1u << ep->fq_log2,
 				   1u << ep->cq_log2, ep->service,
 				   ep->nbacklog, ep->backlog,

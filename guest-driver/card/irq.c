@@ -56,13 +56,18 @@ static irqreturn_t unetmm_irq_fault(int irq, void *data)
 	return IRQ_HANDLED;
 }
 
-static void unetmm_wake(struct unetmm_dev *dev, struct unetmm_ep *ep, u8 type)
+static void unetmm_wake(struct unetmm_dev *dev, struct unetmm_ep *ep, u8 type, u32 data)
 {
 	lockdep_assert_held(&dev->ep_lock);
 	if (!ep)
 		return;
+	if (type == UNETMM_NOTIFY_END)
+		WRITE_ONCE(ep->end_status, data);
 	if (!ep->file) {
-		queue_work(unetmm_wq, &dev->ctl->work);
+		if (ep->woken)
+			ep->woken(ep, type);
+		else
+			queue_work(unetmm_wq, &dev->ctl->work);
 		return;
 	}
 	if (type == UNETMM_NOTIFY_TAIL) {
@@ -81,29 +86,34 @@ static void unetmm_wake(struct unetmm_dev *dev, struct unetmm_ep *ep, u8 type)
 }
 
 /* The ring bounds the work: entries that the card adds meanwhile interrupt again. */
-static irqreturn_t unetmm_irq_notify(int irq, void *data)
+void unetmm_notify_read(struct unetmm_dev *dev)
 {
-	struct unetmm_dev *dev = data;
 	const struct unetmm_notify *rec;
+	unsigned long flags;
 	u32 budget;
 
-	spin_lock(&dev->ep_lock);
+	spin_lock_irqsave(&dev->ep_lock, flags);
 	if (unetmm_reachable(dev) && dev->rings->notify.mem) {
 		budget = BIT(dev->rings->notify.log2);
 		while (budget-- && (rec = unetmm_ring_peek(&dev->rings->notify))) {
+			u32 data = le32_to_cpu(rec->data);
 			u16 id = le16_to_cpu(rec->ep);
 			u8 type = rec->type;
 
 			dev->rings->notify.index++;
 			if (type == UNETMM_NOTIFY_COUNTER)
-				unetmm_ec_notified(dev, id,
-						   le32_to_cpu(rec->data));
+				unetmm_ec_notified(dev, id, data);
 			else if (id < dev->hw.endpoints)
-				unetmm_wake(dev, dev->eps[id], type);
+				unetmm_wake(dev, dev->eps[id], type, data);
 		}
 		unetmm_ring_release(dev, &dev->rings->notify);
 	}
-	spin_unlock(&dev->ep_lock);
+	spin_unlock_irqrestore(&dev->ep_lock, flags);
+}
+
+static irqreturn_t unetmm_irq_notify(int irq, void *data)
+{
+	unetmm_notify_read(data);
 	return IRQ_HANDLED;
 }
 

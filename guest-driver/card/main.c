@@ -34,11 +34,27 @@
 
 static DEFINE_IDA(unetmm_numbers);
 
+/* Takes no lock whose holders allocate memory: reclaim may wait for these endpoints. */
+static void unetmm_wake_kernel(struct unetmm_dev *dev)
+{
+	struct unetmm_ep *ep;
+	u32 id;
+
+	for (id = 0; id < dev->hw.endpoints; id++) {
+		spin_lock_irq(&dev->ep_lock);
+		ep = dev->eps ? dev->eps[id] : NULL;
+		if (ep && !ep->file && ep->woken)
+			unetmm_ep_gone(ep);
+		spin_unlock_irq(&dev->ep_lock);
+	}
+}
+
 static void unetmm_wake_all(struct unetmm_dev *dev)
 {
 	struct unetmm_file *file;
 	struct unetmm_ep *ep;
 
+	unetmm_wake_kernel(dev);
 	mutex_lock(&dev->files_lock);
 	mutex_lock(&dev->map_lock);
 	list_for_each_entry(file, &dev->files, node) {
@@ -76,7 +92,7 @@ static int unetmm_start_memory(struct unetmm_dev *dev)
 					    GFP_KERNEL);
 	dev->flows->map = bitmap_zalloc(max(dev->hw.flows, 1u), GFP_KERNEL);
 	if (dev->eps && dev->remote->ecs && rings->reply_list &&
-	    dev->ctl->region_map && dev->flows->map && !unetmm_misses_init(dev) &&
+	    dev->ctl->region_map && dev->flows->map && !unetmm_miss_table_init(dev) &&
 	    !unetmm_pager_start(dev) && !unetmm_redirect_start(dev))
 		return unetmm_windows_init(dev);
 	return -ENOMEM;
@@ -85,6 +101,7 @@ static int unetmm_start_memory(struct unetmm_dev *dev)
 static void unetmm_stop_memory(struct unetmm_dev *dev)
 {
 	struct unetmm_rings *rings = dev->rings;
+	struct unetmm_ep **eps = dev->eps;
 
 	unetmm_pager_stop(dev);
 	unetmm_windows_exit(dev);
@@ -99,11 +116,13 @@ static void unetmm_stop_memory(struct unetmm_dev *dev)
 	dev->flows->map = NULL;
 	bitmap_free(dev->ctl->region_map);
 	dev->ctl->region_map = NULL;
-	unetmm_misses_exit(dev);
+	unetmm_miss_table_exit(dev);
 	kvfree(dev->remote->ecs);
 	dev->remote->ecs = NULL;
-	kvfree(dev->eps);
+	spin_lock_irq(&dev->ep_lock);
 	dev->eps = NULL;
+	spin_unlock_irq(&dev->ep_lock);
+	kvfree(eps);
 }
 
 static int unetmm_start_rings(struct unetmm_dev *dev)
@@ -220,7 +239,6 @@ static void unetmm_stop(struct unetmm_dev *dev)
 	unetmm_wake_all(dev);
 	down_write(&dev->rwsem);
 	unetmm_stop_card(dev);
-	pci_clear_master(dev->pdev);
 	mutex_lock(&dev->files_lock);
 	list_for_each_entry(file, &dev->files, node)
 		unetmm_file_shutdown(file);
@@ -274,20 +292,15 @@ static struct unetmm_dev *unetmm_dev_alloc(struct pci_dev *pdev)
 {
 	struct unetmm_dev *dev = unetmm_card_alloc();
 	struct miscdevice *misc;
-	int number;
+	int number = -ENOMEM;
 
 	if (!dev)
 		return ERR_PTR(-ENOMEM);
-	if (unetmm_pager_alloc(dev)) {
-		kfree(dev);
-		return ERR_PTR(-ENOMEM);
-	}
+	if (unetmm_pager_alloc(dev))
+		goto free_card;
 	number = ida_alloc(&unetmm_numbers, GFP_KERNEL);
-	if (number < 0) {
-		unetmm_pager_free(dev);
-		kfree(dev);
-		return ERR_PTR(number);
-	}
+	if (number < 0)
+		goto free_pager;
 	unetmm_dev_init(dev);
 	unetmm_tables_set(dev);
 	dev->pdev = pdev;
@@ -301,6 +314,12 @@ static struct unetmm_dev *unetmm_dev_alloc(struct pci_dev *pdev)
 	/* For everybody, as verbs devices are: space/limits.c has the limits. */
 	misc->mode = 0666;
 	return dev;
+
+free_pager:
+	unetmm_pager_free(dev);
+free_card:
+	kfree(unetmm_card(dev));
+	return ERR_PTR(number);
 }
 
 static int unetmm_map(struct unetmm_dev *dev)
@@ -445,6 +464,8 @@ static void unetmm_remove(struct pci_dev *pdev)
 {
 	struct unetmm_dev *dev = pci_get_drvdata(pdev);
 
+	/* A card that has left the bus is noticed here, and threads that wait for its queues wake. */
+	unetmm_read(dev, UNETMM_REG_ID);
 	unetmm_conceal(dev);
 	unetmm_stop(dev);
 	unetmm_close_exit(dev);
@@ -458,8 +479,7 @@ static void unetmm_remove(struct pci_dev *pdev)
 	unetmm_dev_put(dev);
 }
 
-/* The next kernel must not find a card that still does DMA. */
-static void unetmm_shutdown(struct pci_dev *pdev)
+static void unetmm_reset_prepare(struct pci_dev *pdev)
 {
 	struct unetmm_dev *dev = pci_get_drvdata(pdev);
 
@@ -468,13 +488,10 @@ static void unetmm_shutdown(struct pci_dev *pdev)
 	unetmm_stop(dev);
 }
 
-static void unetmm_reset_prepare(struct pci_dev *pdev)
+/* The next kernel must not find a card that still does DMA. */
+static void unetmm_shutdown(struct pci_dev *pdev)
 {
-	struct unetmm_dev *dev = pci_get_drvdata(pdev);
-
-	unetmm_auxiliary_remove(dev);
-	unetmm_net_suspend(dev);
-	unetmm_stop(dev);
+	unetmm_reset_prepare(pdev);
 }
 
 static void unetmm_restart(struct pci_dev *pdev)

@@ -40,7 +40,7 @@ struct unetmm_chan {
 	u16 peer_channel;
 	u32 mtu;
 	u64 nonce;
-	struct unetmm_chan_how how;
+	struct unetmm_chan_params params;
 	u32 send_psn;
 	u32 recv_psn;
 	u32 send_credits;		/* slots that the peer has for us; 0: no limit */
@@ -188,7 +188,7 @@ void unetmm_questions_wake(struct unetmm_ctl *ctl);
 /* channel/object.c */
 u8 unetmm_features(const struct unetmm_dev *dev);
 struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac,
-				    const struct unetmm_chan_how *how);
+				    const struct unetmm_chan_params *params);
 void unetmm_chan_end(struct unetmm_chan *chan, bool tell);
 void unetmm_chan_hangup(struct unetmm_chan *chan);
 u32 unetmm_chan_backlog(const struct unetmm_ep *ep, bool ended);
@@ -221,7 +221,7 @@ enum unetmm_want {
 };
 
 void unetmm_chan_confirm(struct unetmm_dev *dev, const u8 *mac, u64 nonce);
-void unetmm_liveness_accepted(struct unetmm_chan *chan);
+void unetmm_liveness_restart(struct unetmm_chan *chan);
 void unetmm_liveness_hunt(struct unetmm_ep *ep, enum unetmm_want want);
 void unetmm_liveness_forget(struct unetmm_ep *ep);
 void unetmm_liveness_work(struct work_struct *work);

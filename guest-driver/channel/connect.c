@@ -23,7 +23,7 @@ static u64 unetmm_patience_ns(u32 attempt)
 	       (u64)NSEC_PER_MSEC;
 }
 
-/* Of that, the part before the deadline; 0: it has passed. */
+/* How much of the attempt's wait lies before the deadline; 0 if that has passed. */
 u64 unetmm_time_left(u64 deadline_ns, u32 attempt)
 {
 	u64 now = ktime_get_ns();
@@ -33,14 +33,14 @@ u64 unetmm_time_left(u64 deadline_ns, u32 attempt)
 	return min(deadline_ns - now, unetmm_patience_ns(attempt));
 }
 
-/* So long, unless a signal comes. */
+/* Sleeps for `ns`; UNETMM_INTERRUPTED if a signal comes first. */
 int unetmm_pause(u64 ns)
 {
 	ktime_t left = ns_to_ktime(ns);
 
 	set_current_state(TASK_INTERRUPTIBLE);
 	schedule_hrtimeout(&left, HRTIMER_MODE_REL);
-	return signal_pending(current) ? -EINTR : 0;
+	return signal_pending(current) ? UNETMM_INTERRUPTED : 0;
 }
 
 u64 unetmm_nonce(void)
@@ -62,7 +62,7 @@ static int unetmm_check_link(struct unetmm_dev *dev, const u8 *mac)
 }
 
 /* The attributes of a reliable channel in LISTEN and CONNECT. */
-struct unetmm_chan_wish {
+struct unetmm_chan_request {
 	u32 timeout_us;
 	u32 retries;
 	u32 not_ready_retries;
@@ -70,7 +70,7 @@ struct unetmm_chan_wish {
 	bool rewind;
 };
 
-#define unetmm_chan_wish(a, _rewind) (&(struct unetmm_chan_wish) {	\
+#define UNETMM_CHAN_REQUEST(a, _rewind) (&(struct unetmm_chan_request) { \
 	.timeout_us = (a)->timeout_us,					\
 	.retries = (a)->retries,					\
 	.not_ready_retries = (a)->not_ready_retries,			\
@@ -78,33 +78,33 @@ struct unetmm_chan_wish {
 	.rewind = (a)->flags & (_rewind),				\
 })
 
-/* Of other channels nothing of it can be said. */
-static bool unetmm_chan_plain(const struct unetmm_chan_wish *wish)
+/* Datagram channels take none of these attributes. */
+static bool unetmm_chan_request_is_default(const struct unetmm_chan_request *request)
 {
-	return !wish->timeout_us && !wish->retries &&
-	       !wish->not_ready_retries && !wish->not_ready_us && !wish->rewind;
+	return !request->timeout_us && !request->retries &&
+	       !request->not_ready_retries && !request->not_ready_us && !request->rewind;
 }
 
 /* The card's values of a reliable channel; the members have 32 bits. */
-static int unetmm_chan_how(const struct unetmm_ep *ep,
-			   const struct unetmm_chan_wish *wish,
-			   struct unetmm_chan_how *how)
+static int unetmm_chan_params_set(const struct unetmm_ep *ep,
+				  const struct unetmm_chan_request *request,
+				  struct unetmm_chan_params *params)
 {
 	/* The peer waits there, and the backup ring is for where it does not. */
 	if (ep->flags & UNETMM_EP_F_RAW || ep->backup_queue)
 		return -EPROTOTYPE;
 	if (!ep->dev->hw.reliable || ep->space->ops->lists)
 		return -EOPNOTSUPP;
-	if (wish->timeout_us > UNETMM_REL_MAX_TIMEOUT_US ||
-	    wish->not_ready_us > UNETMM_REL_MAX_TIMEOUT_US ||
-	    wish->retries > U8_MAX || wish->not_ready_retries > U8_MAX)
+	if (request->timeout_us > UNETMM_REL_MAX_TIMEOUT_US ||
+	    request->not_ready_us > UNETMM_REL_MAX_TIMEOUT_US ||
+	    request->retries > U8_MAX || request->not_ready_retries > U8_MAX)
 		return -EINVAL;
-	how->type = UNETMM_CHANNEL_RELIABLE;
-	how->timeout_us = wish->timeout_us;
-	how->retries = wish->retries;
-	how->not_ready_retries = wish->not_ready_retries;
-	how->not_ready_us = wish->not_ready_us;
-	how->rewind = wish->rewind;
+	params->type = UNETMM_CHANNEL_RELIABLE;
+	params->timeout_us = request->timeout_us;
+	params->retries = request->retries;
+	params->not_ready_retries = request->not_ready_retries;
+	params->not_ready_us = request->not_ready_us;
+	params->rewind = request->rewind;
 	return 0;
 }
 
@@ -114,8 +114,8 @@ static int unetmm_datagram(const struct unetmm_ep *ep)
 	return ep->policy->waits || ep->flags & UNETMM_EP_F_RAW ? -EPROTOTYPE : 0;
 }
 
-static int unetmm_listen(struct unetmm_ep *ep, const struct unetmm_listen *a,
-			 const struct unetmm_chan_how *how)
+static int unetmm_ep_listen(struct unetmm_ep *ep, const struct unetmm_listen *a,
+			    const struct unetmm_chan_params *params)
 {
 	u64 service = a->service;
 	struct unetmm_ctl *ctl = ep->dev->ctl;
@@ -136,8 +136,8 @@ static int unetmm_listen(struct unetmm_ep *ep, const struct unetmm_listen *a,
 	ep->takes = a->flags & (UNETMM_LISTEN_DATAGRAM | UNETMM_LISTEN_RELIABLE);
 	if (!ep->takes)
 		ep->takes = UNETMM_LISTEN_DATAGRAM;
-	ep->how = *how;
-	ep->how.tell = a->flags & UNETMM_LISTEN_TELL;
+	ep->params = *params;
+	ep->params.tell = a->flags & UNETMM_LISTEN_TELL;
 	ep->backlog = a->backlog;
 	get_task_comm(ep->name, current);
 	if (service)
@@ -148,9 +148,9 @@ static int unetmm_listen(struct unetmm_ep *ep, const struct unetmm_listen *a,
 int unetmm_op_listen(struct unetmm_file *file, void *arg)
 {
 	const struct unetmm_listen *a = arg;
-	const struct unetmm_chan_wish *wish =
-		unetmm_chan_wish(a, UNETMM_LISTEN_REWIND);
-	struct unetmm_chan_how how = { 0 };
+	const struct unetmm_chan_request *request =
+		UNETMM_CHAN_REQUEST(a, UNETMM_LISTEN_REWIND);
+	struct unetmm_chan_params params = { 0 };
 	struct unetmm_ep *ep;
 	int ret = 0;
 
@@ -164,8 +164,8 @@ int unetmm_op_listen(struct unetmm_file *file, void *arg)
 	if (!ep)
 		return -ENOENT;
 	if (a->flags & UNETMM_LISTEN_RELIABLE)
-		ret = unetmm_chan_how(ep, wish, &how);
-	else if (!unetmm_chan_plain(wish))
+		ret = unetmm_chan_params_set(ep, request, &params);
+	else if (!unetmm_chan_request_is_default(request))
 		ret = -EINVAL;
 	if (!ret && a->service &&
 	    (a->flags & UNETMM_LISTEN_DATAGRAM ||
@@ -173,7 +173,7 @@ int unetmm_op_listen(struct unetmm_file *file, void *arg)
 		ret = unetmm_datagram(ep);
 	if (!ret) {
 		mutex_lock(&file->dev->ctl->lock);
-		ret = unetmm_listen(ep, a, &how);
+		ret = unetmm_ep_listen(ep, a, &params);
 		mutex_unlock(&file->dev->ctl->lock);
 	}
 	unetmm_ep_put(ep);
@@ -190,7 +190,7 @@ static void unetmm_connect_result(struct unetmm_connect *a, struct unetmm_chan *
 	a->peer_channel = chan->peer_channel;
 	a->flags = 0;
 	a->max_message = chan->mtu;
-	if (chan->how.type == UNETMM_CHANNEL_RELIABLE) {
+	if (chan->params.type == UNETMM_CHANNEL_RELIABLE) {
 		a->flags = UNETMM_CONNECT_RELIABLE;
 		a->max_message = UNETMM_MAX_MESSAGE;
 	}
@@ -207,14 +207,14 @@ static bool unetmm_accept_one(struct unetmm_ep *ep, struct unetmm_connect *a)
 	if (chan) {
 		list_del_init(&chan->accept_node);
 		ep->nbacklog--;
-		unetmm_liveness_accepted(chan);
+		unetmm_liveness_restart(chan);
 		unetmm_connect_result(a, chan);
 	}
 	mutex_unlock(&ctl->lock);
 	return chan;
 }
 
-static int unetmm_accept(struct unetmm_ep *ep, struct unetmm_connect *a)
+static int unetmm_ep_accept(struct unetmm_ep *ep, struct unetmm_connect *a)
 {
 	struct unetmm_dev *dev = ep->dev;
 	u64 now;
@@ -238,7 +238,7 @@ static int unetmm_accept(struct unetmm_ep *ep, struct unetmm_connect *a)
 			ns_to_ktime(min_t(u64, a->deadline_ns - now,
 					  NSEC_PER_SEC)));
 		if (ret && ret != -ETIME)
-			return -EINTR;
+			return UNETMM_INTERRUPTED;
 	}
 }
 
@@ -250,12 +250,12 @@ int unetmm_op_accept(struct unetmm_file *file, void *arg)
 
 	if (a->flags || a->rsvd0 || a->peer_channel)
 		return -EOPNOTSUPP;
-	if (a->service || !unetmm_chan_plain(unetmm_chan_wish(a, 0)))
+	if (a->service || !unetmm_chan_request_is_default(UNETMM_CHAN_REQUEST(a, 0)))
 		return -EINVAL;
 	ep = unetmm_ep_find(file, a->endpoint);
 	if (!ep)
 		return -ENOENT;
-	ret = unetmm_accept(ep, a);
+	ret = unetmm_ep_accept(ep, a);
 	unetmm_ep_put(ep);
 	return ret;
 }
@@ -270,7 +270,7 @@ static void unetmm_chan_unclaim(struct unetmm_ep *ep, u32 number)
 		if (chan->number != number || !chan->passive ||
 		    !list_empty(&chan->accept_node))
 			continue;
-		unetmm_liveness_accepted(chan);
+		unetmm_liveness_restart(chan);
 		chan->given = false;
 		list_add(&chan->accept_node, &ep->accepts);
 		ep->nbacklog++;
@@ -298,7 +298,7 @@ static void unetmm_ask(struct unetmm_chan *chan, u64 service)
 		.src_channel = cpu_to_le16(chan->number),
 		.service = cpu_to_le64(service),
 		.nonce = cpu_to_le64(chan->nonce),
-		.channel_type = chan->how.type,
+		.channel_type = chan->params.type,
 		.psn = cpu_to_le32(chan->send_psn),
 		.request = cpu_to_le32(chan->recv_credits),
 	};
@@ -310,7 +310,7 @@ static void unetmm_ask(struct unetmm_chan *chan, u64 service)
 	dev = ep->dev;
 	msg.src_ep = cpu_to_le16(ep->id);
 	msg.mtu = cpu_to_le32(dev->hw.user_mtu);
-	if (chan->how.type == UNETMM_CHANNEL_RELIABLE)
+	if (chan->params.type == UNETMM_CHANNEL_RELIABLE)
 		msg.status = unetmm_features(dev);
 	unetmm_mailbox_send(dev, chan->mac, &msg);
 }
@@ -345,6 +345,7 @@ static int unetmm_connect_wait(struct unetmm_ep *ep, struct unetmm_chan *chan,
 			unetmm_settled(ep, chan), ns_to_ktime(left));
 		if (!ret)
 			return 0;
+		/* The caller ends the attempt: the call cannot begin again. */
 		if (ret != -ETIME)
 			return -EINTR;
 		if (!unetmm_time_left(a->deadline_ns, attempt))
@@ -385,8 +386,8 @@ static int unetmm_connect_finish(struct unetmm_chan *chan, int waited,
 	return ret;
 }
 
-static int unetmm_connect(struct unetmm_ep *ep, struct unetmm_connect *a,
-			  const struct unetmm_chan_how *how)
+static int unetmm_ep_connect(struct unetmm_ep *ep, struct unetmm_connect *a,
+			     const struct unetmm_chan_params *params)
 {
 	struct unetmm_ctl *ctl = ep->dev->ctl;
 	struct unetmm_chan *chan = ERR_PTR(-ENOENT);
@@ -394,7 +395,7 @@ static int unetmm_connect(struct unetmm_ep *ep, struct unetmm_connect *a,
 
 	mutex_lock(&ctl->lock);
 	if (!ep->closed)
-		chan = unetmm_chan_new(ep, a->mac, how);
+		chan = unetmm_chan_new(ep, a->mac, params);
 	if (!IS_ERR(chan)) {
 		chan->nonce = unetmm_nonce();
 		kref_get(&chan->ref);
@@ -414,9 +415,9 @@ static int unetmm_connect(struct unetmm_ep *ep, struct unetmm_connect *a,
 int unetmm_op_connect(struct unetmm_file *file, void *arg)
 {
 	struct unetmm_connect *a = arg;
-	const struct unetmm_chan_wish *wish =
-		unetmm_chan_wish(a, UNETMM_CONNECT_REWIND);
-	struct unetmm_chan_how how = { 0 };
+	const struct unetmm_chan_request *request =
+		UNETMM_CHAN_REQUEST(a, UNETMM_CONNECT_REWIND);
+	struct unetmm_chan_params params = { 0 };
 	struct unetmm_ep *ep;
 	int ret;
 
@@ -432,14 +433,14 @@ int unetmm_op_connect(struct unetmm_file *file, void *arg)
 	if (!ep)
 		return -ENOENT;
 	if (a->flags & UNETMM_CONNECT_RELIABLE)
-		ret = unetmm_chan_how(ep, wish, &how);
-	else if (!unetmm_chan_plain(wish))
+		ret = unetmm_chan_params_set(ep, request, &params);
+	else if (!unetmm_chan_request_is_default(request))
 		ret = -EINVAL;
 	else
 		ret = unetmm_datagram(ep);
-	how.tell = a->flags & UNETMM_CONNECT_TELL;
+	params.tell = a->flags & UNETMM_CONNECT_TELL;
 	if (!ret)
-		ret = unetmm_connect(ep, a, &how);
+		ret = unetmm_ep_connect(ep, a, &params);
 	unetmm_ep_put(ep);
 	return ret;
 }
@@ -495,8 +496,8 @@ static bool unetmm_probe_send(struct unetmm_dev *dev,
 	return may;
 }
 
-static int unetmm_probe_wait(struct unetmm_dev *dev,
-			     struct unetmm_probe_wait *wait, u64 deadline_ns)
+static int unetmm_probe_repeat(struct unetmm_dev *dev,
+			       struct unetmm_probe_wait *wait, u64 deadline_ns)
 {
 	struct unetmm_control msg = {
 		.type = UNETMM_CTL_PROBE,
@@ -521,6 +522,7 @@ static int unetmm_probe_wait(struct unetmm_dev *dev,
 			ns_to_ktime(left));
 		if (!ret)
 			return unetmm_running(dev) ? 0 : -ENODEV;
+		/* The answer may have come meanwhile: a repeated call would ask too late. */
 		if (ret != -ETIME)
 			return -EINTR;
 	}
@@ -539,7 +541,7 @@ int unetmm_op_probe(struct unetmm_file *file, void *arg)
 		return -EINVAL;
 	ether_addr_copy(wait.mac, a->mac);
 	unetmm_question_add(dev->ctl, &dev->ctl->probes, &wait.q, U64_MAX);
-	ret = unetmm_probe_wait(dev, &wait, a->deadline_ns);
+	ret = unetmm_probe_repeat(dev, &wait, a->deadline_ns);
 	unetmm_question_drop(dev->ctl, &dev->ctl->probes, &wait.q);
 	if (wait.answered) {
 		a->mtu = wait.mtu;

@@ -107,8 +107,11 @@ void unetmm_chan_confirm(struct unetmm_dev *dev, const u8 *mac, u64 nonce)
 	}
 }
 
-/* From now on it has the patience of those that are in use, from the beginning. */
-void unetmm_liveness_accepted(struct unetmm_chan *chan)
+/*
+ * The peer gets the full number of probes again; called when the channel is accepted, or put
+ * back into the backlog.
+ */
+void unetmm_liveness_restart(struct unetmm_chan *chan)
 {
 	chan->probes = min_t(u8, chan->probes, 1);
 }

@@ -184,10 +184,7 @@ void unetmm_mailbox_work(struct work_struct *work)
 		unetmm_mailbox_complete(dev, cqe);
 		ctl->cq_cons++;
 		budget--;
-		/* The slot is the card's again once it has been read. */
-		dma_rmb();
-		WRITE_ONCE(ctl->ep->index->user.cq_cons,
-			   cpu_to_le32(ctl->cq_cons));
+		unetmm_ep_cq_release(ctl->ep, ctl->cq_cons);
 	}
 	unetmm_mailbox_ring(dev);
 	if (!budget || unetmm_ep_arm(ctl->ep, ctl->cq_cons))

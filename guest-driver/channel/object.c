@@ -34,7 +34,7 @@ static int unetmm_chan_reserve(struct unetmm_chan *chan)
 	struct unetmm_ep *ep = chan->ep;
 	int credits;
 
-	if (chan->how.type != UNETMM_CHANNEL_RELIABLE)
+	if (chan->params.type != UNETMM_CHANNEL_RELIABLE)
 		return 0;
 	if (!unetmm_user_take(ep->space, UNETMM_USE_CHANNELS, 1))
 		return -EDQUOT;
@@ -165,7 +165,7 @@ static u32 unetmm_chan_number(struct unetmm_ep *ep)
  * have.
  */
 struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac,
-				    const struct unetmm_chan_how *how)
+				    const struct unetmm_chan_params *params)
 {
 	struct unetmm_dev *dev = ep->dev;
 	struct unetmm_chan *chan;
@@ -180,7 +180,7 @@ struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac,
 	if (!chan)
 		return ERR_PTR(-ENOMEM);
 	chan->ep = ep;
-	chan->how = *how;
+	chan->params = *params;
 	ret = unetmm_chan_reserve(chan);
 	if (ret) {
 		kfree(chan);
@@ -194,7 +194,7 @@ struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac,
 	chan->number = number;
 	chan->state = UNETMM_CHAN_CONNECTING;
 	/* The remains of an earlier channel must not fit this one. */
-	if (how->type == UNETMM_CHANNEL_RELIABLE)
+	if (params->type == UNETMM_CHANNEL_RELIABLE)
 		chan->send_psn = get_random_u32();
 	ether_addr_copy(chan->mac, mac);
 	list_add_tail(&chan->node, &ep->chans);
@@ -234,8 +234,8 @@ u8 unetmm_features(const struct unetmm_dev *dev)
 
 static u8 unetmm_chan_flags(const struct unetmm_chan *chan)
 {
-	return (chan->how.tell ? UNETMM_CHANNEL_F_TELL : 0) |
-	       (chan->how.rewind ? UNETMM_CHANNEL_F_REWIND : 0) |
+	return (chan->params.tell ? UNETMM_CHANNEL_F_TELL : 0) |
+	       (chan->params.rewind ? UNETMM_CHANNEL_F_REWIND : 0) |
 	       (chan->features & UNETMM_FEATURE_KEYED ? UNETMM_CHANNEL_F_KEYED : 0) |
 	       (chan->features & UNETMM_FEATURE_IMM ? UNETMM_CHANNEL_F_IMM : 0) |
 	       (chan->features & UNETMM_FEATURE_ACK ? UNETMM_CHANNEL_F_ACK : 0) |
@@ -254,13 +254,13 @@ int unetmm_chan_open(struct unetmm_chan *chan, u16 peer_ep, u16 peer_channel, u3
 			.channel = cpu_to_le16(chan->number),
 			.peer_ep = cpu_to_le16(peer_ep),
 			.peer_channel = cpu_to_le16(peer_channel),
-			.type = chan->how.type,
-			.retries = chan->how.retries,
+			.type = chan->params.type,
+			.retries = chan->params.retries,
 			.mtu = cpu_to_le32(mtu),
-			.not_ready_retries = chan->how.not_ready_retries,
+			.not_ready_retries = chan->params.not_ready_retries,
 			.flags = unetmm_chan_flags(chan),
-			.not_ready_us = cpu_to_le32(chan->how.not_ready_us),
-			.timeout_us = cpu_to_le32(chan->how.timeout_us),
+			.not_ready_us = cpu_to_le32(chan->params.not_ready_us),
+			.timeout_us = cpu_to_le32(chan->params.timeout_us),
 			.send_psn = cpu_to_le32(chan->send_psn),
 			.recv_psn = cpu_to_le32(chan->recv_psn),
 			.send_credits = cpu_to_le32(chan->send_credits),
@@ -328,7 +328,7 @@ u32 unetmm_chan_backlog(const struct unetmm_ep *ep, bool ended)
 /* May the process, which is told of ends, have seen a completion of the channel? */
 static bool unetmm_chan_seen(const struct unetmm_chan *chan)
 {
-	return chan->how.tell && unetmm_cq_prod(chan->ep) != chan->cq_begin;
+	return chan->params.tell && unetmm_cq_prod(chan->ep) != chan->cq_begin;
 }
 
 /*

@@ -266,7 +266,7 @@ static int unetmm_peers_collect(struct unetmm_dev *dev,
 				struct unetmm_peers_wait *wait, u64 deadline_ns)
 {
 	bool asked = false;
-	u64 now, left;
+	u64 now, left, end;
 	u32 n;
 	int ret;
 
@@ -277,24 +277,26 @@ static int unetmm_peers_collect(struct unetmm_dev *dev,
 			left = (u64)UNETMM_PEER_PAUSE_MS * NSEC_PER_MSEC << n;
 		}
 		now = ktime_get_ns();
-		if (now >= deadline_ns)
+		/* The answers to the first question have time: the call may begin again, late. */
+		end = n || !asked ? deadline_ns : max(deadline_ns, now + left);
+		if (now >= end)
 			return asked ? 0 : -EAGAIN;
 		ret = wait_event_interruptible_hrtimeout(wait->q.wait,
 			unetmm_peers_done(dev, wait),
-			ns_to_ktime(min(left, deadline_ns - now)));
+			ns_to_ktime(min(left, end - now)));
 		if (!ret)
 			return 0;
 		if (ret != -ETIME)
-			return -EINTR;
+			return UNETMM_INTERRUPTED;
 	}
 }
 
-/* rwsem is held. */
 static int unetmm_peers(struct unetmm_dev *dev, struct unetmm_peers_wait *wait,
 			u64 deadline_ns)
 {
 	int ret;
 
+	lockdep_assert_held(&dev->rwsem);
 	if (!wait->all && !ether_addr_equal(wait->mac, dev->hw.mac) &&
 	    !unetmm_link_up(dev))
 		return -ENETDOWN;

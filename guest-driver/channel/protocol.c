@@ -46,7 +46,7 @@ static void unetmm_answer_connect(struct unetmm_dev *dev, const u8 *mac,
 	if (chan) {
 		ack.src_ep = cpu_to_le16(chan->ep->id);
 		ack.src_channel = cpu_to_le16(chan->number);
-		ack.channel_type = chan->how.type;
+		ack.channel_type = chan->params.type;
 		ack.mtu = cpu_to_le32(chan->mtu);
 		ack.psn = cpu_to_le32(chan->send_psn);
 		ack.request = cpu_to_le32(chan->recv_credits);
@@ -124,7 +124,7 @@ static struct unetmm_chan *unetmm_accept_new(struct unetmm_ep *ep,
 					     const struct unetmm_control *msg,
 					     u32 mtu)
 {
-	struct unetmm_chan_how how = { .type = msg->channel_type };
+	struct unetmm_chan_params params = { .type = msg->channel_type };
 	struct unetmm_chan *chan;
 	int ret;
 
@@ -133,10 +133,10 @@ static struct unetmm_chan *unetmm_accept_new(struct unetmm_ep *ep,
 	/* Ended channels take no place from new ones. */
 	if (unetmm_chan_backlog(ep, false) >= ep->backlog)
 		return unetmm_refuse(ep, false, UNETMM_WANT_PLACE);
-	if (how.type == UNETMM_CHANNEL_RELIABLE)
-		how = ep->how;
-	how.tell = ep->how.tell;
-	chan = unetmm_chan_new(ep, mac, &how);
+	if (params.type == UNETMM_CHANNEL_RELIABLE)
+		params = ep->params;
+	params.tell = ep->params.tell;
+	chan = unetmm_chan_new(ep, mac, &params);
 	if (IS_ERR(chan))
 		return unetmm_refuse(ep, false,
 				     unetmm_chan_wants(ep, PTR_ERR(chan)));
@@ -147,7 +147,7 @@ static struct unetmm_chan *unetmm_accept_new(struct unetmm_ep *ep,
 	chan->recv_psn = le32_to_cpu(msg->psn);
 	chan->send_credits = le32_to_cpu(msg->request);
 	/* Features that we do not know are of no use to us. */
-	if (how.type == UNETMM_CHANNEL_RELIABLE)
+	if (params.type == UNETMM_CHANNEL_RELIABLE)
 		chan->features = msg->status & unetmm_features(ep->dev);
 	ret = unetmm_chan_open(chan, le16_to_cpu(msg->src_ep),
 			       le16_to_cpu(msg->src_channel), mtu);
@@ -289,7 +289,7 @@ static void unetmm_got_connect_ack(struct unetmm_dev *dev, const u8 *mac,
 		return;
 	chan->answered = true;
 	if (mtu < UNETMM_MIN_MTU || mtu > dev->hw.user_mtu ||
-	    msg->channel_type != chan->how.type ||
+	    msg->channel_type != chan->params.type ||
 	    msg->rights & ~unetmm_features(dev) ||
 	    !unetmm_connect_sane(msg, msg->rights)) {
 		unetmm_count(dev, control_bad);

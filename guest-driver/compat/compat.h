@@ -182,6 +182,16 @@ static inline bool unetmm_gup_faults_always(struct vm_area_struct *vma)
 #define UNETMM_CREATE_CQ_UDATA (attrs ? &attrs->driver_udata : NULL)
 #endif
 
+/* 7.1 has another name for a process's queues. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 1, 0)
+#define UNETMM_RESIZE_CQ(name) int name(struct ib_cq *ib, int cqe, struct ib_udata *udata)
+#define UNETMM_RESIZE_CQ_OP resize_cq
+#else
+#define UNETMM_RESIZE_CQ(name) \
+	int name(struct ib_cq *ib, unsigned int cqe, struct ib_udata *udata)
+#define UNETMM_RESIZE_CQ_OP resize_user_cq
+#endif
+
 /* 6.13 has one call for both steps, and 6.15 took the first away. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
 #define unetmm_hrtimer_setup(timer, fn, clock, mode) do { \

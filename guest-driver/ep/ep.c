@@ -198,11 +198,15 @@ int unetmm_op_endpoint(struct unetmm_file *file, void *arg)
 
 /*
  * The card has gone, and has no bus to write by: each look at the endpoint
- * finds it stopped, and sleeping threads are woken to look.  The caller holds map_lock.
+ * finds it stopped, and sleeping threads are woken to look.  The caller holds map_lock, or
+ * ep_lock for an endpoint of the kernel.
  */
 void unetmm_ep_gone(struct unetmm_ep *ep)
 {
-	lockdep_assert_held(&ep->dev->map_lock);
+	if (ep->file)
+		lockdep_assert_held(&ep->dev->map_lock);
+	else
+		lockdep_assert_held(&ep->dev->ep_lock);
 	WRITE_ONCE(ep->index->card.state, cpu_to_le32(UNETMM_EP_ERROR));
 	if (ep->woken)
 		ep->woken(ep, UNETMM_NOTIFY_EP_ERROR);

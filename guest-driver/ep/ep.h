@@ -8,13 +8,14 @@
 #include <linux/eventfd.h>
 
 #include "memory/memory.h"
+#include "ring/ring.h"
 #include "source/source.h"
 
 struct unetmm_backup_queue;
 struct unetmm_redirect_queue;
 
 /* How a channel is to be; zero: a datagram channel, or the card's defaults. */
-struct unetmm_chan_how {
+struct unetmm_chan_params {
 	u8 type;			/* UNETMM_CHANNEL_* */
 	bool tell;			/* the process, when the peer closes it */
 	bool rewind;			/* UNETMM_CHANNEL_F_REWIND */
@@ -55,6 +56,7 @@ struct unetmm_ep {
 	struct unetmm_dev *dev;
 	struct unetmm_file *file;	/* NULL: the driver's own */
 	struct unetmm_aspace *space;
+	u32 kernel_space;		/* without `space`: its number; 0: the driver's */
 	struct list_head node;		/* file->eps: file->lock and map_lock */
 	struct unetmm_block *block;
 	struct unetmm_ep_index *index;	/* in the block */
@@ -69,6 +71,7 @@ struct unetmm_ep {
 	u32 fq_offset;
 	u32 cq_offset;
 	bool failed;			/* the card stopped it */
+	u8 end_status;			/* UNETMM_ST_*, of NOTIFY_END */
 	/* Tells a verbs module that the endpoint has completions or has failed.  Must not sleep. */
 	void (*woken)(struct unetmm_ep *ep, u8 type);	/* ep_lock and map_lock */
 	void *owner;			/* the same */
@@ -87,7 +90,7 @@ struct unetmm_ep {
 	u64 service;			/* 0: does not listen */
 	struct hlist_node service_node;
 	u32 takes;			/* UNETMM_LISTEN_* */
-	struct unetmm_chan_how how;	/* the reliable ones of these */
+	struct unetmm_chan_params params;	/* the reliable ones of these */
 	bool announced;			/* UNETMM_IOC_PEERS of other cards finds it */
 	char name[TASK_COMM_LEN];	/* of the process that listens */
 	u32 backlog;
@@ -115,6 +118,13 @@ int unetmm_ep_layout(struct unetmm_ep *ep);
 int unetmm_ep_destroy(struct unetmm_ep *ep);
 const struct unetmm_cqe *unetmm_ep_peek(const struct unetmm_ep *ep, u32 cons);
 bool unetmm_ep_arm(const struct unetmm_ep *ep, u32 cons);
+/* Gives the places of completions that were read back to the card; also of use to unetmm_ib.ko. */
+static inline void unetmm_ep_cq_release(struct unetmm_ep *ep, u32 cons)
+{
+	unetmm_mb_before_release();
+	WRITE_ONCE(ep->index->user.cq_cons, cpu_to_le32(cons));
+}
+
 void unetmm_ep_put(struct unetmm_ep *ep);
 
 /* ep/ep.c */

@@ -164,7 +164,7 @@ int unetmm_ep_command(struct unetmm_ep *ep, u32 policy, u32 pretranslate)
 	dma_addr_t dma = ep->block->dma;
 	struct unetmm_cmd cmd = {
 		.opcode = UNETMM_CMD_EP_CREATE,
-		.space = cpu_to_le16(ep->space ? ep->space->id : 0),
+		.space = cpu_to_le16(ep->space ? ep->space->id : ep->kernel_space),
 		.ep = cpu_to_le16(ep->id),
 		.ep_create = {
 			.sq_base = cpu_to_le64(dma + ep->sq_offset),

@@ -103,11 +103,11 @@ static int unetmm_raw_flow_check(const struct unetmm_dev *dev,
 
 /* ---- Calls -------------------------------------------------------------------- */
 
-/* file->lock */
 static struct unetmm_ep *unetmm_raw_ep(struct unetmm_file *file, u32 id)
 {
 	struct unetmm_ep *ep = unetmm_ep_find_locked(file, id);
 
+	lockdep_assert_held(&file->lock);
 	if (!ep)
 		return ERR_PTR(-ENOENT);
 	return ep->flags & UNETMM_EP_F_RAW ? ep : ERR_PTR(-EPROTOTYPE);

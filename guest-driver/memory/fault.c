@@ -204,7 +204,7 @@ static int unetmm_resolve(struct unetmm_aspace *space,
 
 /* ---- A miss as a job ----------------------------------------------------------- */
 
-static const struct unetmm_job_ops unetmm_missed_ops;
+static const struct unetmm_job_ops unetmm_miss_job_ops;
 
 /*
  * PLACES
@@ -228,14 +228,14 @@ static const struct unetmm_job_ops unetmm_missed_ops;
  */
 #define UNETMM_HINTS		64
 
-struct unetmm_missed {
+struct unetmm_miss_job {
 	struct unetmm_job job;		/* node: misses->hints, of a free hint */
 	struct unetmm_miss miss;
 	struct unetmm_miss next;
 	struct unetmm_aspace *next_space;	/* a reference; NULL: no next miss */
 	bool taken;
 	u32 page_ins;			/* that it has had */
-	bool rests;			/* LATER, and then to be paged in again */
+	bool rests;			/* DELAY, and then to be paged in again */
 	u64 began_ns;
 	u64 page_ns;
 };
@@ -248,9 +248,9 @@ static u32 unetmm_places(const struct unetmm_dev *dev)
 	return min_t(u64, most, UNETMM_FAULT_NUMBER + 1);
 }
 
-int unetmm_misses_init(struct unetmm_dev *dev)
+int unetmm_miss_table_init(struct unetmm_dev *dev)
 {
-	struct unetmm_misses *misses = dev->misses;
+	struct unetmm_miss_table *misses = dev->misses;
 	u32 i;
 
 	spin_lock_init(&misses->lock);
@@ -266,16 +266,16 @@ int unetmm_misses_init(struct unetmm_dev *dev)
 }
 
 /* All spaces are closed, and their jobs with them. */
-void unetmm_misses_exit(struct unetmm_dev *dev)
+void unetmm_miss_table_exit(struct unetmm_dev *dev)
 {
 	kvfree(dev->misses->places);
 	dev->misses->places = NULL;
 }
 
-static void unetmm_hint_put(struct unetmm_missed *m)
+static void unetmm_hint_put(struct unetmm_miss_job *m)
 {
 	struct unetmm_aspace *space = m->job.space;
-	struct unetmm_misses *misses = space->dev->misses;
+	struct unetmm_miss_table *misses = space->dev->misses;
 
 	spin_lock(&misses->lock);
 	list_add(&m->job.node, &misses->hints);
@@ -289,7 +289,7 @@ static void unetmm_hint_put(struct unetmm_missed *m)
  * The place is free: it is for the next miss, if there is one.  Returns a reference that the
  * caller puts when it has released the lock, or NULL.
  */
-static struct unetmm_aspace *unetmm_missed_next(struct unetmm_missed *m)
+static struct unetmm_aspace *unetmm_miss_job_next(struct unetmm_miss_job *m)
 {
 	struct unetmm_aspace *space = m->next_space;
 
@@ -297,7 +297,7 @@ static struct unetmm_aspace *unetmm_missed_next(struct unetmm_missed *m)
 	m->next_space = NULL;
 	if (!space)
 		return NULL;
-	unetmm_job_init(&m->job, space, &unetmm_missed_ops);
+	unetmm_job_init(&m->job, space, &unetmm_miss_job_ops);
 	m->miss = m->next;
 	m->page_ins = 0;
 	m->rests = false;
@@ -307,27 +307,27 @@ static struct unetmm_aspace *unetmm_missed_next(struct unetmm_missed *m)
 	return m->taken ? NULL : space;
 }
 
-static void unetmm_put_some(struct unetmm_aspace *space)
+static void unetmm_space_put_if(struct unetmm_aspace *space)
 {
 	if (space)
 		unetmm_space_put(space);
 }
 
 /* With its reference to the space. */
-static void unetmm_missed_put(struct unetmm_missed *m)
+static void unetmm_miss_job_release(struct unetmm_miss_job *m)
 {
 	struct unetmm_aspace *space = m->job.space, *closed;
-	struct unetmm_misses *misses = space->dev->misses;
+	struct unetmm_miss_table *misses = space->dev->misses;
 
 	spin_lock(&misses->lock);
-	closed = unetmm_missed_next(m);
+	closed = unetmm_miss_job_next(m);
 	spin_unlock(&misses->lock);
-	unetmm_put_some(closed);
+	unetmm_space_put_if(closed);
 	unetmm_space_put(space);
 }
 
-static enum unetmm_job_next unetmm_missed_end(struct unetmm_missed *m, int ret,
-					      struct unetmm_batch *batch)
+static enum unetmm_job_next unetmm_miss_job_end(struct unetmm_miss_job *m, int ret,
+						struct unetmm_batch *batch)
 {
 	struct unetmm_aspace *space = m->job.space;
 
@@ -338,12 +338,12 @@ static enum unetmm_job_next unetmm_missed_end(struct unetmm_missed *m, int ret,
 	} else {
 		unetmm_refuse(space, &m->miss, ret ?: -EAGAIN);
 	}
-	unetmm_missed_put(m);
+	unetmm_miss_job_release(m);
 	return UNETMM_JOB_DONE;
 }
 
 /* All pages may be more than there is memory for: then the first. */
-static enum unetmm_job_next unetmm_missed_page(struct unetmm_missed *m)
+static enum unetmm_job_next unetmm_miss_job_page_in(struct unetmm_miss_job *m)
 {
 	m->job.want = (struct unetmm_page_in) {
 		.vaddr = m->miss.user,
@@ -364,8 +364,8 @@ static void unetmm_zero_serve(struct unetmm_aspace *space,
 }
 
 /* The first attempt. */
-static enum unetmm_job_next unetmm_missed_first(struct unetmm_missed *m,
-						struct unetmm_batch *batch)
+static enum unetmm_job_next unetmm_miss_job_first_try(struct unetmm_miss_job *m,
+						      struct unetmm_batch *batch)
 {
 	struct unetmm_aspace *space = m->job.space;
 	struct unetmm_miss *miss = &m->miss;
@@ -374,20 +374,20 @@ static enum unetmm_job_next unetmm_missed_first(struct unetmm_missed *m,
 	unetmm_stages_begin(space->dev, miss, batch);
 	m->began_ns = batch->began_ns;
 	if (space->ops->find && !space->ops->find(space, miss))
-		return unetmm_missed_end(m, -EFAULT, batch);
+		return unetmm_miss_job_end(m, -EFAULT, batch);
 	if (miss->zero)
 		unetmm_zero_serve(space, miss);
 	ret = unetmm_resolve(space, miss, batch, UNETMM_QUICK_TRIES);
 	if (ret && ret != -EAGAIN)
-		return unetmm_missed_end(m, ret, batch);
+		return unetmm_miss_job_end(m, ret, batch);
 	unetmm_count(space->dev, faults_deferred);
 	unetmm_reply(space, miss, UNETMM_REPLY_DEFERRED, 0);
-	return unetmm_missed_page(m);
+	return unetmm_miss_job_page_in(m);
 }
 
 /* After a page-in. */
-static enum unetmm_job_next unetmm_missed_again(struct unetmm_missed *m,
-						struct unetmm_batch *batch)
+static enum unetmm_job_next unetmm_miss_job_retry(struct unetmm_miss_job *m,
+						  struct unetmm_batch *batch)
 {
 	struct unetmm_job *job = &m->job;
 	int ret;
@@ -402,16 +402,16 @@ static enum unetmm_job_next unetmm_missed_again(struct unetmm_missed *m,
 	if (!ret)
 		ret = job->err;
 	if ((ret && ret != -EAGAIN) || m->page_ins >= UNETMM_TRIES)
-		return unetmm_missed_end(m, ret, batch);
+		return unetmm_miss_job_end(m, ret, batch);
 	/* Gone again, or mmap_lock taken: the thread that did it must get on. */
 	m->rests = true;
-	return UNETMM_JOB_LATER;
+	return UNETMM_JOB_DELAY;
 }
 
-static enum unetmm_job_next unetmm_missed_serve(struct unetmm_job *job,
-						struct unetmm_batch *batch)
+static enum unetmm_job_next unetmm_miss_job_serve(struct unetmm_job *job,
+						  struct unetmm_batch *batch)
 {
-	struct unetmm_missed *m = container_of(job, struct unetmm_missed, job);
+	struct unetmm_miss_job *m = container_of(job, struct unetmm_miss_job, job);
 	const struct unetmm_source *ops = job->space->ops;
 
 	if (m->miss.ahead) {
@@ -423,15 +423,15 @@ static enum unetmm_job_next unetmm_missed_serve(struct unetmm_job *job,
 	}
 	if (m->rests) {
 		m->rests = false;
-		return unetmm_missed_page(m);
+		return unetmm_miss_job_page_in(m);
 	}
-	return job->paged ? unetmm_missed_again(m, batch) :
-	       unetmm_missed_first(m, batch);
+	return job->paged ? unetmm_miss_job_retry(m, batch) :
+	       unetmm_miss_job_first_try(m, batch);
 }
 
-static void unetmm_missed_cancel(struct unetmm_job *job)
+static void unetmm_miss_job_cancel(struct unetmm_job *job)
 {
-	struct unetmm_missed *m = container_of(job, struct unetmm_missed, job);
+	struct unetmm_miss_job *m = container_of(job, struct unetmm_miss_job, job);
 
 	if (m->miss.ahead) {
 		unetmm_hint_put(m);
@@ -440,23 +440,23 @@ static void unetmm_missed_cancel(struct unetmm_job *job)
 	/* The card waits for no answer to a miss that it has forgotten. */
 	if (!READ_ONCE(m->next_space))
 		unetmm_refuse(job->space, &m->miss, -EFAULT);
-	unetmm_missed_put(m);
+	unetmm_miss_job_release(m);
 }
 
-static const struct unetmm_job_ops unetmm_missed_ops = {
-	.serve = unetmm_missed_serve,
-	.cancel = unetmm_missed_cancel,
+static const struct unetmm_job_ops unetmm_miss_job_ops = {
+	.serve = unetmm_miss_job_serve,
+	.cancel = unetmm_miss_job_cancel,
 	.once = true,
 };
 
 /* Takes over the reference to the space.  False: the card has no such miss. */
-static bool unetmm_missed_add(struct unetmm_aspace *space,
-			      const struct unetmm_miss *miss)
+static bool unetmm_miss_job_add(struct unetmm_aspace *space,
+				const struct unetmm_miss *miss)
 {
 	u32 number = miss->fault_id & UNETMM_FAULT_NUMBER;
-	struct unetmm_misses *misses = space->dev->misses;
+	struct unetmm_miss_table *misses = space->dev->misses;
 	struct unetmm_aspace *forgotten, *ended = NULL, *closed = NULL;
-	struct unetmm_missed *m;
+	struct unetmm_miss_job *m;
 
 	if (number >= misses->nplaces)
 		return false;
@@ -470,11 +470,11 @@ static bool unetmm_missed_add(struct unetmm_aspace *space,
 		m->taken = false;
 	}
 	if (!m->taken)
-		closed = unetmm_missed_next(m);
+		closed = unetmm_miss_job_next(m);
 	spin_unlock(&misses->lock);
-	unetmm_put_some(forgotten);
-	unetmm_put_some(ended);
-	unetmm_put_some(closed);
+	unetmm_space_put_if(forgotten);
+	unetmm_space_put_if(ended);
+	unetmm_space_put_if(closed);
 	return true;
 }
 
@@ -482,16 +482,16 @@ static bool unetmm_missed_add(struct unetmm_aspace *space,
 static bool unetmm_hint_add(struct unetmm_aspace *space,
 			    const struct unetmm_miss *miss)
 {
-	struct unetmm_misses *misses = space->dev->misses;
+	struct unetmm_miss_table *misses = space->dev->misses;
 	struct unetmm_turns *turns = unetmm_user_turns(space);
-	struct unetmm_missed *m = NULL;
+	struct unetmm_miss_job *m = NULL;
 	u32 others;
 
 	spin_lock(&misses->lock);
 	others = UNETMM_HINTS - misses->nhints - turns->hints;
 	if (misses->nhints && (space->unlimited || turns->hints <
 			       unetmm_share(UNETMM_HINTS, others))) {
-		m = list_first_entry(&misses->hints, struct unetmm_missed,
+		m = list_first_entry(&misses->hints, struct unetmm_miss_job,
 				     job.node);
 		list_del(&m->job.node);
 		misses->nhints--;
@@ -500,7 +500,7 @@ static bool unetmm_hint_add(struct unetmm_aspace *space,
 	spin_unlock(&misses->lock);
 	if (!m)
 		return false;
-	unetmm_job_init(&m->job, space, &unetmm_missed_ops);
+	unetmm_job_init(&m->job, space, &unetmm_miss_job_ops);
 	m->miss = *miss;
 	if (!unetmm_job_kick(&m->job))
 		unetmm_hint_put(m);
@@ -566,7 +566,7 @@ static void unetmm_miss(struct unetmm_dev *dev, const struct unetmm_fault *rec,
 		return;
 	miss.npages = clamp_t(u32, miss.npages, 1, unetmm_miss_most(space));
 	unetmm_stages_came(dev, rec, &miss);
-	if (unetmm_missed_add(space, &miss))
+	if (unetmm_miss_job_add(space, &miss))
 		return;
 	unetmm_count(dev, faults_bad);
 	unetmm_space_put(space);

@@ -728,7 +728,7 @@ static enum unetmm_job_next unetmm_lost_wait(struct unetmm_job *job,
 	long left = space->lost->until - jiffies;
 
 	if (!run->absent || job->paged)
-		return UNETMM_JOB_LATER;
+		return UNETMM_JOB_DELAY;
 	job->want = (struct unetmm_page_in) {
 		.vaddr = (u64)run->vpn << PAGE_SHIFT,
 		.npages = run->npages,

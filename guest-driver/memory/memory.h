@@ -37,7 +37,7 @@ struct unetmm_pin {
 	struct unetmm_ktlb_entry entry;
 };
 
-/* One miss; part of a struct unetmm_missed (memory/fault.c). */
+/* One miss; part of a struct unetmm_miss_job (memory/fault.c). */
 struct unetmm_miss {
 	u32 fault_id;
 	u32 npages;
@@ -79,10 +79,10 @@ struct unetmm_clock {
 };
 
 /* dev->misses: the fault ring's records, and places for misses that are being served. */
-struct unetmm_missed;
-struct unetmm_misses {
+struct unetmm_miss_job;
+struct unetmm_miss_table {
 	spinlock_t lock;		/* the places; memory/fault.c */
-	struct unetmm_missed *places;	/* by number, then those of hints */
+	struct unetmm_miss_job *places;	/* by number, then those of hints */
 	u32 nplaces;			/* numbers */
 	struct list_head hints;		/* free places for reports ahead */
 	u32 nhints;
@@ -180,8 +180,8 @@ int unetmm_zero_check(struct mm_struct *mm, u64 vaddr);
 void unetmm_zero_map(struct unetmm_aspace *space, u64 vaddr);
 
 /* memory/fault.c */
-int unetmm_misses_init(struct unetmm_dev *dev);
-void unetmm_misses_exit(struct unetmm_dev *dev);
+int unetmm_miss_table_init(struct unetmm_dev *dev);
+void unetmm_miss_table_exit(struct unetmm_dev *dev);
 bool unetmm_fault_sort(struct unetmm_dev *dev);
 /* The fault ring has the reports before this number already, and not those from it on. */
 u64 unetmm_reports_now(struct unetmm_dev *dev);
@@ -194,7 +194,7 @@ void unetmm_resolved(struct unetmm_aspace *space,
 		     struct unetmm_batch *batch);
 u8 unetmm_refusal(int err);
 
-/* memory/region.c */
+/* memory/registration.c */
 int unetmm_op_register(struct unetmm_file *file, void *arg);
 int unetmm_op_deregister(struct unetmm_file *file, void *arg);
 /* Is all of it registered at once, and for writing if that is wanted? */

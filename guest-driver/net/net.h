@@ -26,8 +26,8 @@
  *   stats_lock    `up` against readers of the card's counters; outside reg_lock.
  *   test.lock     the frame that the self-test waits for; innermost.
  *
- * unetmm_net_down() first disables the queue (under its lock) and NAPI, and
- * waits for a grace period, since a poll looks at the endpoint once more behind
+ * unetmm_net_down() first disables NAPI, which would wake the queue, then the
+ * queue (under its lock), and waits for a grace period, since a poll looks at the endpoint once more behind
  * napi_complete_done(); after that nobody uses the rings but itself.
  */
 #ifndef UNETMM_NET_H

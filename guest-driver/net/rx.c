@@ -333,9 +333,7 @@ static int unetmm_net_take(struct unetmm_net *net, int budget)
 		return 0;
 	if (net->rx.prod != before)
 		unetmm_net_rx_publish(net);
-	/* The slots are the card's again once they have been read. */
-	dma_rmb();
-	WRITE_ONCE(ep->index->user.cq_cons, cpu_to_le32(net->cq_cons));
+	unetmm_ep_cq_release(ep, net->cq_cons);
 	if (le32_to_cpu(READ_ONCE(ep->index->card.state)) &
 	    UNETMM_EP_CQ_BLOCKED && unetmm_reachable(net->dev))
 		writel(0, net->doorbell);

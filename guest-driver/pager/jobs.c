@@ -315,7 +315,7 @@ void unetmm_job_served(struct unetmm_pager *p, struct unetmm_job *job,
 	} else if (next == UNETMM_JOB_PAGE && !job->kicked && !lane->orphan &&
 		   !lane->closed) {
 		unetmm_job_must_page(p, job);
-	} else if (next == UNETMM_JOB_LATER) {
+	} else if (next == UNETMM_JOB_DELAY) {
 		unetmm_job_delay(p, job);
 	} else {
 		unetmm_job_ready(p, job, false);

@@ -19,13 +19,13 @@
  *   ready    in the queue of its space.
  *   active   serve or cancel runs.  At most one job of a space is active, so serve
  *            functions of one space exclude each other.
- *   delayed  serve returned UNETMM_JOB_LATER: ready again after one tick.
+ *   delayed  serve returned UNETMM_JOB_DELAY: ready again after one tick.
  *   must_page  it has to be paged in, and waits until its space may sleep.
  *   asleep   a worker sleeps in unetmm_page_in() for it.
  *
  *   idle > ready > active > idle          UNETMM_JOB_DONE, or cancel has run
  *                  active > ready         UNETMM_JOB_AGAIN, or kicked meanwhile
- *                  active > delayed > ready               UNETMM_JOB_LATER
+ *                  active > delayed > ready               UNETMM_JOB_DELAY
  *                  active > [must_page >] asleep > ready  UNETMM_JOB_PAGE
  *
  * A SLEEPING WORKER DOES NOT BELONG TO ITS JOB.  It has its own copy of the addresses
@@ -105,7 +105,7 @@ struct unetmm_batch {
 enum unetmm_job_next {
 	UNETMM_JOB_DONE,	/* idle; a job with ops->once is no more */
 	UNETMM_JOB_AGAIN,	/* more to do, after the others' turns */
-	UNETMM_JOB_LATER,	/* the same, in one tick: memory is changing */
+	UNETMM_JOB_DELAY,	/* the same, in one tick: memory is changing */
 	UNETMM_JOB_PAGE,	/* job->want is absent */
 };
 

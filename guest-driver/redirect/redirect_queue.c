@@ -214,7 +214,7 @@ static enum unetmm_job_next unetmm_redirect_queue_page_in(struct unetmm_redirect
 	/* The page came and went again.  Leave time to the threads that use it. */
 	q->rested = q->absent.tries > UNETMM_REDIRECT_QUEUE_QUICK && !q->rested;
 	if (q->rested)
-		return UNETMM_JOB_LATER;
+		return UNETMM_JOB_DELAY;
 	q->job.want = (struct unetmm_page_in) {
 		.vaddr = q->absent.addr & PAGE_MASK,
 		.npages = 1,

@@ -92,16 +92,17 @@ static bool unetmm_ec_reached(u64 now, u64 value)
 
 /* ---- Waking -------------------------------------------------------------- */
 
-/* ep_lock.  Each woken thread reads the counter itself. */
-static void unetmm_ec_wake(struct unetmm_ec *ec)
+/* Each woken thread reads the counter itself. */
+static void unetmm_ec_wake(const struct unetmm_ecs *ecs, struct unetmm_ec *ec)
 {
+	lockdep_assert_held(&ecs->dev->ep_lock);
 	WRITE_ONCE(ec->wakes, ec->wakes + 1);
 	if (ec->eventfd)
 		unetmm_eventfd_signal(ec->eventfd);
 	wake_up_all(&ec->wait);
 }
 
-/* In the interrupt; ep_lock. */
+/* Called by the interrupt. */
 void unetmm_ec_notified(struct unetmm_dev *dev, u32 space, u32 id)
 {
 	struct unetmm_ecs *ecs;
@@ -113,7 +114,7 @@ void unetmm_ec_notified(struct unetmm_dev *dev, u32 space, u32 id)
 	ecs = dev->remote->ecs[space];
 	if (!ecs || !ecs->ec[id])
 		return;
-	unetmm_ec_wake(ecs->ec[id]);
+	unetmm_ec_wake(ecs, ecs->ec[id]);
 	unetmm_count(dev, wakeups);
 }
 
@@ -176,7 +177,7 @@ static bool unetmm_ec_nearest(const struct unetmm_ec *ec, u64 now, u64 *value)
 static void unetmm_ec_wake_now(struct unetmm_ecs *ecs, struct unetmm_ec *ec)
 {
 	spin_lock_irq(&ecs->dev->ep_lock);
-	unetmm_ec_wake(ec);
+	unetmm_ec_wake(ecs, ec);
 	spin_unlock_irq(&ecs->dev->ep_lock);
 }
 
@@ -220,14 +221,16 @@ static int unetmm_ecs_command(struct unetmm_ecs *ecs)
 	return unetmm_cmd(ecs->dev, &cmd, NULL);
 }
 
-/* file->lock.  The space has none yet. */
-static int unetmm_ecs_create(struct unetmm_aspace *space)
+/* The file's space has no event counters yet. */
+static int unetmm_ecs_create(struct unetmm_file *file)
 {
+	struct unetmm_aspace *space = file->space;
 	struct unetmm_dev *dev = space->dev;
 	struct unetmm_block *block;
 	struct unetmm_ecs *ecs;
 	int ret;
 
+	lockdep_assert_held(&file->lock);
 	ecs = kvzalloc(sizeof(*ecs), GFP_KERNEL_ACCOUNT);
 	if (!ecs)
 		return -ENOMEM;
@@ -256,7 +259,7 @@ static int unetmm_ecs_create(struct unetmm_aspace *space)
 	return 0;
 }
 
-/* ecs->lock.  Returns the counter's eventfd. */
+/* Returns the counter's eventfd. */
 static struct eventfd_ctx *unetmm_ec_take(struct unetmm_ecs *ecs, u32 id)
 {
 	struct unetmm_ec *ec = ecs->ec[id];
@@ -315,7 +318,7 @@ void unetmm_ecs_free(struct unetmm_aspace *space)
 		kref_put(&space->ecs->ref, unetmm_ecs_release);
 }
 
-/* map_lock.  A reference, or NULL. */
+/* Returns a reference, or NULL. */
 struct unetmm_block *unetmm_ecs_block(struct unetmm_aspace *space)
 {
 	struct unetmm_ecs *ecs = unetmm_space_ecs(space);
@@ -408,12 +411,12 @@ static int unetmm_ecs_room(const struct unetmm_ecs *ecs, u32 n, u32 *first)
 	return -ENOSPC;
 }
 
-/* ecs->lock */
 static void unetmm_ecs_drop(struct unetmm_ecs *ecs, u32 first, u32 n)
 {
 	struct eventfd_ctx *eventfd;
 	u32 i;
 
+	lockdep_assert_held(&ecs->lock);
 	for (i = first; i < first + n; i++) {
 		unetmm_ec_command(ecs, i, false, 0, NULL);
 		eventfd = unetmm_ec_take(ecs, i);
@@ -456,7 +459,7 @@ int unetmm_op_event(struct unetmm_file *file, void *arg)
 		return -EOPNOTSUPP;
 	mutex_lock(&file->lock);
 	if (!space->ecs)
-		ret = unetmm_ecs_create(space);
+		ret = unetmm_ecs_create(file);
 	if (!ret) {
 		mutex_lock(&space->ecs->lock);
 		ret = unetmm_ecs_add(space->ecs, a->count, &a->id);
@@ -524,10 +527,12 @@ static void unetmm_ec_put(struct unetmm_ecs *ecs, struct unetmm_ec *ec)
 	kref_put(&ecs->ref, unetmm_ecs_release);
 }
 
-/* rwsem.  Checks to be made before each wait. */
+/* Checks to be made before each wait. */
 static int unetmm_ec_alive(struct unetmm_file *file, struct unetmm_ecs *ecs,
 			   struct unetmm_ec *ec)
 {
+	lockdep_assert_held(&file->dev->rwsem);
+	lockdep_assert_held(&ecs->lock);
 	if (!unetmm_running(file->dev) || file->dead || ecs->closed)
 		return -ENODEV;
 	return ec->closed ? -ENOENT : 0;
@@ -569,7 +574,7 @@ static int unetmm_ec_sleep(struct unetmm_ec *ec, u64 deadline_ns,
 	if (wait_event_interruptible_hrtimeout(ec->wait,
 			READ_ONCE(ec->wakes) != seen,
 			ns_to_ktime(deadline_ns - now)) == -ERESTARTSYS)
-		return -EINTR;
+		return UNETMM_INTERRUPTED;
 	return 0;
 }
 

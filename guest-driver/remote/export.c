@@ -191,11 +191,12 @@ static bool unetmm_exported_collides(struct unetmm_file *file,
  * A number without a region.  One that has become free is taken last: the card
  * knows the last key that it had, by which peers' operations may be on their way.
  */
-static u32 unetmm_region_number(struct unetmm_dev *dev)
+u32 unetmm_region_number(struct unetmm_dev *dev)
 {
 	struct unetmm_ctl *ctl = dev->ctl;
 	u32 number;
 
+	lockdep_assert_held(&ctl->lock);
 	number = find_next_zero_bit(ctl->region_map, dev->hw.regions,
 				    ctl->region_next);
 	if (number >= dev->hw.regions)

@@ -76,7 +76,7 @@ void unetmm_got_import(struct unetmm_dev *dev, const u8 *mac,
 	};
 	struct unetmm_chan *chan = unetmm_chan_of_peer(dev, mac, msg);
 
-	if (!chan || chan->how.type != UNETMM_CHANNEL_RELIABLE ||
+	if (!chan || chan->params.type != UNETMM_CHANNEL_RELIABLE ||
 	    msg->rights & ~UNETMM_RIGHT_ALL || msg->channel_type || msg->mtu ||
 	    msg->psn || msg->status) {
 		unetmm_count(dev, control_bad);
@@ -138,7 +138,7 @@ static struct unetmm_chan *unetmm_import_chan(struct unetmm_ep *ep, u32 number)
 			return ERR_PTR(-ENOTCONN);
 		if (chan->state != UNETMM_CHAN_OPEN)
 			break;
-		if (chan->how.type != UNETMM_CHANNEL_RELIABLE)
+		if (chan->params.type != UNETMM_CHANNEL_RELIABLE)
 			return ERR_PTR(-EPROTOTYPE);
 		return chan;
 	}
@@ -187,13 +187,14 @@ static int unetmm_import_wait(struct unetmm_ep *ep,
 		ret = unetmm_import_once(ep, wait);
 		if (ret)
 			return ret;
-		left = unetmm_time_left(end, attempt);
+		/* The first question has its time: the call may begin again, late. */
+		left = unetmm_time_left(attempt ? end : U64_MAX, attempt);
 		if (!left)
 			return heard ? -ETIMEDOUT : -EHOSTUNREACH;
 		ret = wait_event_interruptible_hrtimeout(ep->wait,
 			unetmm_import_settled(ep, wait), ns_to_ktime(left));
 		if (ret && ret != -ETIME)
-			return -EINTR;
+			return UNETMM_INTERRUPTED;
 		if (!unetmm_running(ep->dev))
 			return -ENODEV;
 		if (!READ_ONCE(wait->answered))

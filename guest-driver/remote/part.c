@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * unetmm: the moved parts of exports: their places, and the pins behind them with source
- * pinned.  remote/redirect.c moves them.
+ * pinned.  remote/move.c moves them.
  */
 #include <linux/slab.h>
 

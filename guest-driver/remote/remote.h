@@ -54,6 +54,8 @@ bool unetmm_exports_collide(struct unetmm_file *file, u64 addr, u64 last);
 struct unetmm_exported *unetmm_exported_find(struct unetmm_file *file, u64 id);
 int unetmm_export_memory(u64 addr, u64 last, u8 rights);
 int unetmm_op_export(struct unetmm_file *file, void *arg);
+/* A free number of the card's regions, or one that is too large; ctl.lock. */
+u32 unetmm_region_number(struct unetmm_dev *dev);
 int unetmm_export_rkey(struct unetmm_file *file, const struct unetmm_export *a, u64 iova, u32 pd,
 		       u32 *rkey);
 int unetmm_export_destroy(struct unetmm_file *file, struct unetmm_ep *ep,
@@ -80,7 +82,7 @@ void unetmm_parts_free(struct unetmm_file *file, struct list_head *parts);
 void unetmm_parts_close(struct list_head *parts);
 int unetmm_part_pin(struct unetmm_file *file, struct unetmm_part *part, bool write);
 
-/* remote/redirect.c */
+/* remote/move.c */
 int unetmm_redirect_start(struct unetmm_dev *dev);
 void unetmm_redirect_stop(struct unetmm_dev *dev);
 int unetmm_op_redirect(struct unetmm_file *file, void *arg);

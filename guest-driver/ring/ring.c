@@ -70,8 +70,7 @@ const void *unetmm_ring_peek(const struct unetmm_ring *ring)
 void unetmm_ring_release(struct unetmm_dev *dev, struct unetmm_ring *ring)
 {
 	ring->released = ring->index;
-	/* writel() waits for stores alone; the entries have been read. */
-	dma_rmb();
+	unetmm_mb_before_release();
 	unetmm_write(dev, ring->regs + UNETMM_RING_CONS, ring->index);
 }
 

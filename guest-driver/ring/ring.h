@@ -55,6 +55,17 @@ struct unetmm_rings {
 	dma_addr_t reply_list_dma;
 };
 
+/*
+ * Stands between the loads of an entry that the card wrote and the store of the index by which the
+ * card gets the entry's place back: the card may overwrite the place as soon as it sees the index.
+ * dma_rmb() orders loads before loads, dma_wmb() and writel() stores before stores; none of these
+ * orders a load before a later store.
+ */
+static inline void unetmm_mb_before_release(void)
+{
+	dma_mb();
+}
+
 /* ring/ring.c */
 int unetmm_ring_init(struct unetmm_dev *dev, struct unetmm_ring *ring,
 		     u32 number, u32 entry_bytes, u32 log2);

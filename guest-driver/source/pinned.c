@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * unetmm: source `pinned`: registered memory is pinned, and in the card's table,
- * until it is deregistered.  memory/region.c has the regions.
+ * until it is deregistered.  memory/registration.c has the regions.
  */
 #include "source/source.h"
 #include "memory/memory.h"

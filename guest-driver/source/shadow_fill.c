@@ -271,7 +271,7 @@ static bool unetmm_fill_retry(struct unetmm_shadow *s, int ret)
 static enum unetmm_job_next unetmm_fill_when(const struct unetmm_shadow *s)
 {
 	return s->tries < UNETMM_FILL_TRIES ? UNETMM_JOB_AGAIN :
-	       UNETMM_JOB_LATER;
+	       UNETMM_JOB_DELAY;
 }
 
 /* Notes of faults before the walk need not be read. */

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * unetmm: limits per user on the pools of a card (docs/limits.md has them all); the
- * memory group that is charged; and the limits on pinned pages, of a process, of a user
- * and of the card.
+ * unetmm: limits per user on the pools of a card (docs/limits.md has them all); the memory group
+ * that is charged; and the limits on pinned pages, of a process, of a user and of the card.
  *
- * A USER is a uid on one card, there while it has a space (space->user) or a CLOSE to repeat.  All uids of a
- * user namespace are one user: the namespace's maker could have 65536 of them.  Of
- * root's namespaces each is one: these are containers.  A space's
- * charges are counted with its user, under dev->users_lock, and given back by the
- * path that ends it; so a user with many processes has no more than one
- * with one.  Pinned pages are counted without a lock, and sleeping workers by the pager,
- * under its own.  A space whose maker has CAP_SYS_RESOURCE is counted, and not limited.
- * util/share.h has the rule for a user's share.
+ * A USER is a uid on one card, there while it has a space (space->user) or a CLOSE to repeat.
+ * All uids of a user namespace are one user: the namespace's maker could have 65536 of them.  Each
+ * of root's namespaces is one user: these are containers.  A space's charges are counted with its
+ * user, under dev->users_lock, and given back by the path that ends it; so a user with many
+ * processes has no more than one with one.  Pinned pages are counted without a lock, and sleeping
+ * workers by the pager, under its own.  A space whose maker has CAP_SYS_RESOURCE is counted, and
+ * not limited.  util/share.h has the rule for a user's share.
  *
  * dev->users_lock is innermost.
  */

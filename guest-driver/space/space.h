@@ -228,6 +228,15 @@ void unetmm_user_give(struct unetmm_aspace *space, enum unetmm_use use, u32 n);
 /* Takes one of a pool and holds the user beyond the end of the space.  NULL: at its limit. */
 struct unetmm_user *unetmm_user_hold(struct unetmm_aspace *space, enum unetmm_use use);
 void unetmm_user_release(struct unetmm_dev *dev, struct unetmm_user *user, enum unetmm_use use);
+struct unetmm_turns *unetmm_user_turns(const struct unetmm_aspace *space);
+u32 unetmm_user_most_asleep(const struct unetmm_aspace *space);
+void unetmm_group_enter(struct unetmm_aspace *space, struct unetmm_group *group);
+void unetmm_group_leave(struct unetmm_group *group);
+bool unetmm_group_has_room(struct mm_struct *mm, unsigned long npages);
+bool unetmm_charge_all(struct unetmm_aspace *space, u32 npages);
+u32 unetmm_charge_some(struct unetmm_aspace *space, u32 npages);
+void unetmm_uncharge(struct unetmm_aspace *space, u32 npages);
+
 /* space/container.c */
 int unetmm_container_register(struct unetmm_dev *dev);
 void unetmm_container_unregister(struct unetmm_dev *dev);
@@ -237,14 +246,5 @@ int unetmm_object_take(struct unetmm_aspace *space, enum unetmm_use use, u32 n,
 		       struct rdma_cgroup **group);
 void unetmm_object_give(struct unetmm_aspace *space, enum unetmm_use use, u32 n,
 			struct rdma_cgroup *group);
-
-struct unetmm_turns *unetmm_user_turns(const struct unetmm_aspace *space);
-u32 unetmm_user_most_asleep(const struct unetmm_aspace *space);
-void unetmm_group_enter(struct unetmm_aspace *space, struct unetmm_group *group);
-void unetmm_group_leave(struct unetmm_group *group);
-bool unetmm_group_has_room(struct mm_struct *mm, unsigned long npages);
-bool unetmm_charge_all(struct unetmm_aspace *space, u32 npages);
-u32 unetmm_charge_some(struct unetmm_aspace *space, u32 npages);
-void unetmm_uncharge(struct unetmm_aspace *space, u32 npages);
 
 #endif /* UNETMM_SPACE_H */

@@ -71,9 +71,9 @@ static int unetmm_ib_alloc_pd(struct ib_pd *ib, struct ib_udata *udata)
 
 	if (ret)
 		return ret;
-	/* After 2^32 of them a number may be used again, and 0 is none. */
-	while (udata && !unetmm_ib_pd(ib)->number)
-		unetmm_ib_pd(ib)->number = atomic_inc_return(next);
+	/* After 2^31 of them a number may be used again, and 0 is none. */
+	while (!unetmm_ib_pd(ib)->number)
+		unetmm_ib_pd(ib)->number = atomic_inc_return(next) & ~UNETMM_PD_EP;
 	return 0;
 }
 

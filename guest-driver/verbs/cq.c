@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * unetmm_ib: completion queues: of processes, which read their memory, and of the kernel,
- * for QP1.
+ * unetmm_ib: completion queues: of processes, which read their memory, and of the kernel.
  *
  * The wire does not say which message is solicited: each message that is received, and
  * each error, counts as solicited.
+ *
+ * A queue of the kernel has room for all requests of its queue pairs, whatever size the consumer
+ * asked for: a flush ends all of them at once, also those that are not signaled.
  */
 #include <linux/slab.h>
 #include <rdma/uverbs_ioctl.h>
@@ -42,14 +44,43 @@ static void unetmm_ib_cq_overrun(struct unetmm_ib_cq *cq)
 
 	if (cq->ib.event_handler)
 		cq->ib.event_handler(&event, cq->ib.cq_context);
+	else
+		ibdev_err(cq->ib.device,
+			  "a completion queue of %d entries is full: completions are lost\n",
+			  cq->ib.cqe);
 }
 
-void unetmm_ib_cq_put(struct ib_cq *ib, const struct ib_uverbs_wc *wc, bool solicited)
+static void unetmm_ib_cq_put_qp(struct ib_cq *ib, const struct ib_uverbs_wc *wc, struct ib_qp *qp)
+{
+	struct ib_wc own = {
+		.wr_id = wc->wr_id,
+		.status = wc->status,
+		.opcode = wc->opcode,
+		.byte_len = wc->byte_len,
+		.qp = qp,
+		.src_qp = wc->src_qp,
+		.wc_flags = wc->wc_flags,
+		.port_num = wc->port_num,
+	};
+
+	if (wc->wc_flags & IB_WC_WITH_INVALIDATE)
+		own.ex.invalidate_rkey = wc->ex.invalidate_rkey;
+	else
+		own.ex.imm_data = wc->ex.imm_data;
+	unetmm_ib_cq_put_kernel(ib, &own);
+}
+
+void unetmm_ib_cq_put(struct ib_cq *ib, const struct ib_uverbs_wc *wc, struct ib_qp *qp,
+		      bool solicited)
 {
 	struct unetmm_ib_cq *cq = unetmm_ib_cq(ib);
 	bool wake, lost = false;
 	unsigned long flags;
 
+	if (cq->ring) {
+		unetmm_ib_cq_put_qp(ib, wc, qp);
+		return;
+	}
 	spin_lock_irqsave(&cq->lock, flags);
 	if (!unetmm_ib_queue_put(&cq->q, wc, sizeof(*wc)))
 		lost = unetmm_ib_cq_loses(cq);
@@ -68,8 +99,8 @@ void unetmm_ib_cq_put_kernel(struct ib_cq *ib, const struct ib_wc *wc)
 	unsigned long flags;
 
 	spin_lock_irqsave(&cq->lock, flags);
-	if (cq->head - cq->tail < ib->cqe)
-		cq->ring[cq->head++ & (ib->cqe - 1)] = *wc;
+	if (cq->head - cq->tail < cq->size)
+		cq->ring[cq->head++ & (cq->size - 1)] = *wc;
 	else
 		lost = unetmm_ib_cq_loses(cq);
 	wake = unetmm_ib_cq_wakes(cq, true);
@@ -78,6 +109,67 @@ void unetmm_ib_cq_put_kernel(struct ib_cq *ib, const struct ib_wc *wc)
 		unetmm_ib_cq_overrun(cq);
 	if (wake)
 		ib->comp_handler(ib, ib->cq_context);
+}
+
+/* The ring moves to memory of that size, if the size is more; returns memory to free. */
+static struct ib_wc *unetmm_ib_cq_grow(struct unetmm_ib_cq *cq, struct ib_wc *ring, u32 size)
+{
+	struct ib_wc *old = cq->ring;
+	u32 i;
+
+	lockdep_assert_held(&cq->lock);
+	if (size <= cq->size)
+		return ring;
+	for (i = cq->tail; i != cq->head; i++)
+		ring[i & (size - 1)] = old[i & (cq->size - 1)];
+	cq->ring = ring;
+	cq->size = size;
+	return old;
+}
+
+/* A queue pair of the kernel comes, with so many requests. */
+int unetmm_ib_cq_join(struct ib_cq *ib, u32 requests)
+{
+	struct unetmm_ib_cq *cq = unetmm_ib_cq(ib);
+	struct ib_wc *ring;
+	u32 size;
+
+	spin_lock_irq(&cq->lock);
+	cq->requests += requests;
+	size = roundup_pow_of_two(max(cq->requests, 1u));
+	size = size > cq->size ? size : 0;
+	spin_unlock_irq(&cq->lock);
+	if (!size)
+		return 0;
+	ring = kvcalloc(size, sizeof(*ring), GFP_KERNEL);
+	spin_lock_irq(&cq->lock);
+	if (!ring) {
+		cq->requests -= requests;
+		spin_unlock_irq(&cq->lock);
+		return -ENOMEM;
+	}
+	ring = unetmm_ib_cq_grow(cq, ring, size);
+	spin_unlock_irq(&cq->lock);
+	kvfree(ring);
+	return 0;
+}
+
+/* The queue pair goes, and its completions with it: they name memory that the consumer frees. */
+void unetmm_ib_cq_leave(struct ib_cq *ib, const struct ib_qp *qp, u32 requests)
+{
+	struct unetmm_ib_cq *cq = unetmm_ib_cq(ib);
+	u32 mask, from, to;
+
+	spin_lock_irq(&cq->lock);
+	mask = cq->size - 1;
+	to = cq->tail;
+	for (from = cq->tail; from != cq->head; from++) {
+		if (cq->ring[from & mask].qp != qp)
+			cq->ring[to++ & mask] = cq->ring[from & mask];
+	}
+	cq->head = to;
+	cq->requests -= requests;
+	spin_unlock_irq(&cq->lock);
 }
 
 /* One of its endpoints has a completion, which the driver does not look at. */
@@ -105,7 +197,7 @@ static int unetmm_ib_poll_cq(struct ib_cq *ib, int n, struct ib_wc *wc)
 		return 0;
 	spin_lock_irqsave(&cq->lock, flags);
 	while (i < n && cq->tail != cq->head)
-		wc[i++] = cq->ring[cq->tail++ & (ib->cqe - 1)];
+		wc[i++] = cq->ring[cq->tail++ & (cq->size - 1)];
 	spin_unlock_irqrestore(&cq->lock, flags);
 	return i;
 }
@@ -134,9 +226,9 @@ static int unetmm_ib_cq_make(struct unetmm_ib_cq *cq, u32 cqe, struct ib_udata *
 
 	if (!udata) {
 		/* head and tail run through 2^32. */
-		cqe = roundup_pow_of_two(cqe);
-		cq->ring = kvcalloc(cqe, sizeof(*cq->ring), GFP_KERNEL);
-		cq->ib.cqe = cqe;
+		cq->size = roundup_pow_of_two(cqe);
+		cq->ring = kvcalloc(cq->size, sizeof(*cq->ring), GFP_KERNEL);
+		cq->ib.cqe = cq->size;
 		return cq->ring ? 0 : -ENOMEM;
 	}
 	/* The process reads the completions from its endpoints' queues. */

@@ -20,13 +20,13 @@
 #include <linux/io.h>
 #include <linux/slab.h>
 
-#include "verbs/verbs.h"
+#include "verbs/mr.h"
 
 #define UNETMM_IB_TURNS		64
 #define UNETMM_IB_PAUSE_MIN	(100 * NSEC_PER_USEC)
 #define UNETMM_IB_PAUSE_MAX	(16 * NSEC_PER_MSEC)
 
-struct workqueue_struct *unetmm_ib_wq;
+struct workqueue_struct *unetmm_ib_wq, *unetmm_ib_kernel_wq;
 
 static u32 unetmm_ib_sent_most(const struct unetmm_ib_qp *qp)
 {
@@ -38,12 +38,12 @@ static u32 unetmm_ib_received_most(const struct unetmm_ib_qp *qp)
 	return BIT(qp->ep->fq_log2);
 }
 
-static struct unetmm_ib_sent *unetmm_ib_sent(struct unetmm_ib_qp *qp, u32 number)
+static struct unetmm_ib_sent *unetmm_ib_sent_at(struct unetmm_ib_qp *qp, u32 number)
 {
 	return &qp->sent[number & (unetmm_ib_sent_most(qp) - 1)];
 }
 
-static struct unetmm_ib_received *unetmm_ib_received(struct unetmm_ib_qp *qp, u32 number)
+static struct unetmm_ib_received *unetmm_ib_received_at(struct unetmm_ib_qp *qp, u32 number)
 {
 	return &qp->received[number & (unetmm_ib_received_most(qp) - 1)];
 }
@@ -84,8 +84,8 @@ static u8 unetmm_ib_status(u8 status)
 /* ---- Ends --------------------------------------------------------------------- */
 
 /*
- * The queue pair ends: the card gives back the requests that it has, and the peer's ends,
- * too.  Without a channel, or a card that runs, the driver flushes all of them.
+ * The queue pair ends: the card gives back the requests that it has.  Without a channel, or a
+ * card that runs, the driver flushes all of them.
  */
 void unetmm_ib_error(struct unetmm_ib_qp *qp)
 {
@@ -111,12 +111,19 @@ static void unetmm_ib_event(struct unetmm_ib_qp *qp, enum ib_event_type type)
 		qp->ib.event_handler(&event, qp->ib.qp_context);
 }
 
+/* The consumer may post another request as soon as it has the completion. */
+static void unetmm_ib_ended(struct unetmm_ib_requests *r)
+{
+	WRITE_ONCE(r->ended, r->ended + 1);
+}
+
 static void unetmm_ib_tell_receive(struct unetmm_ib_qp *qp, struct ib_uverbs_wc *wc)
 {
+	unetmm_ib_ended(&qp->receives);
 	wc->qp_num = qp->ib.qp_num;
 	wc->src_qp = qp->attr.dest_qp_num;
 	wc->port_num = 1;
-	unetmm_ib_cq_put(qp->ib.recv_cq, wc, true);
+	unetmm_ib_cq_put(qp->ib.recv_cq, wc, &qp->ib, true);
 }
 
 /* The status as the process sees it: one error is the reason, and all else is flushed. */
@@ -134,7 +141,7 @@ static u8 unetmm_ib_reason(struct unetmm_ib_qp *qp, u8 status)
 static void unetmm_ib_settle(struct unetmm_ib_qp *qp)
 {
 	while (qp->sent_done != qp->sent_next) {
-		const struct unetmm_ib_sent *s = unetmm_ib_sent(qp, qp->sent_done);
+		const struct unetmm_ib_sent *s = unetmm_ib_sent_at(qp, qp->sent_done);
 		struct ib_uverbs_wc wc = {
 			.wr_id = s->wr_id,
 			.opcode = s->opcode,
@@ -149,8 +156,9 @@ static void unetmm_ib_settle(struct unetmm_ib_qp *qp)
 		else if (qp->state != IB_QPS_ERR || qp->card_flushes)
 			return;
 		qp->sent_done++;
+		unetmm_ib_ended(&qp->sends);
 		if (s->signaled || wc.status)
-			unetmm_ib_cq_put(qp->ib.send_cq, &wc, false);
+			unetmm_ib_cq_put(qp->ib.send_cq, &wc, &qp->ib, false);
 		if (wc.status)
 			unetmm_ib_error(qp);
 	}
@@ -170,7 +178,8 @@ static void unetmm_ib_flush_sends(struct unetmm_ib_qp *qp)
 	       unetmm_ib_queue_peek(&qp->sq, qp->request, sizeof(*w))) {
 		wc.wr_id = w->wr.wr_id;
 		unetmm_ib_queue_next(&qp->sq);
-		unetmm_ib_cq_put(qp->ib.send_cq, &wc, false);
+		unetmm_ib_ended(&qp->sends);
+		unetmm_ib_cq_put(qp->ib.send_cq, &wc, &qp->ib, false);
 	}
 }
 
@@ -181,7 +190,7 @@ static void unetmm_ib_flush_receives(struct unetmm_ib_qp *qp)
 	u32 most = qp->rq.mask + 1;
 
 	while (!qp->card_flushes && qp->received_done != qp->received_next) {
-		const struct unetmm_ib_received *r = unetmm_ib_received(qp, qp->received_done++);
+		const struct unetmm_ib_received *r = unetmm_ib_received_at(qp, qp->received_done++);
 
 		wc.wr_id = r->wr_id;
 		if (!r->done)
@@ -205,13 +214,39 @@ static void unetmm_ib_got_sent(struct unetmm_ib_qp *qp, const struct unetmm_cqe 
 	/* One that was flushed has been told. */
 	if (number - qp->sent_done >= qp->sent_next - qp->sent_done)
 		return;
-	s = unetmm_ib_sent(qp, number);
+	s = unetmm_ib_sent_at(qp, number);
 	if (s->done)
 		return;
 	s->status = unetmm_ib_status(cqe->status);
 	s->done = true;
 	qp->fetching -= s->fetches;
 	unetmm_ib_settle(qp);
+}
+
+/*
+ * The kernel has no SEND_WITH_IMM: the immediate of a SEND to it is always the key of a region.
+ * The key ends before the consumer sees the completion.
+ */
+static void unetmm_ib_got_imm(struct unetmm_ib_qp *qp, const struct unetmm_cqe *cqe,
+			      struct ib_uverbs_wc *wc)
+{
+	u32 imm = le32_to_cpu(cqe->imm);
+
+	if (!(le32_to_cpu(cqe->flags) & UNETMM_CQE_F_INV) &&
+	    (!unetmm_ib_is_kernel(qp) || wc->opcode != IB_WC_RECV)) {
+		wc->ex.imm_data = (__force __be32)imm;
+		wc->wc_flags = IB_WC_WITH_IMM;
+		return;
+	}
+	if (wc->status)
+		return;
+	if (unetmm_ib_is_kernel(qp) ? unetmm_ib_fast_invalidate(qp, imm, true) :
+	    unetmm_ib_mw_invalidate(qp, imm)) {
+		wc->status = unetmm_ib_reason(qp, IB_WC_REM_INV_REQ_ERR);
+		return;
+	}
+	wc->ex.invalidate_rkey = imm;
+	wc->wc_flags = IB_WC_WITH_INVALIDATE;
 }
 
 static void unetmm_ib_got_received(struct unetmm_ib_qp *qp, const struct unetmm_cqe *cqe)
@@ -227,18 +262,16 @@ static void unetmm_ib_got_received(struct unetmm_ib_qp *qp, const struct unetmm_
 
 	if (number - qp->received_done >= qp->received_next - qp->received_done)
 		return;
-	r = unetmm_ib_received(qp, number);
+	r = unetmm_ib_received_at(qp, number);
 	if (r->done)
 		return;
 	r->done = true;
 	wc.wr_id = r->wr_id;
 	wc.status = unetmm_ib_reason(qp, wc.status);
-	if (le32_to_cpu(cqe->flags) & UNETMM_CQE_F_IMM) {
-		wc.ex.imm_data = (__force __be32)le32_to_cpu(cqe->imm);
-		wc.wc_flags = IB_WC_WITH_IMM;
-	}
+	if (le32_to_cpu(cqe->flags) & UNETMM_CQE_F_IMM)
+		unetmm_ib_got_imm(qp, cqe, &wc);
 	while (qp->received_done != qp->received_next &&
-	       unetmm_ib_received(qp, qp->received_done)->done)
+	       unetmm_ib_received_at(qp, qp->received_done)->done)
 		qp->received_done++;
 	unetmm_ib_tell_receive(qp, &wc);
 	if (qp->state == IB_QPS_RTR && !wc.status && !qp->told_established) {
@@ -261,7 +294,7 @@ static void unetmm_ib_got_end(struct unetmm_ib_qp *qp, u8 status)
  * A process that has had no completion with the reason gets an event: the peer has failed,
  * or has asked for something that was refused.
  */
-static void unetmm_ib_tell_end(struct unetmm_ib_qp *qp)
+void unetmm_ib_tell_end(struct unetmm_ib_qp *qp)
 {
 	u8 status = unetmm_ib_status(qp->end_status);
 
@@ -271,6 +304,15 @@ static void unetmm_ib_tell_end(struct unetmm_ib_qp *qp)
 	unetmm_ib_event(qp, status == IB_WC_REM_ACCESS_ERR ? IB_EVENT_QP_ACCESS_ERR :
 			    status == IB_WC_REM_INV_REQ_ERR ? IB_EVENT_QP_REQ_ERR :
 			    IB_EVENT_QP_FATAL);
+}
+
+/* The queue pair has ended: it takes no request of its shared queue any more. */
+void unetmm_ib_tell_last(struct unetmm_ib_qp *qp)
+{
+	if (!qp->ib.srq || qp->told_last)
+		return;
+	qp->told_last = true;
+	unetmm_ib_event(qp, IB_EVENT_QP_LAST_WQE_REACHED);
 }
 
 /* As many as the completion queue has at most. */
@@ -296,9 +338,7 @@ static u32 unetmm_ib_drain(struct unetmm_ib_qp *qp)
 		}
 		qp->cq_cons++;
 		n++;
-		/* The place is the card's again when it has been read. */
-		dma_wmb();
-		WRITE_ONCE(qp->ep->index->user.cq_cons, cpu_to_le32(qp->cq_cons));
+		unetmm_ep_cq_release(qp->ep, qp->cq_cons);
 	}
 	return n;
 }
@@ -323,12 +363,13 @@ static void unetmm_ib_put_fqe(struct unetmm_ib_qp *qp, u32 index, u64 addr, u32 
 }
 
 /*
- * The entries of a receive request.  Memory that is not the process's to give fails when it
- * is used, as it is in verbs: nobody has anything at address 0.  A request without memory
+ * The entries of a receive request.  Memory that is not the owner's to give fails when it is
+ * used, as it is in verbs: nobody has anything in the hole.  A request without memory
  * takes messages of 0 bytes: the one byte is where a longer one finds nothing either.
  */
 static u32 unetmm_ib_put_receive(struct unetmm_ib_qp *qp, const struct rxe_recv_wqe *w)
 {
+	u64 hole = unetmm_ib_is_kernel(qp) ? UNETMM_IB_KERNEL_HOLE : UNETMM_IB_HOLE;
 	u32 nsge = min_t(u32, w->dma.num_sge, qp->cap.max_recv_sge);
 	u32 i, n = 0;
 	u64 addr;
@@ -339,7 +380,7 @@ static u32 unetmm_ib_put_receive(struct unetmm_ib_qp *qp, const struct rxe_recv_
 		if (!sge->length)
 			continue;
 		if (!unetmm_ib_mr_find(qp, sge, IB_ACCESS_LOCAL_WRITE, &addr))
-			addr = 0;
+			addr = hole;
 		unetmm_ib_put_fqe(qp, qp->fq_prod + n++, addr,
 				  min(sge->length, qp->dev->max_message), UNETMM_FQE_F_CHAIN);
 		/* A longer message fails, rather than leave a gap in front of the next one. */
@@ -347,7 +388,7 @@ static u32 unetmm_ib_put_receive(struct unetmm_ib_qp *qp, const struct rxe_recv_
 			break;
 	}
 	if (!n)
-		unetmm_ib_put_fqe(qp, qp->fq_prod + n++, 0, 1, 0);
+		unetmm_ib_put_fqe(qp, qp->fq_prod + n++, hole, 1, 0);
 	unetmm_ib_fqe(qp, qp->fq_prod + n - 1)->flags = 0;
 	return n;
 }
@@ -368,7 +409,7 @@ static u32 unetmm_ib_take_receives(struct unetmm_ib_qp *qp)
 	       qp->received_next - qp->received_done < unetmm_ib_received_most(qp) &&
 	       unetmm_ib_queue_peek(&qp->rq, qp->request, sizeof(qp->request))) {
 		qp->fq_prod += unetmm_ib_put_receive(qp, w);
-		*unetmm_ib_received(qp, qp->received_next++) = (struct unetmm_ib_received) {
+		*unetmm_ib_received_at(qp, qp->received_next++) = (struct unetmm_ib_received) {
 			.wr_id = w->wr_id,
 		};
 		unetmm_ib_queue_next(&qp->rq);
@@ -388,7 +429,7 @@ struct unetmm_ib_desc {
 		struct unetmm_sqe sqe;
 		u8 raw[UNETMM_MAX_SLOTS * UNETMM_SLOT_BYTES];
 	};
-	u32 nslots;
+	u32 nslots;			/* 0: not the card's */
 	bool read;			/* its segments are written to */
 	bool atomic;
 };
@@ -415,13 +456,38 @@ static void unetmm_ib_atomic(struct unetmm_ib_desc *d, const struct rxe_send_wr 
 	unetmm_ib_remote(d, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr);
 }
 
-static int unetmm_ib_opcode(struct unetmm_ib_desc *d, struct unetmm_ib_sent *s,
-			    const struct rxe_send_wr *wr)
+/* Keys of windows change here, in their turn: the requests behind them are not the card's yet. */
+static int unetmm_ib_key(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
+			 struct unetmm_ib_sent *s, const struct rxe_send_wr *wr)
+{
+	const struct unetmm_verbs_key how = {
+		.addr = wr->wr.mw.addr, .length = wr->wr.mw.length, .lkey = wr->wr.mw.mr_lkey,
+		.rkey = wr->wr.mw.mw_rkey, .new_rkey = wr->wr.mw.rkey, .access = wr->wr.mw.access,
+	};
+
+	d->nslots = 0;
+	if (wr->opcode == IB_WR_BIND_MW) {
+		s->opcode = IB_WC_BIND_MW;
+		return unetmm_ib_mw_bind(qp, &how);
+	}
+	s->opcode = IB_WC_LOCAL_INV;
+	return unetmm_ib_mw_invalidate(qp, wr->ex.invalidate_rkey);
+}
+
+static int unetmm_ib_opcode(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
+			    struct unetmm_ib_sent *s, const struct rxe_send_wr *wr)
 {
 	switch (wr->opcode) {
 	case IB_WR_SEND:
 	case IB_WR_SEND_WITH_IMM:
 		d->sqe.opcode = UNETMM_OP_SEND;
+		s->opcode = IB_WC_SEND;
+		break;
+	case IB_WR_SEND_WITH_INV:
+		d->sqe.opcode = UNETMM_OP_SEND;
+		d->sqe.flags |= UNETMM_SQE_F_IMM |
+				(qp->dev->dev->hw.caps & UNETMM_CAP_BIND ? UNETMM_SQE_F_INV : 0);
+		d->sqe.imm = cpu_to_le32(wr->ex.invalidate_rkey);
 		s->opcode = IB_WC_SEND;
 		break;
 	case IB_WR_RDMA_WRITE:
@@ -446,6 +512,9 @@ static int unetmm_ib_opcode(struct unetmm_ib_desc *d, struct unetmm_ib_sent *s,
 		s->opcode = IB_WC_FETCH_ADD;
 		unetmm_ib_atomic(d, wr, 1);
 		break;
+	case IB_WR_BIND_MW:
+	case IB_WR_LOCAL_INV:
+		return unetmm_ib_key(qp, d, s, wr);
 	default:
 		return IB_WC_LOC_QP_OP_ERR;
 	}
@@ -454,6 +523,29 @@ static int unetmm_ib_opcode(struct unetmm_ib_desc *d, struct unetmm_ib_sent *s,
 		d->sqe.imm = cpu_to_le32((__force u32)wr->ex.imm_data);
 	}
 	return IB_WC_SUCCESS;
+}
+
+/*
+ * Requests that processes do not have.  Those for regions are done here, in their turn: the
+ * requests behind them are not the card's yet.
+ */
+static int unetmm_ib_kernel_opcode(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
+				   struct unetmm_ib_sent *s, const struct rxe_send_wr *wr)
+{
+	switch (wr->opcode) {
+	case IB_WR_REG_MR:
+		s->opcode = IB_WC_REG_MR;
+		d->nslots = 0;
+		return unetmm_ib_fast_register(qp, wr);
+	case IB_WR_LOCAL_INV:
+		s->opcode = IB_WC_LOCAL_INV;
+		d->nslots = 0;
+		return unetmm_ib_fast_invalidate(qp, wr->ex.invalidate_rkey, false);
+	case IB_WR_SEND_WITH_IMM:
+		return IB_WC_LOC_QP_OP_ERR;
+	default:
+		return unetmm_ib_opcode(qp, d, s, wr);
+	}
 }
 
 static int unetmm_ib_inline(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
@@ -468,6 +560,12 @@ static int unetmm_ib_inline(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
 	if (*len > UNETMM_SQE_INLINE)
 		d->nslots += DIV_ROUND_UP(*len - UNETMM_SQE_INLINE, UNETMM_SLOT_BYTES);
 	return IB_WC_SUCCESS;
+}
+
+/* The pages of a message of the kernel need no place in the TLB at the same time; a buffer's do. */
+static u32 unetmm_ib_longest(const struct unetmm_ib_qp *qp)
+{
+	return unetmm_ib_is_kernel(qp) ? UNETMM_MAX_MESSAGE : qp->dev->max_message;
 }
 
 static int unetmm_ib_segments(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
@@ -486,7 +584,7 @@ static int unetmm_ib_segments(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
 			continue;
 		if (!unetmm_ib_mr_find(qp, sge, d->read ? IB_ACCESS_LOCAL_WRITE : 0, &addr))
 			return IB_WC_LOC_PROT_ERR;
-		if (check_add_overflow(*len, sge->length, len) || *len > qp->dev->max_message)
+		if (check_add_overflow(*len, sge->length, len) || *len > unetmm_ib_longest(qp))
 			return IB_WC_LOC_LEN_ERR;
 		seg[n].addr = cpu_to_le64(addr);
 		seg[n++].len = cpu_to_le32(sge->length);
@@ -532,8 +630,9 @@ static u8 unetmm_ib_build(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
 		.signaled = qp->sig_type == IB_SIGNAL_ALL_WR ||
 			    w->wr.send_flags & IB_SEND_SIGNALED,
 	};
-	ret = unetmm_ib_opcode(d, s, &w->wr);
-	if (ret)
+	ret = unetmm_ib_is_kernel(qp) ? unetmm_ib_kernel_opcode(qp, d, s, &w->wr) :
+	      unetmm_ib_opcode(qp, d, s, &w->wr);
+	if (ret || !d->nslots)
 		return ret;
 	if (d->atomic)
 		return unetmm_ib_result(qp, d, w, &s->len);
@@ -562,16 +661,23 @@ static u32 unetmm_ib_sq_room(struct unetmm_ib_qp *qp)
 	return BIT(qp->ep->sq_log2) - (qp->sq_prod - cons);
 }
 
-/* The next request may go: a fence waits until earlier READs and atomics have ended. */
-static bool unetmm_ib_next_send(struct unetmm_ib_qp *qp)
+/* Earlier READs and atomics are to end first; with LOCAL_INV all that may use the region. */
+static bool unetmm_ib_waits(const struct unetmm_ib_qp *qp)
 {
 	const struct rxe_send_wqe *w = (const void *)qp->request;
 
+	if (w->wr.opcode == IB_WR_LOCAL_INV && unetmm_ib_is_kernel(qp))
+		return qp->sent_next != qp->sent_done;
+	return w->wr.send_flags & IB_SEND_FENCE && qp->fetching;
+}
+
+static bool unetmm_ib_next_send(struct unetmm_ib_qp *qp)
+{
 	return qp->state == IB_QPS_RTS && !qp->bad_request &&
 	       unetmm_ib_sq_room(qp) >= UNETMM_MAX_SLOTS &&
 	       qp->sent_next - qp->sent_done < unetmm_ib_sent_most(qp) &&
 	       unetmm_ib_queue_peek(&qp->sq, qp->request, sizeof(qp->request)) &&
-	       !(w->wr.send_flags & IB_SEND_FENCE && qp->fetching);
+	       !unetmm_ib_waits(qp);
 }
 
 static u32 unetmm_ib_take_sends(struct unetmm_ib_qp *qp)
@@ -580,13 +686,13 @@ static u32 unetmm_ib_take_sends(struct unetmm_ib_qp *qp)
 	u32 n = 0;
 
 	while (unetmm_ib_next_send(qp)) {
-		struct unetmm_ib_sent *s = unetmm_ib_sent(qp, qp->sent_next);
+		struct unetmm_ib_sent *s = unetmm_ib_sent_at(qp, qp->sent_next);
 		u8 wrong = unetmm_ib_build(qp, &d, s, (const void *)qp->request);
 
 		if (!wrong)
 			unetmm_ib_put_desc(qp, &d);
 		s->status = wrong;
-		s->done = wrong;
+		s->done = wrong || !d.nslots;
 		s->fetches = !wrong && (d.read || d.atomic);
 		qp->fetching += s->fetches;
 		qp->bad_request = wrong;
@@ -599,7 +705,7 @@ static u32 unetmm_ib_take_sends(struct unetmm_ib_qp *qp)
 	/* Pairs with the card: index, then slots. */
 	dma_wmb();
 	WRITE_ONCE(qp->ep->index->user.sq_prod, cpu_to_le32(qp->sq_prod));
-	/* A wrong one may be the oldest. */
+	/* One that has ended here may be the oldest. */
 	unetmm_ib_settle(qp);
 	return n;
 }
@@ -647,6 +753,9 @@ static bool unetmm_ib_turn(struct unetmm_ib_qp *qp)
 
 static void unetmm_ib_look_later(struct unetmm_ib_qp *qp, bool busy)
 {
+	/* The kernel calls. */
+	if (unetmm_ib_is_kernel(qp))
+		return;
 	/* The card has buffers, and its completions have us look. */
 	if (qp->state == IB_QPS_RESET || (qp->state != IB_QPS_ERR &&
 					  qp->received_next != qp->received_done))
@@ -660,6 +769,12 @@ static void unetmm_ib_look_later(struct unetmm_ib_qp *qp, bool busy)
 		hrtimer_start(&qp->timer, ns_to_ktime(max_t(u64, READ_ONCE(qp->pause_ns),
 							    UNETMM_IB_PAUSE_MIN)),
 			      HRTIMER_MODE_REL_SOFT);
+}
+
+/* In any context. */
+void unetmm_ib_kick(struct unetmm_ib_qp *qp)
+{
+	queue_work(unetmm_ib_is_kernel(qp) ? unetmm_ib_kernel_wq : unetmm_ib_wq, &qp->work);
 }
 
 /* qp->lock */
@@ -680,17 +795,21 @@ void unetmm_ib_run(struct unetmm_ib_qp *qp)
 		cond_resched();
 	} while (more && ++turns < UNETMM_IB_TURNS);
 	if (more && !READ_ONCE(qp->closing))
-		queue_work(unetmm_ib_wq, &qp->work);
+		unetmm_ib_kick(qp);
 	unetmm_ib_look_later(qp, turns);
 }
 
 void unetmm_ib_work(struct work_struct *work)
 {
 	struct unetmm_ib_qp *qp = container_of(work, struct unetmm_ib_qp, work);
+	/* Memory that the kernel's queue pairs want may wait for their own blocks. */
+	unsigned int flags = unetmm_ib_is_kernel(qp) ? memalloc_noio_save() : 0;
 
 	mutex_lock(&qp->lock);
 	unetmm_ib_run(qp);
 	mutex_unlock(&qp->lock);
+	if (unetmm_ib_is_kernel(qp))
+		memalloc_noio_restore(flags);
 }
 
 /* In a soft interrupt: reads one word for each idle queue pair. */
@@ -716,7 +835,5 @@ enum hrtimer_restart unetmm_ib_timer(struct hrtimer *timer)
 /* In interrupts, with ep_lock; or with map_lock, when the card has gone. */
 void unetmm_ib_woken(struct unetmm_ep *ep, u8 type)
 {
-	struct unetmm_ib_qp *qp = ep->owner;
-
-	queue_work(unetmm_ib_wq, &qp->work);
+	unetmm_ib_kick(ep->owner);
 }

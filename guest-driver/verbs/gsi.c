@@ -30,6 +30,7 @@
 #include <rdma/ib_pack.h>
 
 #include "compat/compat.h"
+#include "verbs/gsi.h"
 #include "verbs/ud.h"
 
 #define UNETMM_IB_PORT		4791
@@ -82,9 +83,10 @@ static DEFINE_MUTEX(unetmm_ib_gsis_lock);	/* the list's writers */
 static struct socket *unetmm_ib_socks[2];	/* IPv4, IPv6; NULL: none */
 static struct workqueue_struct *unetmm_ib_gsi_wq;
 
-static void *unetmm_ib_kernel(u64 addr)
+/* Memory of ib_mad, by its DMA address if the device has these. */
+static void *unetmm_ib_memory(const struct unetmm_ib *dev, u64 addr)
 {
-	return (void *)(uintptr_t)addr;
+	return dev->direct ? phys_to_virt(addr) : (void *)(uintptr_t)addr;
 }
 
 /* ---- From the wire ------------------------------------------------------------ */
@@ -136,7 +138,7 @@ static void unetmm_ib_deliver(struct unetmm_ib_gsi *gsi, const u8 *all,
 	for (i = 0; i < r->num_sge && done < UNETMM_IB_MAD_ALL; i++) {
 		u32 n = min_t(u32, r->sge[i].length, UNETMM_IB_MAD_ALL - done);
 
-		memcpy(unetmm_ib_kernel(r->sge[i].addr), all + done, n);
+		memcpy(unetmm_ib_memory(gsi->dev, r->sge[i].addr), all + done, n);
 		done += n;
 	}
 	wc.wr_cqe = r->cqe;
@@ -261,7 +263,8 @@ static void unetmm_ib_gsi_work(struct work_struct *work)
 
 /* ---- ib_mad ------------------------------------------------------------------- */
 
-static struct unetmm_ib_mad_send *unetmm_ib_mad(const struct ib_send_wr *wr)
+static struct unetmm_ib_mad_send *unetmm_ib_mad(const struct unetmm_ib *dev,
+						const struct ib_send_wr *wr)
 {
 	const struct ib_ud_wr *ud = ud_wr(wr);
 	const struct unetmm_ib_ah *ah = container_of(ud->ah, struct unetmm_ib_ah, ib);
@@ -285,7 +288,7 @@ static struct unetmm_ib_mad_send *unetmm_ib_mad(const struct ib_send_wr *wr)
 	for (i = 0; i < wr->num_sge && done < IB_MGMT_MAD_SIZE; i++) {
 		u32 n = min_t(u32, wr->sg_list[i].length, IB_MGMT_MAD_SIZE - done);
 
-		memcpy(s->packet.mad + done, unetmm_ib_kernel(wr->sg_list[i].addr), n);
+		memcpy(s->packet.mad + done, unetmm_ib_memory(dev, wr->sg_list[i].addr), n);
 		done += n;
 	}
 	return s;
@@ -300,7 +303,7 @@ int unetmm_ib_gsi_send(struct ib_qp *ib, const struct ib_send_wr *wr,
 	int ret = 0;
 
 	for (; wr; wr = wr->next) {
-		s = wr->opcode == IB_WR_SEND ? unetmm_ib_mad(wr) : ERR_PTR(-EINVAL);
+		s = wr->opcode == IB_WR_SEND ? unetmm_ib_mad(gsi->dev, wr) : ERR_PTR(-EINVAL);
 		if (IS_ERR(s)) {
 			*bad = wr;
 			ret = PTR_ERR(s);

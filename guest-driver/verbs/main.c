@@ -10,6 +10,8 @@
 #include <rdma/ib_cache.h>
 #include <rdma/ib_mad.h>
 
+#include "verbs/gsi.h"
+#include "verbs/mr.h"
 #include "verbs/own.h"
 #include "verbs/ud.h"
 
@@ -48,6 +50,7 @@ static int unetmm_ib_query_device(struct ib_device *ib, struct ib_device_attr *a
 	a->max_cq = 2 * hw->endpoints;
 	a->max_cqe = UNETMM_IB_MAX_CQE;
 	a->max_mr = hw->regions;
+	a->max_mw = hw->regions;
 	a->max_pd = UNETMM_VERBS_MOST;
 	a->max_ah = UNETMM_VERBS_MOST;
 	a->max_pkeys = 1;
@@ -55,8 +58,13 @@ static int unetmm_ib_query_device(struct ib_device *ib, struct ib_device_attr *a
 	a->max_qp_init_rd_atom = 16;
 	a->max_res_rd_atom = 16 * hw->endpoints;
 	a->atomic_cap = IB_ATOMIC_HCA;
-	a->device_cap_flags = IB_DEVICE_RC_RNR_NAK_GEN;
-	a->kernel_cap_flags = IBK_ON_DEMAND_PAGING;
+	a->device_cap_flags = IB_DEVICE_RC_RNR_NAK_GEN | IB_DEVICE_MEM_WINDOW |
+			      (hw->caps & UNETMM_CAP_BIND ? IB_DEVICE_MEM_WINDOW_TYPE_2B : 0);
+	a->kernel_cap_flags = IBK_ON_DEMAND_PAGING | IBK_LOCAL_DMA_LKEY;
+	if (unetmm_ib_of(ib)->direct) {
+		a->device_cap_flags |= IB_DEVICE_MEM_MGT_EXTENSIONS;
+		a->max_fast_reg_page_list_len = UNETMM_IB_FAST_PAGES;
+	}
 	a->local_ca_ack_delay = 15;
 	a->odp_caps.general_caps = IB_ODP_SUPPORT | IB_ODP_SUPPORT_IMPLICIT;
 	a->odp_caps.per_transport_caps.rc_odp_caps = IB_ODP_SUPPORT_SEND | IB_ODP_SUPPORT_RECV |
@@ -105,6 +113,15 @@ static int unetmm_ib_query_pkey(struct ib_device *ib, u32 port, u16 index, u16 *
 	return 0;
 }
 
+/* SMC of Linux 6.1 asks the driver, and not ib_core, which knows the netdev as well. */
+static struct net_device *unetmm_ib_get_netdev(struct ib_device *ib, u32 port)
+{
+	struct net_device *netdev = unetmm_ib_of(ib)->netdev;
+
+	dev_hold(netdev);
+	return netdev;
+}
+
 static enum rdma_link_layer unetmm_ib_link_layer(struct ib_device *ib, u32 port)
 {
 	return IB_LINK_LAYER_ETHERNET;
@@ -124,6 +141,7 @@ static const struct ib_device_ops unetmm_ib_ops = {
 	.query_device = unetmm_ib_query_device,
 	.query_port = unetmm_ib_query_port,
 	.query_pkey = unetmm_ib_query_pkey,
+	.get_netdev = unetmm_ib_get_netdev,
 	.get_link_layer = unetmm_ib_link_layer,
 	.get_port_immutable = unetmm_ib_immutable,
 };
@@ -155,7 +173,7 @@ static int unetmm_ib_register(struct unetmm_ib *dev, struct device *parent)
 	dev->ib.node_type = RDMA_NODE_IB_CA;
 	dev->ib.phys_port_cnt = 1;
 	dev->ib.num_comp_vectors = 1;
-	dev->ib.local_dma_lkey = 0;
+	dev->ib.local_dma_lkey = UNETMM_IB_LOCAL_LKEY;
 	dev->ib.dev.parent = parent;
 	strscpy(dev->ib.node_desc, UNETMM_NAME, sizeof(dev->ib.node_desc));
 	addrconf_addr_eui48((u8 *)&dev->ib.node_guid, dev->dev->hw.mac);
@@ -167,12 +185,17 @@ static int unetmm_ib_register(struct unetmm_ib *dev, struct device *parent)
 	ib_set_device_ops(&dev->ib, &unetmm_ib_ah_ops);
 	ib_set_device_ops(&dev->ib, &unetmm_ib_cq_ops);
 	ib_set_device_ops(&dev->ib, &unetmm_ib_mr_ops);
+	ib_set_device_ops(&dev->ib, &unetmm_ib_mw_ops);
+	ib_set_device_ops(&dev->ib, &unetmm_ib_fast_ops);
 	ib_set_device_ops(&dev->ib, &unetmm_ib_qp_ops);
 	if (unetmm_ib_has_srq(dev))
 		ib_set_device_ops(&dev->ib, &unetmm_srq_ops);
+	if (dev->own)
+		dev->ib.driver_def = unetmm_own_defs;
 	ret = ib_device_set_netdev(&dev->ib, dev->netdev, 1);
-	/* Addresses are the kernel's: QP1 copies, and no other queue pair is the kernel's. */
-	return ret ? ret : ib_register_device(&dev->ib, UNETMM_NAME "%d", NULL);
+	/* Without a device for DMA addresses are the kernel's: QP1, which copies, has no other need. */
+	return ret ? ret : ib_register_device(&dev->ib, UNETMM_NAME "%d",
+					      dev->direct ? parent : NULL);
 }
 
 /* However a buffer of that length lies in its pages. */
@@ -196,9 +219,19 @@ static int unetmm_ib_probe(struct auxiliary_device *base, const struct auxiliary
 	dev->netdev = netdev;
 	dev->own = !strcmp(verbs, "own");
 	dev->max_message = unetmm_ib_max_message(&aux->dev->hw);
+	dev->direct = aux->calls->kernel->direct(aux->dev);
+	/* A segment of the kernel's may have all of its memory in one piece. */
+	dma_set_max_seg_size(base->dev.parent, UINT_MAX);
 	xa_init_flags(&dev->mrs, XA_FLAGS_ALLOC);
+	xa_init(&dev->mws);
+	mutex_init(&dev->mw_lock);
+	unetmm_ib_kernel_init(dev);
 	ret = unetmm_ib_register(dev, base->dev.parent);
 	if (ret) {
+		/* A client that was added before the failure may have used both. */
+		unetmm_ib_kernel_exit(dev);
+		xa_destroy(&dev->mrs);
+		xa_destroy(&dev->mws);
 		ib_dealloc_device(&dev->ib);
 		return ret;
 	}
@@ -217,7 +250,9 @@ static void unetmm_ib_remove(struct auxiliary_device *base)
 	if (dev->notifier.notifier_call)
 		unregister_netdevice_notifier(&dev->notifier);
 	ib_unregister_device(&dev->ib);
+	unetmm_ib_kernel_exit(dev);
 	xa_destroy(&dev->mrs);
+	xa_destroy(&dev->mws);
 	ib_dealloc_device(&dev->ib);
 }
 
@@ -254,13 +289,21 @@ static int __init unetmm_ib_init(void)
 	unetmm_ib_wq = alloc_workqueue("unetmm-ib", WQ_UNBOUND, 0);
 	if (!unetmm_ib_wq)
 		return -ENOMEM;
+	ret = -ENOMEM;
+	/* Memory may be freed by a block device behind a queue pair. */
+	unetmm_ib_kernel_wq = alloc_workqueue("unetmm-ib-kernel",
+					      WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, 0);
+	if (!unetmm_ib_kernel_wq)
+		goto destroy;
 	ret = unetmm_ib_gsi_init();
 	if (ret)
-		goto destroy;
+		goto destroy_kernel;
 	ret = auxiliary_driver_register(&unetmm_ib_driver);
 	if (!ret)
 		return 0;
 	unetmm_ib_gsi_exit();
+destroy_kernel:
+	destroy_workqueue(unetmm_ib_kernel_wq);
 destroy:
 	destroy_workqueue(unetmm_ib_wq);
 	return ret;
@@ -272,6 +315,7 @@ static void __exit unetmm_ib_exit(void)
 		return;
 	auxiliary_driver_unregister(&unetmm_ib_driver);
 	unetmm_ib_gsi_exit();
+	destroy_workqueue(unetmm_ib_kernel_wq);
 	destroy_workqueue(unetmm_ib_wq);
 }
 

@@ -17,22 +17,14 @@
 
 #include "compat/compat.h"
 #include "remote/remote.h"
-#include "verbs/verbs.h"
+#include "verbs/mr.h"
 
 #define UNETMM_IB_MR_ACCESS \
 	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ | \
-	 IB_ACCESS_REMOTE_ATOMIC | IB_ACCESS_ON_DEMAND | IB_ACCESS_HUGETLB | \
-	 IB_ACCESS_OPTIONAL)
-#define UNETMM_IB_MR_WRITES \
-	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_ATOMIC)
+	 IB_ACCESS_REMOTE_ATOMIC | IB_ACCESS_MW_BIND | IB_ACCESS_ON_DEMAND | \
+	 IB_ACCESS_HUGETLB | IB_ACCESS_OPTIONAL)
+#define UNETMM_IB_MR_TRIES	16	/* to bring a page, if signals come */
 #define UNETMM_IB_MR_MOST	BIT(24)	/* lkeys have 8 bits beside the index */
-
-static u8 unetmm_ib_rights(int access)
-{
-	return (access & IB_ACCESS_REMOTE_WRITE ? UNETMM_RIGHT_WRITE : 0) |
-	       (access & IB_ACCESS_REMOTE_READ ? UNETMM_RIGHT_READ : 0) |
-	       (access & IB_ACCESS_REMOTE_ATOMIC ? UNETMM_RIGHT_ATOMIC : 0);
-}
 
 /* The address of the process behind a segment; false: no such memory, or no right. */
 static bool unetmm_ib_mr_at(struct unetmm_ib *dev, const struct ib_pd *pd,
@@ -54,12 +46,28 @@ static bool unetmm_ib_mr_at(struct unetmm_ib *dev, const struct ib_pd *pd,
 	return found;
 }
 
+struct unetmm_ib_mr *unetmm_ib_mr_load(struct unetmm_ib *dev, const struct ib_pd *pd, u32 lkey)
+{
+	struct unetmm_ib_mr *mr;
+
+	lockdep_assert_held(&dev->mw_lock);
+	xa_lock(&dev->mrs);
+	mr = xa_load(&dev->mrs, lkey >> 8);
+	if (mr && (mr->ib.lkey != lkey || mr->ib.pd != pd || mr->closed ||
+		   !(mr->access & IB_ACCESS_MW_BIND)))
+		mr = NULL;
+	xa_unlock(&dev->mrs);
+	return mr;
+}
+
 bool unetmm_ib_mr_find(struct unetmm_ib_qp *qp, const struct rxe_sge *rxe, int access, u64 *addr)
 {
 	const struct ib_sge sge = {
 		.addr = rxe->addr, .length = rxe->length, .lkey = rxe->lkey,
 	};
 
+	if (unetmm_ib_is_kernel(qp))
+		return unetmm_ib_kernel_find(qp, rxe, access, addr);
 	return unetmm_ib_mr_at(qp->dev, qp->ib.pd, &sge, access, addr);
 }
 
@@ -76,40 +84,63 @@ static void unetmm_ib_prefetched(struct unetmm_ib *dev, u32 lkey, const struct u
 	xa_unlock(&dev->mrs);
 }
 
-/* All of it, or the first error: pages that came stay.  lkey 0: no region counts them. */
-static int unetmm_ib_prefetch(struct unetmm_ib *dev, struct unetmm_file *file, u64 addr,
-			      u64 length, u32 flags, u32 lkey)
+/*
+ * All of it, or the first error: pages that came stay, and the rest is left in *addr and *length.
+ * lkey 0: no region counts them.
+ */
+static int unetmm_ib_prefetch(struct unetmm_ib *dev, struct unetmm_file *file, u64 *addr,
+			      u64 *length, u32 flags, u32 lkey)
 {
 	struct unetmm_prefetch a = { .size = sizeof(a), .flags = flags };
 	int ret = 0;
 
-	while (length && !ret) {
-		a.addr = addr;
-		a.length = length;
+	while (*length && !ret) {
+		a.addr = *addr;
+		a.length = *length;
 		ret = dev->calls->page_in(file, &a);
 		if (!ret)
 			unetmm_ib_prefetched(dev, lkey, &a);
-		addr += ret ? 0 : a.done;
-		length -= ret ? 0 : a.done;
-		if (length && fatal_signal_pending(current))
+		*addr += ret ? 0 : a.done;
+		*length -= ret ? 0 : a.done;
+		if (*length && fatal_signal_pending(current))
 			ret = -EINTR;
 	}
 	return ret;
 }
 
 /*
- * Without ON_DEMAND.  A page that cannot come is an error when it is used.  After a signal the
- * call begins again.
+ * Without ON_DEMAND.  A page that cannot come is an error when it is used, and no reason to
+ * leave out those behind it.  A signal that does not kill the process has the page tried again,
+ * so often as without a signal.
  */
 static int unetmm_ib_mr_enter(struct unetmm_ib *dev, struct unetmm_file *file, u64 start,
 			      u64 length, int access)
 {
 	u32 flags = access & UNETMM_IB_MR_WRITES ? UNETMM_PREFETCH_WRITE : 0;
-	int ret = 0;
+	u64 page, before;
+	int ret, tries = 0;
 
-	if (!(access & IB_ACCESS_ON_DEMAND))
-		ret = unetmm_ib_prefetch(dev, file, start, length, flags, 0);
-	return ret == -EINTR ? -ERESTARTSYS : 0;
+	if (access & IB_ACCESS_ON_DEMAND)
+		return 0;
+	while (length) {
+		before = start;
+		ret = unetmm_ib_prefetch(dev, file, &start, &length, flags, 0);
+		tries = start == before ? tries + 1 : 0;
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		/* The card has gone, or nothing more can come. */
+		if (ret == -ENODEV || ret == -ENOMEM)
+			break;
+		page = ret && (ret != -EINTR || tries == UNETMM_IB_MR_TRIES) ?
+		       min_t(u64, length, PAGE_SIZE - offset_in_page(start)) : 0;
+		start += page;
+		length -= page;
+		/* The thread that changes memory may need our processor to end. */
+		if (tries > 1)
+			schedule_timeout_killable(1);
+		cond_resched();
+	}
+	return 0;
 }
 
 /* The regions that the protection domain has already; of the calling process. */
@@ -235,7 +266,8 @@ static struct ib_mr *unetmm_ib_mr_make(struct ib_pd *pd, u64 start, u64 length, 
 	mr->start = start;
 	mr->iova = iova;
 	mr->length = length;
-	mr->access = access;
+	/* No window before all is well. */
+	mr->access = access & ~IB_ACCESS_MW_BIND;
 	/* ib_core sets it later, but requests may come as soon as it is found. */
 	mr->ib.pd = pd;
 	mr->ib.iova = iova;
@@ -249,8 +281,12 @@ static struct ib_mr *unetmm_ib_mr_make(struct ib_pd *pd, u64 start, u64 length, 
 		if (ret)
 			unetmm_ib_mr_drop(dev, mr);
 	}
-	if (!ret)
+	if (!ret) {
+		xa_lock(&dev->mrs);
+		mr->access = access;
+		xa_unlock(&dev->mrs);
 		return &mr->ib;
+	}
 	dev->calls->watch(mr->file, &mr->watch, false);
 	kfree(mr);
 give:
@@ -263,20 +299,39 @@ static UNETMM_REG_USER_MR(unetmm_ib_reg_user_mr)
 	return unetmm_ib_mr_make(pd, start, length, iova, access);
 }
 
+/* May ib_core end the region soon?  No window is bound to it then. */
+static bool unetmm_ib_mr_close(struct unetmm_ib *dev, struct unetmm_ib_mr *mr, bool close)
+{
+	bool free;
+
+	mutex_lock(&dev->mw_lock);
+	free = !mr->windows;
+	mr->closed = close && free;
+	mutex_unlock(&dev->mw_lock);
+	return free;
+}
+
 /* Another region takes its place: keys change, and ib_core ends the old one. */
 static struct ib_mr *unetmm_ib_rereg_user_mr(struct ib_mr *ib, int flags, u64 start, u64 length,
 					     u64 iova, int access, struct ib_pd *pd,
 					     struct ib_udata *udata)
 {
-	const struct unetmm_ib_mr *mr = container_of(ib, struct unetmm_ib_mr, ib);
+	struct unetmm_ib_mr *mr = container_of(ib, struct unetmm_ib_mr, ib);
+	struct unetmm_ib *dev = unetmm_ib_of(ib->device);
+	struct ib_mr *other;
 
+	if (!unetmm_ib_mr_close(dev, mr, true))
+		return ERR_PTR(-EBUSY);
 	if (!(flags & IB_MR_REREG_TRANS)) {
 		start = mr->start;
 		length = mr->length;
 		iova = mr->iova;
 	}
-	return unetmm_ib_mr_make(pd, start, length, iova,
-				 flags & IB_MR_REREG_ACCESS ? access : mr->access);
+	other = unetmm_ib_mr_make(pd, start, length, iova,
+				  flags & IB_MR_REREG_ACCESS ? access : mr->access);
+	if (IS_ERR(other))
+		unetmm_ib_mr_close(dev, mr, false);
+	return other;
 }
 
 static int unetmm_ib_fill_stat_mr(struct sk_buff *msg, struct ib_mr *ib)
@@ -306,8 +361,20 @@ static int unetmm_ib_dereg_mr(struct ib_mr *ib, struct ib_udata *udata)
 {
 	struct unetmm_ib_mr *mr = container_of(ib, struct unetmm_ib_mr, ib);
 	struct unetmm_ib *dev = unetmm_ib_of(ib->device);
+	bool busy;
 
-	unetmm_ib_mr_drop(dev, mr);
+	if (mr->fast) {
+		unetmm_ib_fast_free(dev, mr->fast);
+		kfree(mr);
+		return 0;
+	}
+	mutex_lock(&dev->mw_lock);
+	busy = mr->windows;
+	if (!busy)
+		unetmm_ib_mr_drop(dev, mr);
+	mutex_unlock(&dev->mw_lock);
+	if (busy)
+		return -EBUSY;
 	if (mr->file) {
 		dev->calls->watch(mr->file, &mr->watch, false);
 		dev->calls->give(mr->file);
@@ -331,7 +398,7 @@ static int unetmm_ib_advise_mr(struct ib_pd *pd, enum ib_uverbs_advise_mr_advice
 	struct unetmm_ib_context *context = unetmm_ib_context(pd->uobject->context);
 	bool wait = flags & IB_UVERBS_ADVISE_MR_FLAG_FLUSH;
 	struct unetmm_ib *dev = unetmm_ib_of(pd->device);
-	u64 addr;
+	u64 addr, length;
 	int ret;
 	u32 i;
 
@@ -343,28 +410,18 @@ static int unetmm_ib_advise_mr(struct ib_pd *pd, enum ib_uverbs_advise_mr_advice
 	for (i = 0; i < n; i++) {
 		if (!unetmm_ib_mr_at(dev, pd, &sges[i], write ? IB_ACCESS_LOCAL_WRITE : 0, &addr))
 			return -ENOENT;
-		ret = unetmm_ib_prefetch(dev, context->file, addr, sges[i].length, how,
-					 sges[i].lkey);
+		length = sges[i].length;
+		ret = unetmm_ib_prefetch(dev, context->file, &addr, &length, how, sges[i].lkey);
 		if (ret && (wait || fatal_signal_pending(current)))
 			return ret;
 	}
 	return 0;
 }
 
-/* ib_mad's: all of the kernel's memory, which QP1 alone uses, by its addresses. */
+/* Of all memory, for peers: nobody is to have such a key.  For the kernel itself there is an lkey. */
 static struct ib_mr *unetmm_ib_get_dma_mr(struct ib_pd *pd, int access)
 {
-	struct unetmm_ib *dev = unetmm_ib_of(pd->device);
-	struct unetmm_ib_mr *mr = kzalloc(sizeof(*mr), GFP_KERNEL);
-	int ret;
-
-	if (!mr)
-		return ERR_PTR(-ENOMEM);
-	ret = unetmm_ib_mr_add(dev, mr, false);
-	if (!ret)
-		return &mr->ib;
-	kfree(mr);
-	return ERR_PTR(ret);
+	return ERR_PTR(-EOPNOTSUPP);
 }
 
 const struct ib_device_ops unetmm_ib_mr_ops = {

@@ -149,10 +149,49 @@ void unetmm_own_wake(const struct unetmm_ib_qp *qp)
 		unetmm_ib_cq_wake(qp->ib.recv_cq);
 }
 
+static u8 unetmm_own_end_status(const struct unetmm_ep *ep)
+{
+	return READ_ONCE(ep->failed) ||
+	       le32_to_cpu(READ_ONCE(ep->index->card.state)) & UNETMM_EP_ERROR ?
+	       UNETMM_ST_BAD_CHANNEL : READ_ONCE(ep->end_status);
+}
+
+/* The end of a queue pair that no completion of a send tells: the process may not poll. */
+void unetmm_own_work(struct work_struct *work)
+{
+	struct unetmm_ib_qp *qp = container_of(work, struct unetmm_ib_qp, work);
+	u8 status;
+
+	mutex_lock(&qp->lock);
+	/* A queue pair in RESET has nothing, and may be closing: it may have no endpoint. */
+	status = qp->state == IB_QPS_RESET ? UNETMM_ST_OK : unetmm_own_end_status(qp->ep);
+	if (status) {
+		qp->end_status = status;
+		unetmm_ib_error(qp);
+		unetmm_ib_tell_end(qp);
+		unetmm_own_wake(qp);
+		unetmm_ib_tell_last(qp);
+	}
+	mutex_unlock(&qp->lock);
+}
+
 /* In interrupts, with ep_lock; or with map_lock, when the card has gone. */
 void unetmm_own_woken(struct unetmm_ep *ep, u8 type)
 {
+	if (type == UNETMM_NOTIFY_END || type == UNETMM_NOTIFY_EP_ERROR)
+		unetmm_ib_kick(ep->owner);
 	unetmm_own_wake(ep->owner);
+}
+
+/* Our provider's have no memory.  The process has compared the number with its completions. */
+static UNETMM_RESIZE_CQ(unetmm_own_resize_cq)
+{
+	if (!udata)
+		return -EOPNOTSUPP;
+	if (cqe < 1 || cqe > UNETMM_IB_MAX_CQE)
+		return -EINVAL;
+	ib->cqe = cqe;
+	return 0;
 }
 
 /* Set before the others: the first one of a kind counts. */
@@ -160,4 +199,5 @@ const struct ib_device_ops unetmm_own_ops = {
 	.uverbs_abi_ver = UNETMM_VERBS_ABI,
 	.mmap = unetmm_own_mmap,
 	.mmap_free = unetmm_own_mmap_free,
+	.UNETMM_RESIZE_CQ_OP = unetmm_own_resize_cq,
 };

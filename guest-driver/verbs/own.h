@@ -7,6 +7,16 @@
 
 #include "verbs/verbs.h"
 
+/* verbs=own: a shared receive queue is an endpoint whose free queue others use. */
+struct unetmm_ib_srq {
+	struct ib_srq ib;
+	struct mutex lock;		/* of modify */
+	struct unetmm_ep *ep;
+	struct unetmm_own_maps maps;
+	u32 max_wr, max_sge;
+	u32 limit;			/* 0: no event is to come; ordered by the card's commands */
+};
+
 /* verbs/own.c */
 extern const struct ib_device_ops unetmm_own_ops;
 int unetmm_own_open(struct unetmm_own_maps *maps, struct unetmm_ib_context *context,
@@ -17,6 +27,7 @@ int unetmm_own_tell(const struct unetmm_own_maps *maps, const struct unetmm_ep *
 u32 unetmm_own_log2(const struct unetmm_ib *dev, u32 entries);
 void unetmm_own_sizes(const struct unetmm_ib_qp *qp, struct unetmm_endpoint *a);
 void unetmm_own_wake(const struct unetmm_ib_qp *qp);
+void unetmm_own_work(struct work_struct *work);
 void unetmm_own_woken(struct unetmm_ep *ep, u8 type);
 
 /* verbs/srq.c */

@@ -10,9 +10,13 @@
 #include <linux/etherdevice.h>
 #include <linux/io.h>
 #include <linux/slab.h>
+#include <net/arp.h>
+#include <net/ipv6.h>
 #include <rdma/uverbs_ioctl.h>
 
 #include "compat/compat.h"
+#include "verbs/gsi.h"
+#include "verbs/mr.h"
 #include "verbs/own.h"
 #include "verbs/ud.h"
 
@@ -27,12 +31,15 @@ static u32 unetmm_ib_log2(const struct unetmm_ib *dev, u32 requests)
 
 static u32 unetmm_ib_policy(const struct unetmm_ib_qp *qp)
 {
-	return unetmm_ib_is_ud(qp) ? UNETMM_POLICY_DROP : UNETMM_POLICY_RNR;
+	/* The kernel's memory is there: absence is an error, which the peer has no use to wait for. */
+	return unetmm_ib_is_ud(qp) || unetmm_ib_is_kernel(qp) ? UNETMM_POLICY_DROP :
+	       UNETMM_POLICY_RNR;
 }
 
 static int unetmm_ib_open_ep(struct unetmm_ib_qp *qp, const struct ib_srq *srq)
 {
 	struct unetmm_ib *dev = qp->dev;
+	bool own = unetmm_ib_is_own(qp);
 	struct unetmm_endpoint a = {
 		.size = sizeof(a),
 		.flags = UNETMM_ENDPOINT_NO_INLINE,
@@ -46,27 +53,30 @@ static int unetmm_ib_open_ep(struct unetmm_ib_qp *qp, const struct ib_srq *srq)
 		.queue = unetmm_srq_ep(srq),
 	};
 
-	if (dev->own)
+	if (own)
 		unetmm_own_sizes(qp, &a);
 	/* All that can be under way, and the end; else the card waits for room. */
 	a.cq_log2 = max3(a.sq_log2, a.fq_log2, unetmm_own_log2(dev, unetmm_srq_requests(srq)));
 	a.cq_log2 = min(a.cq_log2 + 1, dev->dev->hw.max_log2);
-	if (!dev->own) {
+	if (!own) {
 		qp->sent = kvcalloc(BIT(a.sq_log2), sizeof(*qp->sent), GFP_KERNEL_ACCOUNT);
 		qp->received = kvcalloc(BIT(a.fq_log2), sizeof(*qp->received),
 					GFP_KERNEL_ACCOUNT);
 		if (!qp->sent || !qp->received)
 			return -ENOMEM;
 	}
-	qp->ep = dev->calls->ep_open(qp->context->file, &a, &lent,
-				     dev->own ? unetmm_own_woken : unetmm_ib_woken, qp);
+	qp->ep = unetmm_ib_is_kernel(qp) ?
+		 dev->calls->kernel->ep_open(dev->dev, dev->kernel.space, &a, lent.pd,
+					     unetmm_ib_woken, qp) :
+		 dev->calls->ep_open(qp->context->file, &a, &lent,
+				     own ? unetmm_own_woken : unetmm_ib_woken, qp);
 	if (IS_ERR(qp->ep)) {
 		int ret = PTR_ERR(qp->ep);
 
 		qp->ep = NULL;
 		return ret == -EDQUOT ? -ENOMEM : ret;
 	}
-	if (dev->own)
+	if (own)
 		return unetmm_own_open(&qp->maps, qp->context, qp->ep);
 	qp->doorbell = ioremap(dev->dev->doorbell_start +
 			       (resource_size_t)qp->ep->id * dev->dev->hw.db_stride, PAGE_SIZE);
@@ -81,10 +91,13 @@ static void unetmm_ib_close(struct unetmm_ib_qp *qp)
 	qp->state = IB_QPS_RESET;
 	WRITE_ONCE(qp->closing, true);
 	mutex_unlock(&qp->lock);
+	unetmm_ib_mw_leave(qp);
 	if (qp->ep)
 		qp->dev->calls->ep_close(qp->ep);
 	hrtimer_cancel(&qp->timer);
 	cancel_work_sync(&qp->work);
+	if (unetmm_ib_is_kernel(qp))
+		unetmm_ib_kernel_leave(qp);
 	if (qp->doorbell)
 		iounmap(qp->doorbell);
 	unetmm_own_close(&qp->maps);
@@ -130,6 +143,25 @@ static int unetmm_ib_check_cap(const struct ib_qp_cap *cap)
 	return 0;
 }
 
+/* A failure leaves it made in part. */
+static int unetmm_ib_make(struct unetmm_ib_qp *qp, struct ib_qp_init_attr *attr,
+			  struct ib_udata *udata)
+{
+	int ret = 0;
+
+	if (unetmm_ib_is_kernel(qp))
+		ret = unetmm_ib_kernel_queues(qp, &attr->cap);
+	else if (!qp->dev->own)
+		ret = unetmm_ib_make_queues(qp, attr, udata);
+	if (!ret)
+		ret = unetmm_ib_open_ep(qp, attr->srq);
+	if (!ret && unetmm_ib_is_own(qp))
+		ret = unetmm_own_tell(&qp->maps, qp->ep, udata);
+	if (!ret && unetmm_ib_is_ud(qp))
+		ret = unetmm_ud_join(qp);
+	return ret;
+}
+
 static int unetmm_ib_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *attr,
 			       struct ib_udata *udata)
 {
@@ -140,11 +172,14 @@ static int unetmm_ib_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *attr,
 		return -EOPNOTSUPP;
 	if (attr->qp_type == IB_QPT_GSI)
 		return unetmm_ib_gsi_create(ib, attr);
-	/* The kernel's own would post in memory that is not a process's. */
-	if ((attr->qp_type != IB_QPT_RC && attr->qp_type != IB_QPT_UD) || !udata)
+	if (attr->qp_type != IB_QPT_RC && (attr->qp_type != IB_QPT_UD || !udata))
 		return -EOPNOTSUPP;
 	/* Only buffers of the queue pair's own domain are brought in for messages that do not wait. */
 	if (attr->srq && attr->qp_type == IB_QPT_UD && attr->srq->pd != ib->pd)
+		return -EINVAL;
+	if (attr->srq && !udata)
+		return -EOPNOTSUPP;
+	if (!udata && (!attr->send_cq || !attr->recv_cq))
 		return -EINVAL;
 	if (attr->srq) {
 		attr->cap.max_recv_wr = 0;
@@ -156,23 +191,20 @@ static int unetmm_ib_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *attr,
 		ret = unetmm_ib_check_cap(&attr->cap);
 	if (ret)
 		return ret;
-	if (udata->outlen < (qp->dev->own ? sizeof(struct unetmm_verbs_qp) :
-					    sizeof(struct rxe_create_qp_resp)))
+	if (udata && udata->outlen < (qp->dev->own ? sizeof(struct unetmm_verbs_qp) :
+						     sizeof(struct rxe_create_qp_resp)))
 		return -EINVAL;
-	qp->context = rdma_udata_to_drv_context(udata, struct unetmm_ib_context, ib);
+	if (udata)
+		qp->context = rdma_udata_to_drv_context(udata, struct unetmm_ib_context, ib);
+	spin_lock_init(&qp->post_lock);
 	mutex_init(&qp->lock);
-	INIT_WORK(&qp->work, unetmm_ib_work);
+	INIT_LIST_HEAD(&qp->windows);
+	INIT_WORK(&qp->work, unetmm_ib_is_own(qp) ? unetmm_own_work : unetmm_ib_work);
 	unetmm_hrtimer_setup(&qp->timer, unetmm_ib_timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
 	qp->state = IB_QPS_RESET;
 	qp->sig_type = attr->sq_sig_type;
 	qp->cap = attr->cap;
-	ret = qp->dev->own ? 0 : unetmm_ib_make_queues(qp, attr, udata);
-	if (!ret)
-		ret = unetmm_ib_open_ep(qp, attr->srq);
-	if (!ret && qp->dev->own)
-		ret = unetmm_own_tell(&qp->maps, qp->ep, udata);
-	if (!ret && unetmm_ib_is_ud(qp))
-		ret = unetmm_ud_join(qp);
+	ret = unetmm_ib_make(qp, attr, udata);
 	if (ret) {
 		unetmm_ib_close(qp);
 		return ret;
@@ -214,6 +246,25 @@ static u32 unetmm_ib_rnr_us(u8 timer)
 	return 10 * (timer & 1 ? 3 << (timer - 3) / 2 : 1 << timer / 2);
 }
 
+/*
+ * SMC of Linux 6.1 knows no MAC address of a peer that has GIDs of RoCE v2 alone: the netdev's
+ * neighbour has it, since the two have a TCP connection.
+ */
+static void unetmm_ib_peer_mac(struct unetmm_ib_qp *qp, u8 *mac)
+{
+	const u8 *gid = qp->attr.ah_attr.grh.dgid.raw;
+	struct neighbour *n;
+
+	ether_addr_copy(mac, qp->attr.ah_attr.roce.dmac);
+	if (!is_zero_ether_addr(mac) || !ipv6_addr_v4mapped((const struct in6_addr *)gid))
+		return;
+	n = neigh_lookup(&arp_tbl, gid + 12, qp->dev->netdev);
+	if (!n)
+		return;
+	neigh_ha_snapshot(mac, n, qp->dev->netdev);
+	neigh_release(n);
+}
+
 /* RTR: the channel receives.  Before that the card drops the peer's packets. */
 static int unetmm_ib_open_channel(struct unetmm_ib_qp *qp)
 {
@@ -238,7 +289,9 @@ static int unetmm_ib_open_channel(struct unetmm_ib_qp *qp)
 	    qp->attr.ah_attr.type != RDMA_AH_ATTR_TYPE_ROCE)
 		return -EINVAL;
 	how.peer_ep = cpu_to_le16(peer);
-	ether_addr_copy(how.peer_mac, qp->attr.ah_attr.roce.dmac);
+	unetmm_ib_peer_mac(qp, how.peer_mac);
+	if (is_zero_ether_addr(how.peer_mac))
+		return -EHOSTUNREACH;
 	ret = qp->dev->calls->channel_set(qp->ep, &how);
 	qp->open = !ret;
 	return ret;
@@ -269,8 +322,10 @@ static int unetmm_ib_modify_channel(struct unetmm_ib_qp *qp, int mask, bool send
 
 static int unetmm_ib_reset(struct unetmm_ib_qp *qp)
 {
-	int ret = qp->dev->calls->ep_restart(qp->ep, unetmm_ib_policy(qp));
+	int ret;
 
+	unetmm_ib_mw_leave(qp);
+	ret = qp->dev->calls->ep_restart(qp->ep, unetmm_ib_policy(qp));
 	if (ret) {
 		/* The channel may be there still. */
 		qp->state = IB_QPS_ERR;
@@ -285,12 +340,17 @@ static int unetmm_ib_reset(struct unetmm_ib_qp *qp)
 	qp->end_status = UNETMM_ST_OK;
 	qp->bad_request = false;
 	qp->told_established = false;
+	qp->told_last = false;
 	qp->fetching = 0;
 	qp->sq_prod = 0;
 	qp->fq_prod = 0;
 	qp->cq_cons = 0;
 	qp->sent_done = qp->sent_next;
 	qp->received_done = qp->received_next;
+	if (unetmm_ib_is_kernel(qp)) {
+		unetmm_ib_kernel_forget(qp);
+		return 0;
+	}
 	unetmm_ib_queue_discard(&qp->sq);
 	unetmm_ib_queue_discard(&qp->rq);
 	return 0;
@@ -345,7 +405,8 @@ static int unetmm_ib_change(struct unetmm_ib_qp *qp, enum ib_qp_state next, int 
 		/* A queue pair in RESET has nothing, and is told nothing. */
 		if (qp->state == IB_QPS_RESET)
 			qp->state = IB_QPS_ERR;
-		qp->reason_told = true;
+		/* Our provider comes so when it has seen an end, of which the event may be to come. */
+		qp->reason_told |= !unetmm_ib_is_own(qp);
 		unetmm_ib_error(qp);
 		return 0;
 	case IB_QPS_RTR:
@@ -393,10 +454,14 @@ static int unetmm_ib_modify(struct unetmm_ib_qp *qp, struct ib_qp_attr *a, int m
 	if (ret)
 		qp->attr = before;
 	qp->attr.qp_state = qp->state;
-	if (!qp->dev->own)
+	if (unetmm_ib_is_kernel(qp)) {
+		unetmm_ib_kick(qp);
+	} else if (!qp->dev->own) {
 		unetmm_ib_run(qp);
-	else if (qp->state == IB_QPS_ERR)
+	} else if (qp->state == IB_QPS_ERR) {
 		unetmm_own_wake(qp);
+		unetmm_ib_tell_last(qp);
+	}
 	return ret;
 }
 
@@ -449,6 +514,8 @@ static int unetmm_ib_post_send(struct ib_qp *ib, const struct ib_send_wr *wr,
 
 	if (ib->qp_type == IB_QPT_GSI)
 		return unetmm_ib_gsi_send(ib, wr, bad);
+	if (unetmm_ib_is_kernel(qp))
+		return unetmm_ib_kernel_send(qp, wr, bad);
 	if (wr || qp->dev->own) {
 		*bad = wr;
 		return -EOPNOTSUPP;
@@ -464,6 +531,8 @@ static int unetmm_ib_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr,
 {
 	if (ib->qp_type == IB_QPT_GSI)
 		return unetmm_ib_gsi_receive(ib, wr, bad);
+	if (unetmm_ib_is_kernel(unetmm_ib_qp(ib)))
+		return unetmm_ib_kernel_receive(unetmm_ib_qp(ib), wr, bad);
 	*bad = wr;
 	return -EOPNOTSUPP;
 }

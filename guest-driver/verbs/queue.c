@@ -44,18 +44,23 @@ static int unetmm_ib_queue_alloc(struct unetmm_ib_queue *q, struct ib_ucontext *
 	return ret;
 }
 
-/* One entry more than the process asked for: a queue that is full has an empty one. */
+/* One entry more than were asked for: a queue that is full has an empty one. */
+static void unetmm_ib_queue_sizes(struct unetmm_ib_queue *q, u32 entries, u32 bytes)
+{
+	bytes = roundup_pow_of_two(max_t(u32, bytes, SMP_CACHE_BYTES));
+	entries = roundup_pow_of_two(entries + 1);
+	q->mask = entries - 1;
+	q->log2 = ilog2(bytes);
+	q->info.size = PAGE_ALIGN(sizeof(*q->buf) + entries * bytes);
+}
+
 int unetmm_ib_queue_make(struct unetmm_ib_queue *q, struct ib_ucontext *context, u32 entries,
 			 u32 bytes)
 {
 	int ret;
 
 	q->context = unetmm_ib_context(context);
-	bytes = roundup_pow_of_two(max_t(u32, bytes, SMP_CACHE_BYTES));
-	entries = roundup_pow_of_two(entries + 1);
-	q->mask = entries - 1;
-	q->log2 = ilog2(bytes);
-	q->info.size = PAGE_ALIGN(sizeof(*q->buf) + entries * bytes);
+	unetmm_ib_queue_sizes(q, entries, bytes);
 	if (!unetmm_ib_queue_charge(q))
 		return -ENOMEM;
 	ret = unetmm_ib_queue_alloc(q, context);
@@ -70,10 +75,23 @@ int unetmm_ib_queue_make(struct unetmm_ib_queue *q, struct ib_ucontext *context,
 	return 0;
 }
 
+/* For the kernel's own entries: nobody maps the memory. */
+int unetmm_ib_queue_make_kernel(struct unetmm_ib_queue *q, u32 entries, u32 bytes)
+{
+	unetmm_ib_queue_sizes(q, entries, bytes);
+	q->buf = vzalloc(q->info.size);
+	return q->buf ? 0 : -ENOMEM;
+}
+
 void unetmm_ib_queue_free(struct unetmm_ib_queue *q)
 {
 	if (!q->buf)
 		return;
+	if (!q->mapped) {
+		vfree(q->buf);
+		q->buf = NULL;
+		return;
+	}
 	unetmm_ib_queue_uncharge(q);
 	q->buf = NULL;
 	rdma_user_mmap_entry_remove(&q->mapped->entry);
@@ -160,4 +178,22 @@ bool unetmm_ib_queue_put(struct unetmm_ib_queue *q, const void *entry, u32 bytes
 	/* Pairs with librxe's acquire: it reads the entry behind. */
 	smp_store_release(&q->buf->producer_index, next);
 	return true;
+}
+
+/* The place of the next entry that the kernel posts, or NULL. */
+void *unetmm_ib_queue_room(struct unetmm_ib_queue *q)
+{
+	u32 index = q->buf->producer_index;
+
+	/* Pairs with unetmm_ib_queue_next(): the engine has read the place. */
+	if (((index + 1) & q->mask) == smp_load_acquire(&q->buf->consumer_index))
+		return NULL;
+	return unetmm_ib_queue_at(q, index);
+}
+
+/* The entry there is written. */
+void unetmm_ib_queue_post(struct unetmm_ib_queue *q)
+{
+	/* Pairs with unetmm_ib_queue_waits(). */
+	smp_store_release(&q->buf->producer_index, (q->buf->producer_index + 1) & q->mask);
 }

@@ -30,6 +30,9 @@ struct unetmm_ib_queue {
 /* verbs/queue.c */
 int unetmm_ib_queue_make(struct unetmm_ib_queue *q, struct ib_ucontext *context, u32 entries,
 			 u32 bytes);
+int unetmm_ib_queue_make_kernel(struct unetmm_ib_queue *q, u32 entries, u32 bytes);
+void *unetmm_ib_queue_room(struct unetmm_ib_queue *q);
+void unetmm_ib_queue_post(struct unetmm_ib_queue *q);
 void unetmm_ib_queue_free(struct unetmm_ib_queue *q);
 bool unetmm_ib_queue_peek(struct unetmm_ib_queue *q, void *copy, u32 bytes);
 void unetmm_ib_queue_next(struct unetmm_ib_queue *q);

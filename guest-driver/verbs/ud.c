@@ -23,6 +23,7 @@
 #include <linux/netdevice.h>
 #include <rdma/ib_addr.h>
 
+#include "verbs/mr.h"
 #include "verbs/ud.h"
 
 /* Bytes of a packet, and of a UD message, which has its network header besides. */

@@ -15,19 +15,28 @@
  *                 mapped stay the process's until it unmaps them.
  *   a shared receive queue   goes behind its queue pairs; until then the card refuses to
  *                 end its endpoint.
- *   a memory region   is found under mrs.xa_lock, and used under that lock only.
+ *   a memory window   keeps the region that it is bound to (EBUSY), and leaves a queue pair that goes.
+ *   a memory region   is found under mrs.xa_lock, the kernel's under the lock of its number in
+ *                 kernel.mr_locks, and used under that lock only.
  *
  * LOCKS, the outer ones first
  *
  *   qp->lock      a queue pair's state, its queues, its endpoint's queues.  The engine
  *                 holds the lock for a bounded time: see unetmm_ib_run().
- *   cq->lock      a completion queue; interrupts may be off.
+ *   kernel.mr_locks   a region of the kernel.
+ *   mw_lock       memory windows, and the ends of regions of processes.
+ *   kernel.lock   the kernel's space, and its table; never with one of mr_locks.
  *   mrs.xa_lock   the regions.
+ *   qp->post_lock   posts of the kernel; interrupts are off.
+ *   cq->lock      a completion queue; interrupts may be off.
  *   gsi->lock     see verbs/gsi.c.
  *
  * A queue that is mapped is the process's: it may write anything there at any time.  The
  * driver keeps its own index, size and mask of each queue, reads the process's index once,
  * copies an entry before it looks at it, and takes a bounded number of entries in a turn.
+ *
+ * A queue pair of the kernel has the same queues, in memory that nobody maps: a post, in any
+ * context, is an entry there.  The engine's work item alone calls the consumer's handlers.
  */
 #ifndef UNETMM_VERBS_H
 #define UNETMM_VERBS_H
@@ -37,13 +46,13 @@
 #include <linux/mutex.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
-#include <linux/xarray.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_user_rxe.h>
 #include <linux/unetmm_verbs.h>
 
 #include "card/card.h"
 #include "ep/ep.h"
+#include "verbs/kernel.h"
 #include "verbs/queue.h"
 
 #define UNETMM_IB_ABI		2	/* rxe's */
@@ -65,15 +74,18 @@ struct unetmm_ib {
 	struct ib_device ib;		/* first */
 	struct unetmm_dev *dev;
 	const struct unetmm_lent_calls *calls;
-	bool own;			/* verbs=own */
+	bool own;			/* verbs=own: processes */
+	bool direct;			/* DMA addresses are physical ones: the kernel may post */
+	struct unetmm_ib_kernel kernel;
 	struct net_device *netdev;
 	struct notifier_block notifier;	/* of netdevs: the link */
 	struct xarray mrs;		/* by lkey >> 8 */
 	u32 mr_next;
+	struct xarray mws;		/* by number of the card's region; mw_lock */
+	struct mutex mw_lock;
 	u32 max_message;		/* a buffer for one fits into the TLB */
 	struct unetmm_ib_gsi *gsi;	/* NULL: nobody has made QP1 */
-	atomic_t ah_next;
-	atomic_t pd_next;
+	atomic_t ah_next, pd_next;
 };
 
 struct unetmm_ib_context {
@@ -83,7 +95,7 @@ struct unetmm_ib_context {
 
 struct unetmm_ib_pd {
 	struct ib_pd ib;
-	u32 number;			/* the card's; 0: the kernel's */
+	u32 number;			/* the card's */
 	atomic_t uds;			/* UD queue pairs: see verbs/mr.c */
 };
 
@@ -93,22 +105,11 @@ struct unetmm_ib_cq {
 	struct unetmm_ib_queue q;	/* a process's */
 	u32 notify;			/* IB_CQ_SOLICITED_MASK, or 0 */
 	bool overrun;
-	struct ib_wc *ring;		/* the kernel's: QP1's */
+	struct ib_wc *ring;		/* the kernel's */
+	u32 size;			/* of it: a power of two */
+	u32 requests;			/* its queue pairs may have so many */
 	struct unetmm_file *file;	/* of our provider: the object is counted there */
 	u32 head, tail;
-};
-
-struct unetmm_ib_mr {
-	struct ib_mr ib;
-	struct unetmm_file *file;
-	u64 start;			/* address of the process */
-	u64 iova;			/* by which requests name it */
-	u64 length;
-	u32 index;			/* in mrs */
-	struct unetmm_watch watch;
-	u64 prefetched;			/* pages; mrs.xa_lock */
-	int access;
-	bool region;			/* the card has it, for peers */
 };
 
 /* A send request that the card has, or that has ended and waits for those before it. */
@@ -135,7 +136,12 @@ struct unetmm_own_maps {
 struct unetmm_ib_qp {
 	struct ib_qp ib;
 	struct unetmm_ib *dev;
-	struct unetmm_ib_context *context;
+	struct unetmm_ib_context *context;	/* NULL: the kernel's */
+	spinlock_t post_lock;		/* the kernel's posts to sq and rq; `posted` below */
+	/* The kernel's requests since creation; the engine writes `ended`. */
+	struct unetmm_ib_requests {
+		u32 posted, ended;
+	} sends, receives;
 	struct mutex lock;		/* all below, if no comment says otherwise */
 	struct work_struct work;
 	struct hrtimer timer;		/* looks for receive requests */
@@ -159,19 +165,11 @@ struct unetmm_ib_qp {
 	bool reason_told;		/* the process knows the reason of the end */
 	u8 end_status;			/* UNETMM_ST_*: the reason that the card has said */
 	bool joined;			/* UD: counted in its protection domain */
-	bool told_established;		/* since RESET */
+	bool counted;			/* the kernel's: in its completion queues */
+	bool told_established, told_last;	/* since RESET: COMM_EST, LAST_WQE_REACHED */
 	bool bad_request;		/* a request is wrong: nothing behind it is taken */
+	struct list_head windows;	/* of type 2, bound to it; mw_lock */
 	u8 request[UNETMM_IB_WQE_BYTES] __aligned(8);	/* copy of a request */
-};
-
-/* verbs=own: a shared receive queue is an endpoint whose free queue others use. */
-struct unetmm_ib_srq {
-	struct ib_srq ib;
-	struct mutex lock;		/* of modify */
-	struct unetmm_ep *ep;
-	struct unetmm_own_maps maps;
-	u32 max_wr, max_sge;
-	u32 limit;			/* 0: no event is to come; ordered by the card's commands */
 };
 
 static inline struct unetmm_ib *unetmm_ib_of(struct ib_device *ib)
@@ -199,6 +197,17 @@ static inline struct unetmm_ib_qp *unetmm_ib_qp(struct ib_qp *ib)
 	return container_of(ib, struct unetmm_ib_qp, ib);
 }
 
+static inline bool unetmm_ib_is_kernel(const struct unetmm_ib_qp *qp)
+{
+	return !qp->context;
+}
+
+/* The process has the endpoint's queues. */
+static inline bool unetmm_ib_is_own(const struct unetmm_ib_qp *qp)
+{
+	return qp->dev->own && !unetmm_ib_is_kernel(qp);
+}
+
 static inline bool unetmm_ib_is_ud(const struct unetmm_ib_qp *qp)
 {
 	return qp->ib.qp_type == IB_QPT_UD;
@@ -206,20 +215,21 @@ static inline bool unetmm_ib_is_ud(const struct unetmm_ib_qp *qp)
 
 /* verbs/cq.c */
 extern const struct ib_device_ops unetmm_ib_cq_ops;
-void unetmm_ib_cq_put(struct ib_cq *ib, const struct ib_uverbs_wc *wc, bool solicited);
+void unetmm_ib_cq_put(struct ib_cq *ib, const struct ib_uverbs_wc *wc, struct ib_qp *qp,
+		      bool solicited);
 void unetmm_ib_cq_wake(struct ib_cq *ib);
 void unetmm_ib_cq_put_kernel(struct ib_cq *ib, const struct ib_wc *wc);
-
-/* verbs/mr.c */
-extern const struct ib_device_ops unetmm_ib_mr_ops;
-int unetmm_ib_mr_enter_all(struct unetmm_ib *dev, const struct ib_pd *pd,
-			   struct unetmm_file *file);
-bool unetmm_ib_mr_find(struct unetmm_ib_qp *qp, const struct rxe_sge *sge, int access, u64 *addr);
+int unetmm_ib_cq_join(struct ib_cq *ib, u32 requests);
+void unetmm_ib_cq_leave(struct ib_cq *ib, const struct ib_qp *qp, u32 requests);
 
 /* verbs/engine.c */
 extern struct workqueue_struct *unetmm_ib_wq;
+extern struct workqueue_struct *unetmm_ib_kernel_wq;
+void unetmm_ib_kick(struct unetmm_ib_qp *qp);
 void unetmm_ib_run(struct unetmm_ib_qp *qp);
 void unetmm_ib_error(struct unetmm_ib_qp *qp);
+void unetmm_ib_tell_end(struct unetmm_ib_qp *qp);
+void unetmm_ib_tell_last(struct unetmm_ib_qp *qp);
 void unetmm_ib_work(struct work_struct *work);
 enum hrtimer_restart unetmm_ib_timer(struct hrtimer *timer);
 void unetmm_ib_woken(struct unetmm_ep *ep, u8 type);
@@ -231,15 +241,5 @@ extern const struct ib_device_ops unetmm_ib_qp_ops;
 extern const struct ib_device_ops unetmm_ib_context_ops;
 int unetmm_ib_take(const struct ib_pd *pd);
 void unetmm_ib_give(const struct ib_pd *pd);
-
-/* verbs/gsi.c: QP1 */
-int unetmm_ib_gsi_init(void);
-void unetmm_ib_gsi_exit(void);
-int unetmm_ib_gsi_create(struct ib_qp *ib, const struct ib_qp_init_attr *attr);
-void unetmm_ib_gsi_destroy(struct ib_qp *ib);
-int unetmm_ib_gsi_send(struct ib_qp *ib, const struct ib_send_wr *wr,
-		       const struct ib_send_wr **bad);
-int unetmm_ib_gsi_receive(struct ib_qp *ib, const struct ib_recv_wr *wr,
-			  const struct ib_recv_wr **bad);
 
 #endif /* UNETMM_VERBS_H */

@@ -43,7 +43,10 @@ struct unetmm_ep;
 /* Opens the card at `path` (NULL: UNETMM_DEFAULT_DEVICE); `source`: UNETMM_SOURCE_*. */
 int unetmm_open(const char *path, unsigned source, struct unetmm_ctx **ctx);
 
-/* Closes the card; no other thread uses the context.  -EBUSY: it has endpoints, counters. */
+/*
+ * Closes the card.  The caller ensures that no other thread uses the context.  -EBUSY: endpoints or
+ * event counters are left.
+ */
 int unetmm_close(struct unetmm_ctx *ctx);
 
 /* Reads the card's identity, features and limits (linux/unetmm.h). */
@@ -139,9 +142,11 @@ int unetmm_connect(struct unetmm_ep *ep, const uint8_t mac[6],
 /* Attributes of a new channel.  All but the flags are for reliable ones; 0: usual. */
 struct unetmm_channel_attr {
     uint32_t size;              /* sizeof(struct unetmm_channel_attr) */
-    uint32_t flags;             /* to connect: one; to listen: any of them;
-                                 * and UNETMM_NOTIFY_CLOSE, _GO_BACK_N, and to
-                                 * listen UNETMM_ANNOUNCE */
+    /*
+     * To connect: UNETMM_DATAGRAM or UNETMM_RELIABLE; to listen: one or both, and UNETMM_ANNOUNCE.
+     * In each case also UNETMM_NOTIFY_CLOSE and UNETMM_GO_BACK_N.
+     */
+    uint32_t flags;
     uint32_t timeout_us;        /* first wait for an answer (4000) */
     uint32_t retries;           /* such waits in a row before it fails (12) */
     uint32_t rnr_retries;       /* refusals in a row: the peer has no buffer */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The entries of libfabric's tables that the provider has not: they return -FI_ENOSYS.
- * umfi_no_bind() is the entry for a table's `bind`.  provider.h includes this header.
+ * umfi_no_bind() is the entry for a table's `bind`.
  */
 #ifndef UMFI_ABSENT_H
 #define UMFI_ABSENT_H
+
+#include "base.h"
 
 #define UMFI_ABSENT(X) \
     /* Of any object */ \

@@ -87,10 +87,10 @@ int umfi_netdev_find(struct umfi_netdev *dev)
     int ret = -FI_ENODATA;
 
     memset(dev, 0, sizeof(*dev));
-    if (card_info(&dev->card)) {
+    if (card_info(&dev->limits)) {
         return -FI_ENODATA;
     }
-    memcpy(dev->mac, dev->card.mac, sizeof(dev->mac));
+    memcpy(dev->mac, dev->limits.mac, sizeof(dev->mac));
     if (getifaddrs(&all)) {
         return -FI_ENODATA;
     }
@@ -191,7 +191,6 @@ static bool parse_entry(const struct nlmsghdr *header, const struct umfi_netdev 
     int left;
 
     *mac = NULL;
-
     if (header->nlmsg_type != RTM_NEWNEIGH ||
         header->nlmsg_len < NLMSG_LENGTH(sizeof(*entry)) ||
         entry->ndm_ifindex != (int)dev->index || !(entry->ndm_state & (good | NUD_FAILED))) {

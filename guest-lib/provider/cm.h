@@ -55,7 +55,7 @@ struct umfi_conn {
     unsigned channel;
     enum umfi_conn_state state; /* umfi_conn_set_state() alone writes it */
     uint8_t mac[6];
-    struct umfi_peer *card;     /* at the EP's port (a connector's), or at the CM port */
+    struct umfi_peer *counts;   /* at the EP's port (a connector's), or at the CM port */
     uint64_t service;
     int64_t until_ms;           /* the end of REQUESTING, of ASIDE, or of ANSWERED */
     struct sockaddr_in peer;

@@ -160,7 +160,7 @@ static void data_channel_opened(struct umfi_call *call, int channel)
     conn = ep->conn;
     umfi_lock(ep->domain);
     if (lives) {
-        m.endpoint = htole32((uint32_t)unetmm_ep_id(call->card));
+        m.endpoint = htole32((uint32_t)unetmm_ep_id(call->card_ep));
         m.channel = htole32((uint32_t)channel);
         lives = umfi_ep_begin_accepting(ep, (unsigned)channel);
     } else {
@@ -190,7 +190,7 @@ static void call_connector(struct umfi_call *call, struct umfi_conn *conn)
 {
     struct umfi_ep *ep = call->ep;
 
-    call->card = ep->port->ep;
+    call->card_ep = ep->port->ep;
     call->port = ep->port;
     call->to = conn->peer.sin_addr;
     memcpy(call->mac, conn->mac, sizeof(call->mac));

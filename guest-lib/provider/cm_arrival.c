@@ -29,13 +29,13 @@ static bool add_arrival(struct umfi_port *port, const struct unetmm_peer *peer)
     if (!arrival) {
         return false;
     }
-    arrival->card = umfi_peer_get(fabric, port, umfi_card_id(peer->mac));
-    if (!arrival->card) {
+    arrival->peer = umfi_peer_get(fabric, port, umfi_card_id(peer->mac));
+    if (!arrival->peer) {
         free(arrival);
         return false;
     }
     umfi_list_init(&arrival->node);
-    arrival->card->arrivals++;
+    arrival->peer->arrivals++;
     arrival->channel = peer->channel;
     arrival->endpoint = peer->endpoint;
     arrival->until_ms = umfi_now_ms() +
@@ -77,7 +77,7 @@ struct umfi_arrival *umfi_arrival_find(struct umfi_port *port, const uint8_t mac
     sys_assert_held(&port->domain->fabric->lock);
     sys_assert_held(&port->domain->lock);
     umfi_for_each(arrival, &port->arrivals, node) {
-        if (!arrival->closed && arrival->card->id == id && arrival->endpoint == endpoint &&
+        if (!arrival->closed && arrival->peer->id == id && arrival->endpoint == endpoint &&
             arrival->peer_channel == channel) {
             return arrival;
         }
@@ -86,9 +86,9 @@ struct umfi_arrival *umfi_arrival_find(struct umfi_port *port, const uint8_t mac
 }
 
 /* The oldest arrival is first: of a card with too many the first ones end. */
-static bool has_place(const struct umfi_peer *card)
+static bool has_place(const struct umfi_peer *peer)
 {
-    return card->requests && card->arrivals <= card->requests + SPARE;
+    return peer->requests && peer->arrivals <= peer->requests + SPARE;
 }
 
 void umfi_arrivals_end_unwanted(struct umfi_port *port)
@@ -98,7 +98,7 @@ void umfi_arrivals_end_unwanted(struct umfi_port *port)
     sys_assert_held(&port->domain->fabric->lock);
     umfi_lock(port->domain);
     umfi_for_each(arrival, &port->arrivals, node) {
-        if (!arrival->closed && umfi_now_ms() < arrival->until_ms && has_place(arrival->card)) {
+        if (!arrival->closed && umfi_now_ms() < arrival->until_ms && has_place(arrival->peer)) {
             continue;
         }
         UMFI_INFO(FI_LOG_EP_CTRL, "a channel that nobody has asked for ends\n");

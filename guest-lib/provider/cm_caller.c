@@ -9,11 +9,11 @@
  *
  * Each peer chooses how long its driver is silent, so a peer has CALLS_OF_PEER of the
  * threads at most.  A peer that is called (`callee`) has a list of the calls that wait for a
- * thread, and is in fabric.ready while one of these can have the next thread.  So the beginning and the
- * end of a call cost as much however many calls wait.
+ * thread, and is in fabric.callees_ready while one of these can have the next thread.  So the
+ * beginning and the end of a call cost as much however many calls wait.
  *
- * A call of an address whose card is not known has a thread that asks for the card.  Then the call is
- * one of that card's, and waits for another thread.
+ * A call of an address whose card is not known has a thread that asks for the card.  Then the
+ * call is one of that card's, and waits for another thread.
  */
 #include "../src/sys/signals.h"
 #include "provider.h"
@@ -40,7 +40,7 @@ static int connect_to(const struct umfi_call *call)
 
     do {
         ms = left < ms ? left : ms;
-        ret = unetmm_connect_ex(call->card, call->mac, call->service, ms * 1000000ll,
+        ret = unetmm_connect_ex(call->card_ep, call->mac, call->service, ms * 1000000ll,
                                 &attr, NULL);
         left -= ms;
         ms *= 2;
@@ -66,6 +66,7 @@ static int call_driver(const struct umfi_call *call)
 }
 
 static void leave_thread(struct umfi_call *call);
+static void join_ended_calls(struct umfi_fabric *fabric);
 static void start_waiting_calls(struct umfi_fabric *fabric);
 static void queue_call(struct umfi_call *call);
 
@@ -102,6 +103,8 @@ static void *run_call(void *arg)
     sys_lock_take(&fabric->lock);
     if (!call->cancelled) {
         leave_thread(call);
+        /* At most this thread's stack is left until the next call, or the fabric's end. */
+        join_ended_calls(fabric);
         umfi_list_add(&fabric->calls_ended, &call->node);
         if (ret || call->has_mac) {
             call->called(call, ret);
@@ -140,7 +143,7 @@ static void update_callee(struct umfi_fabric *fabric, struct umfi_peer *callee)
     if (umfi_list_is_empty(&callee->waiting) || callee->threads == CALLS_OF_PEER) {
         umfi_list_del(&callee->ready);
     } else if (umfi_list_is_empty(&callee->ready)) {
-        umfi_list_add(&fabric->ready, &callee->ready);
+        umfi_list_add(&fabric->callees_ready, &callee->ready);
     }
 }
 
@@ -157,8 +160,8 @@ static void leave_thread(struct umfi_call *call)
 /* Ready callees take turns.  A call fails if no thread can be made. */
 static void start_waiting_calls(struct umfi_fabric *fabric)
 {
-    while (fabric->threads < THREADS && !umfi_list_is_empty(&fabric->ready)) {
-        struct umfi_peer *callee = umfi_of(fabric->ready.next, struct umfi_peer, ready);
+    while (fabric->threads < THREADS && !umfi_list_is_empty(&fabric->callees_ready)) {
+        struct umfi_peer *callee = umfi_of(fabric->callees_ready.next, struct umfi_peer, ready);
         struct umfi_call *call = umfi_of(callee->waiting.next, struct umfi_call, node);
         int ret;
 
@@ -177,7 +180,7 @@ static void start_waiting_calls(struct umfi_fabric *fabric)
     }
 }
 
-/* Their threads are at their end. */
+/* Threads of the list take no lock any more. */
 static void join_ended_calls(struct umfi_fabric *fabric)
 {
     struct umfi_call *call;
@@ -217,12 +220,12 @@ void umfi_call_begin(struct umfi_call *call)
     start_waiting_calls(fabric);
 }
 
-static bool is_call_of(const struct umfi_call *call, const struct unetmm_ep *card)
+static bool is_call_of(const struct umfi_call *call, const struct unetmm_ep *card_ep)
 {
-    return !card || call->card == card;
+    return !card_ep || call->card_ep == card_ep;
 }
 
-static void drop_waiting_calls(struct umfi_fabric *fabric, const struct unetmm_ep *card)
+static void drop_waiting_calls(struct umfi_fabric *fabric, const struct unetmm_ep *card_ep)
 {
     struct umfi_peer *callee;
     struct umfi_call *call;
@@ -230,7 +233,7 @@ static void drop_waiting_calls(struct umfi_fabric *fabric, const struct unetmm_e
     umfi_for_each(callee, &fabric->callees, node) {
         callee->users++;
         umfi_for_each(call, &callee->waiting, node) {
-            if (is_call_of(call, card)) {
+            if (is_call_of(call, card_ep)) {
                 umfi_list_del(&call->node);
                 callee->users--;
                 free(call);
@@ -242,13 +245,13 @@ static void drop_waiting_calls(struct umfi_fabric *fabric, const struct unetmm_e
 }
 
 /* Takes out a call that has a thread.  NULL: there is none. */
-static struct umfi_call *remove_call(struct umfi_fabric *fabric, const struct unetmm_ep *card)
+static struct umfi_call *remove_call(struct umfi_fabric *fabric, const struct unetmm_ep *card_ep)
 {
     struct umfi_call *call, *found = NULL;
 
     join_ended_calls(fabric);
     umfi_for_each(call, &fabric->calls_running, node) {
-        if (is_call_of(call, card)) {
+        if (is_call_of(call, card_ep)) {
             found = call;
             break;
         }
@@ -261,13 +264,13 @@ static struct umfi_call *remove_call(struct umfi_fabric *fabric, const struct un
     return found;
 }
 
-void umfi_calls_cancel(struct umfi_fabric *fabric, const struct unetmm_ep *card)
+void umfi_calls_cancel(struct umfi_fabric *fabric, const struct unetmm_ep *card_ep)
 {
     struct umfi_call *call;
 
     sys_lock_take(&fabric->lock);
-    drop_waiting_calls(fabric, card);
-    while ((call = remove_call(fabric, card)) != NULL) {
+    drop_waiting_calls(fabric, card_ep);
+    while ((call = remove_call(fabric, card_ep)) != NULL) {
         sys_lock_drop(&fabric->lock);
         pthread_cancel(call->thread);
         pthread_join(call->thread, NULL);

@@ -62,8 +62,8 @@ void umfi_conn_set_state(struct umfi_conn *conn, enum umfi_conn_state state)
     assert(followers[conn->state] >> state & 1);
     conn->state = state;
     conn->port->idle += (unsigned)is_idle(conn) - was_idle;
-    conn->card->idle += (unsigned)is_idle(conn) - was_idle;
-    conn->card->requests += (unsigned)(state == UMFI_CONN_REQUESTING) - asked;
+    conn->counts->idle += (unsigned)is_idle(conn) - was_idle;
+    conn->counts->requests += (unsigned)(state == UMFI_CONN_REQUESTING) - asked;
     if (state == UMFI_CONN_ORPHANED || (state == UMFI_CONN_ENDED && !orphaned)) {
         umfi_cm_port_end_channel(conn->port, conn->channel);
     }
@@ -78,9 +78,9 @@ struct umfi_conn *umfi_conn_open(struct umfi_cm_port *port, unsigned channel,
 
     sys_assert_held(&port->fabric->lock);
     if (conn) {
-        conn->card = umfi_peer_get(port->fabric, of, umfi_card_id(mac));
+        conn->counts = umfi_peer_get(port->fabric, of, umfi_card_id(mac));
     }
-    if (!conn || !conn->card) {
+    if (!conn || !conn->counts) {
         umfi_cm_port_end_channel(port, channel);
         free(conn);
         return NULL;
@@ -136,7 +136,7 @@ void umfi_conn_free(struct umfi_conn *conn, int error)
         }
     }
     umfi_list_del(&conn->node);
-    umfi_peer_put(conn->port->fabric, conn->card);
+    umfi_peer_put(conn->port->fabric, conn->counts);
     free(conn);
 }
 
@@ -158,7 +158,7 @@ void umfi_conn_make_room(struct umfi_cm_port *port, const uint8_t mac[6])
     }
     umfi_for_each(conn, &port->conns, node) {
         if (is_idle(conn)) {
-            unsigned share = conn->card->idle + (conn->card->id == id);
+            unsigned share = conn->counts->idle + (conn->counts->id == id);
 
             if (!victim || (victim->ep && !conn->ep) ||
                 (!victim->ep == !conn->ep && share > most)) {
@@ -168,7 +168,7 @@ void umfi_conn_make_room(struct umfi_cm_port *port, const uint8_t mac[6])
         }
     }
     UMFI_INFO(FI_LOG_EP_CTRL, "%u callers are idle, %u of one card: the oldest of these ends\n",
-              port->idle, victim->card->idle);
+              port->idle, victim->counts->idle);
     umfi_conn_free(victim, FI_ECONNABORTED);
 }
 

@@ -139,6 +139,16 @@ static void request_channel_opened(struct umfi_call *call, int channel)
     end_unused_port(port);
 }
 
+static bool is_connecting(const struct umfi_ep *ep)
+{
+    bool connecting;
+
+    umfi_lock(ep->domain);
+    connecting = ep->state == UMFI_CONNECTING;
+    umfi_unlock(ep->domain);
+    return connecting;
+}
+
 int umfi_cm_connect(struct umfi_ep *ep, const struct sockaddr_in *to, const void *data,
                     size_t len)
 {
@@ -155,13 +165,19 @@ int umfi_cm_connect(struct umfi_ep *ep, const struct sockaddr_in *to, const void
     ep->dst = *to;
     call = umfi_call_create(ep, data, len, request_channel_opened);
     ret = call ? get_request_port(fabric) : -FI_ENOMEM;
+    if (!is_connecting(ep)) {
+        /* Another thread has closed the EP while the port was opened. */
+        free(call);
+        sys_lock_drop(&fabric->lock);
+        return -FI_EOPBADSTATE;
+    }
     if (ret) {
         /* The queue has all errors of requests; fi_connect() has begun one. */
         free(call);
         umfi_ep_fail_connecting(ep, -ret, NULL, 0);
     } else {
         call->cm_port = fabric->request_port;
-        call->card = fabric->request_port->ep;
+        call->card_ep = fabric->request_port->ep;
         call->to = to->sin_addr;
         call->service = UMFI_CM_SERVICE | ntohs(to->sin_port);
         fabric->request_port->calling++;

@@ -73,18 +73,18 @@ void umfi_cm_port_copy_message(struct umfi_cm_port *port, const struct unetmm_co
 
 struct umfi_conn *umfi_cm_port_find_conn(const struct umfi_cm_port *port, unsigned channel)
 {
-    return channel < port->fabric->dev.card.channels ? port->by_channel[channel] : NULL;
+    return channel < port->fabric->dev.limits.channels ? port->by_channel[channel] : NULL;
 }
 
 bool umfi_cm_port_knows_end(const struct umfi_cm_port *port, unsigned channel)
 {
-    return channel < port->fabric->dev.card.channels &&
+    return channel < port->fabric->dev.limits.channels &&
         port->channel_ends[channel] != UMFI_END_NONE;
 }
 
 void umfi_cm_port_take_end(struct umfi_cm_port *port, unsigned channel)
 {
-    if (channel < port->fabric->dev.card.channels) {
+    if (channel < port->fabric->dev.limits.channels) {
         port->channel_ends[channel] = umfi_end_when_taken(port->channel_ends[channel]);
     }
 }
@@ -143,11 +143,11 @@ static int create_endpoint(struct umfi_cm_port *port)
 {
     struct unetmm_ep_attr attr = UNETMM_EP_ATTR_INIT;
     struct epoll_event event = { .events = EPOLLIN };
-    const struct unetmm_info *card = &port->fabric->dev.card;
+    const struct unetmm_info *limits = &port->fabric->dev.limits;
     int ret;
 
     /* Sends do not wait: a copied message for each channel */
-    attr.send_slots = umfi_ring_depth((size_t)UMFI_COPY_SLOTS * card->channels, card);
+    attr.send_slots = umfi_ring_depth((size_t)UMFI_COPY_SLOTS * limits->channels, limits);
     attr.free_depth = BUFFERS;
     attr.completion_depth = UMFI_CM_COMPLETIONS;
     attr.spin_ns = 0;
@@ -180,9 +180,9 @@ int umfi_cm_port_open(struct umfi_fabric *fabric, struct umfi_pep *pep,
     port->listens = pep;
     umfi_list_init(&port->node);
     umfi_list_init(&port->conns);
-    port->idle_most = (fabric->dev.card.channels + 1) / 2;
-    port->by_channel = calloc(fabric->dev.card.channels, sizeof(struct umfi_conn *));
-    port->channel_ends = calloc(fabric->dev.card.channels, sizeof(*port->channel_ends));
+    port->idle_most = (fabric->dev.limits.channels + 1) / 2;
+    port->by_channel = calloc(fabric->dev.limits.channels, sizeof(struct umfi_conn *));
+    port->channel_ends = calloc(fabric->dev.limits.channels, sizeof(*port->channel_ends));
     if (port->by_channel && port->channel_ends) {
         ret = create_endpoint(port);
     }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The provider, its variables, the addresses of cards.  provider.h includes this header.
+ * The provider, its variables, the addresses of cards.
  */
 #ifndef UMFI_CONFIG_H
 #define UMFI_CONFIG_H
 
-#include "provider.h"
+#include "base.h"
 
 /* ---- Configuration (config.c) -------------------------------------------- */
 
@@ -45,7 +45,7 @@ struct umfi_netdev {
     struct in_addr address;
     struct in_addr mask;
     uint8_t mac[6];
-    struct unetmm_info card;
+    struct unetmm_info limits;
 };
 
 /* The card's network interface.  -FI_ENODATA: no card, or no IPv4 address. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Connections: requests, calls of drivers, channels that have come.  provider.h includes this header.
+ * Connections: requests, calls of drivers, channels that have come.
  */
 #ifndef UMFI_CONNECT_H
 #define UMFI_CONNECT_H
 
-#include "provider.h"
+#include "endpoint.h"
 
 #include <stdlib.h>
 
@@ -21,8 +21,9 @@ struct umfi_pep {
     struct fi_info *info;       /* of the endpoints that accept its requests, but for addresses */
 };
 
-/* Not under any lock.  None waits for a peer. */
-/* -FI_EOPBADSTATE: it listens. */
+/* Under no lock; none waits for a peer: */
+
+/* -FI_EOPBADSTATE: the PEP listens already. */
 int umfi_cm_listen(struct umfi_pep *pep);
 int umfi_cm_connect(struct umfi_ep *ep, const struct sockaddr_in *to, const void *data,
                     size_t len);
@@ -47,7 +48,7 @@ int umfi_cm_arm_ports(struct umfi_fabric *fabric);
 
 /* The counts of one peer, at a port or among the calls of the fabric */
 struct umfi_peer {
-    const void *of;             /* a port for data, a CM port, or NULL */
+    const void *of;             /* the counts are of a data port, a CM port, or (NULL) the fabric's calls */
     uint64_t id;                /* of its card, or an address whose card is not known */
     unsigned users;             /* that count here */
     unsigned idle;              /* at a CM port: conns that only the peer could go on with */
@@ -55,7 +56,7 @@ struct umfi_peer {
     unsigned arrivals;          /* ... and its channels that no answer has named */
     unsigned threads;           /* of its calls */
     struct umfi_list node;      /* fabric.callees, or none */
-    struct umfi_list ready;     /* fabric.ready, or none */
+    struct umfi_list ready;     /* fabric.callees_ready, or none */
     struct umfi_list waiting;   /* calls without a thread, the oldest first */
 };
 
@@ -71,9 +72,9 @@ struct umfi_call {
     struct umfi_list node;      /* fabric.calls_running, fabric.calls_ended, or the waiting calls of: */
     struct umfi_peer *callee;
     struct umfi_fabric *fabric;
-    struct unetmm_ep *card;     /* the channel is to be one of it */
+    struct unetmm_ep *card_ep;  /* gets the channel */
     struct umfi_ep *ep;         /* NULL: closed, and nobody wants the channel */
-    struct umfi_port *port;     /* for an answer: of `card` ... */
+    struct umfi_port *port;     /* for an answer: of `card_ep` ... */
     struct umfi_cm_port *cm_port;   /* ... for a request */
     struct in_addr to;
     /* The call has its channel, or an error of libfabric; under the fabric's lock. */
@@ -94,13 +95,13 @@ void umfi_call_begin(struct umfi_call *call);
  * Under no lock.  No call, or none for a channel of that endpoint (not NULL), goes on; none
  * of them has an EP.
  */
-void umfi_calls_cancel(struct umfi_fabric *fabric, const struct unetmm_ep *card);
+void umfi_calls_cancel(struct umfi_fabric *fabric, const struct unetmm_ep *card_ep);
 
 /* ---- Arrivals (cm_arrival.c), under the fabric's lock ----------------------- */
 
 struct umfi_arrival {
     struct umfi_list node;      /* port.arrivals */
-    struct umfi_peer *card;
+    struct umfi_peer *peer;
     unsigned channel;
     uint32_t endpoint;          /* the peer's ... */
     uint32_t peer_channel;      /* ... and its channel */
@@ -115,8 +116,8 @@ void umfi_arrivals_end_unwanted(struct umfi_port *port);
 static inline void umfi_arrival_free(struct umfi_fabric *fabric, struct umfi_arrival *arrival)
 {
     umfi_list_del(&arrival->node);
-    arrival->card->arrivals--;
-    umfi_peer_put(fabric, arrival->card);
+    arrival->peer->arrivals--;
+    umfi_peer_put(fabric, arrival->peer);
     free(arrival);
 }
 /* One that has not ended; under the domain's lock, too. */

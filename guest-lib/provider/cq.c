@@ -100,13 +100,13 @@ UMFI_RARE ssize_t read_behind(struct umfi_cq *cq, void *buf, size_t count)
  * bytes.  False: there is none, or it is another case, which is left to read_locked().
  */
 SYS_INLINE bool read_usual_entry(const struct umfi_cq *cq, struct umfi_port *port,
-                                 struct unetmm_ep *card, void *buf, size_t bytes)
+                                 struct unetmm_ep *card_ep, void *buf, size_t bytes)
 {
     struct fi_cq_tagged_entry entry;
     struct unetmm_completion c;
     struct umfi_op *op;
 
-    if (!unetmm_peek(card, &c)) {
+    if (!unetmm_peek(card_ep, &c)) {
         return false;
     }
     op = (struct umfi_op *)(uintptr_t)c.user_data;
@@ -130,7 +130,7 @@ SYS_INLINE bool read_usual_entry(const struct umfi_cq *cq, struct umfi_port *por
     } else {
         return false;
     }
-    unetmm_take(card);
+    unetmm_take(card_ep);
     return true;
 }
 
@@ -138,14 +138,14 @@ SYS_INLINE bool read_usual_entry(const struct umfi_cq *cq, struct umfi_port *por
 UMFI_RARE ssize_t read_further_entries(struct umfi_cq *cq, char *buf, size_t count)
 {
     struct umfi_port *port = cq->only;
-    struct unetmm_ep *card = port->ep;
+    struct unetmm_ep *card_ep = port->ep;
     size_t n = 1, bytes = cq->entry_bytes;
 
-    while (n < count && read_usual_entry(cq, port, card, buf + n * bytes, bytes)) {
+    while (n < count && read_usual_entry(cq, port, card_ep, buf + n * bytes, bytes)) {
         n++;
     }
-    if (unetmm_card_waits(card)) {
-        unetmm_poll(card, NULL, 0);
+    if (unetmm_card_waits(card_ep)) {
+        unetmm_poll(card_ep, NULL, 0);
     }
     umfi_unlock(cq->domain);
     return (ssize_t)n;
@@ -154,7 +154,7 @@ UMFI_RARE ssize_t read_further_entries(struct umfi_cq *cq, char *buf, size_t cou
 SYS_INLINE ssize_t read_entries(struct fid_cq *fid, void *buf, size_t count, size_t bytes)
 {
     struct umfi_cq *cq = umfi_of(fid, struct umfi_cq, fid);
-    struct unetmm_ep *card;
+    struct unetmm_ep *card_ep;
 
     if (__builtin_expect(!sys_lock_try(&cq->domain->lock), 0)) {
         return read_behind(cq, buf, count);
@@ -162,11 +162,11 @@ SYS_INLINE ssize_t read_entries(struct fid_cq *fid, void *buf, size_t count, siz
     if (!cq->only || !count) {
         return read_locked(cq, buf, count);
     }
-    card = cq->only->ep;
-    if (!read_usual_entry(cq, cq->only, card, buf, bytes)) {
+    card_ep = cq->only->ep;
+    if (!read_usual_entry(cq, cq->only, card_ep, buf, bytes)) {
         return read_locked(cq, buf, count);
     }
-    if (count > 1 || unetmm_card_waits(card)) {
+    if (count > 1 || unetmm_card_waits(card_ep)) {
         return read_further_entries(cq, buf, count);
     }
     sys_lock_drop(&cq->domain->lock);

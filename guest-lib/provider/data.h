@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Ports and completion queues: the data path.  provider.h includes this header.
+ * Ports and completion queues: the data path.
  */
 #ifndef UMFI_DATA_H
 #define UMFI_DATA_H
 
-#include "provider.h"
+#include "endpoint.h"
 
 /* ---- Completion queue (cq.c, cq_entry.c) ------------------------------------ */
 
@@ -46,11 +46,11 @@ void umfi_cq_detach(struct umfi_cq *cq, struct umfi_port *port);
 int umfi_cq_trywait(struct umfi_cq *cq);
 
 /* The depth of a queue of the card: a power of two, no more than the card has */
-static inline uint32_t umfi_ring_depth(size_t wanted, const struct unetmm_info *card)
+static inline uint32_t umfi_ring_depth(size_t wanted, const struct unetmm_info *limits)
 {
     uint32_t depth = 16;
 
-    while (depth < wanted && depth < 1u << card->max_ring_log2) {
+    while (depth < wanted && depth < 1u << limits->max_ring_log2) {
         depth *= 2;
     }
     return depth;
@@ -64,7 +64,7 @@ struct umfi_op {
     uint64_t flags;             /* of the completion; 0: the operation was never filled */
     size_t len;
     void *buf;
-    struct umfi_ep *ep;         /* NULL: of an SRX, or closed: then `done` is set */
+    struct umfi_ep *ep;         /* NULL: of an SRX, or closed: then `told` is set */
     /*
      * Not NULL: read_usual_entry() may take the completion.  The operation has one part, and its
      * success is to be an entry.  Of a send this is the queue; of a receive the port, since the
@@ -76,8 +76,8 @@ struct umfi_op {
     uint32_t parts;             /* descriptors that the card still has */
     uint8_t status;
     bool busy;
-    bool done;                  /* completed here: the card's answer is not awaited */
-    bool kept;                  /* it is ep.fence */
+    bool told;                  /* its completion is written, or none is to be */
+    bool is_fence;              /* ep.fence points at the operation */
 };
 
 /* The port tells the owner of a channel, under the domain's lock. */
@@ -110,7 +110,7 @@ struct umfi_port {
     uint8_t *channel_ends;      /* by channel: UMFI_END_* */
     uint32_t channels, slots, depth;
     bool failed;                /* the card stopped the endpoint */
-    bool ends;                  /* EPs of `ending`, at the moment */
+    bool ending_eps;            /* umfi_port_progress() ends EPs of `ending` at the moment */
     char scratch;               /* the buffer of an empty receive */
 };
 
@@ -142,7 +142,11 @@ static inline void umfi_port_drop_channel(struct umfi_port *port, unsigned chann
 }
 void umfi_port_claim_channel(struct umfi_port *port, struct umfi_ep *ep);
 void umfi_port_release_channel(struct umfi_port *port, struct umfi_ep *ep);
-/* Completes with FI_ECANCELED the operations of an EP, or of all EPs (NULL), and forgets the EP. */
+/*
+ * Completes with FI_ECANCELED the operations of an EP, or of all EPs (NULL); `forget`: they have no
+ * EP any more.  Receives of an SRX have none: they end with the port's failure, in a queue of any
+ * of its EPs, or without a completion.
+ */
 void umfi_pool_cancel_ops(const struct umfi_pool *pool, const struct umfi_ep *ep, bool forget);
 /* Forgets a closed EP: its operations have no EP any more. */
 void umfi_port_forget_ep(struct umfi_port *port, struct umfi_ep *ep);
@@ -167,7 +171,7 @@ static inline struct umfi_op *umfi_op_fill(const struct umfi_pool *pool,
         op->usual_owner = usual_owner;
         op->parts = 1;
         op->status = 0;
-        op->busy = op->done = op->kept = false;
+        op->busy = op->told = op->is_fence = false;
     }
     return op;
 }
@@ -237,12 +241,6 @@ static inline unsigned umfi_card_flags(uint64_t flags)
 {
     return (flags & FI_INJECT ? UNETMM_INLINE : 0) |
            (flags & FI_MORE ? UNETMM_MORE : 0);
-}
-
-/* An errno of libunetmm as libfabric's. */
-static inline ssize_t umfi_error(int ret)
-{
-    return ret == -ENOENT ? -FI_ENOTCONN : ret;
 }
 
 #endif /* UMFI_DATA_H */

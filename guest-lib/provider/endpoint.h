@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Endpoints, shared receive contexts, passive endpoints.  provider.h includes this header.
+ * Endpoints, shared receive contexts, passive endpoints.
  */
 #ifndef UMFI_ENDPOINT_H
 #define UMFI_ENDPOINT_H
 
-#include "provider.h"
+#include "fabric.h"
 
 /* ---- Ends of channels ------------------------------------------------------ */
 

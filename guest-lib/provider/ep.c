@@ -19,48 +19,79 @@ int umfi_copy_address(struct umfi_fabric *fabric, const struct sockaddr_in *from
 
 /* ---- Ports and queues ------------------------------------------------------ */
 
-/* Other threads find the port by the EP once the queues take its completions. */
-static int attach_queues(struct umfi_ep *ep, struct umfi_port *port)
+/* 0: the EP is enabled.  -FI_EAGAIN: it is to get a port. */
+static int check_enabled(const struct umfi_ep *ep)
 {
-    int ret;
+    sys_assert_held(&ep->domain->lock);
+    if (ep->port) {
+        return 0;
+    }
+    if (ep->state == UMFI_ENDED) {
+        return -FI_EOPBADSTATE;
+    }
+    if (!ep->eq || !ep->tx_cq || !ep->rx_cq) {
+        return ep->eq ? -FI_ENOCQ : -FI_ENOEQ;
+    }
+    return -FI_EAGAIN;
+}
 
-    umfi_lock(ep->domain);
-    ret = ep->tx_cq ? umfi_cq_attach(ep->tx_cq, port) : 0;
-    if (!ret && ep->rx_cq) {
+/* Other threads find the port by the EP once the queues take its completions. */
+static int attach_port(struct umfi_ep *ep, struct umfi_port *port)
+{
+    int ret = umfi_cq_attach(ep->tx_cq, port);
+
+    sys_assert_held(&ep->domain->lock);
+    if (!ret) {
         ret = umfi_cq_attach(ep->rx_cq, port);
-        if (ret && ep->tx_cq) {
+        if (ret) {
             umfi_cq_detach(ep->tx_cq, port);
         }
     }
     if (!ret) {
         ep->port = port;
     }
+    return ret;
+}
+
+/*
+ * A port of its own is opened without the lock, since that pins a page.  Another thread may enable
+ * or close the EP meanwhile, or bind an SRX.
+ */
+static int open_port(struct umfi_ep *ep)
+{
+    struct umfi_port *port;
+    bool attached;
+    int ret = umfi_port_open(ep->domain, ep->tx_size, ep->rx_size, &umfi_channel_events, &port);
+
+    if (ret) {
+        return ret;
+    }
+    umfi_lock(ep->domain);
+    ret = check_enabled(ep);
+    if (ret == -FI_EAGAIN) {
+        ret = ep->srx ? -FI_EOPBADSTATE : attach_port(ep, port);
+    }
+    attached = ep->port == port;
     umfi_unlock(ep->domain);
+    if (!attached) {
+        umfi_port_close(port);
+    }
     return ret;
 }
 
 int umfi_ep_enable(struct umfi_ep *ep)
 {
-    struct umfi_port *port = ep->srx ? ep->srx->port : NULL;
-    int ret = 0;
+    bool opens;
+    int ret;
 
-    if (ep->port) {
-        return 0;
+    umfi_lock(ep->domain);
+    ret = check_enabled(ep);
+    opens = ret == -FI_EAGAIN && !ep->srx;
+    if (ret == -FI_EAGAIN && ep->srx) {
+        ret = attach_port(ep, ep->srx->port);
     }
-    if (!ep->eq || !ep->tx_cq || !ep->rx_cq) {
-        return ep->eq ? -FI_ENOCQ : -FI_ENOEQ;
-    }
-    if (!port) {
-        ret = umfi_port_open(ep->domain, ep->tx_size, ep->rx_size, &umfi_channel_events,
-                             &port);
-    }
-    if (!ret) {
-        ret = attach_queues(ep, port);
-        if (ret && !ep->srx) {
-            umfi_port_close(port);
-        }
-    }
-    return ret;
+    umfi_unlock(ep->domain);
+    return opens ? open_port(ep) : ret;
 }
 
 static int ep_shutdown(struct fid_ep *fid, uint64_t flags)
@@ -76,21 +107,33 @@ static int ep_shutdown(struct fid_ep *fid, uint64_t flags)
 
 /* ---- Closing --------------------------------------------------------------- */
 
-/* Returns the port, which no other thread finds by the EP from now on. */
+/*
+ * Ends an EP without a channel: no other thread enables or connects it from now on.  The channel of
+ * another EP ends behind its messages.
+ */
+static void end_unconnected(struct umfi_ep *ep)
+{
+    umfi_lock(ep->domain);
+    if (ep->state == UMFI_IDLE || ep->state == UMFI_CONNECTING) {
+        umfi_ep_set_state(ep, UMFI_ENDED);
+    }
+    umfi_unlock(ep->domain);
+}
+
+/* Returns the port, which no other thread finds by the EP from now on; NULL: there was none. */
 static struct umfi_port *detach_port(struct umfi_ep *ep)
 {
-    struct umfi_port *port = ep->port;
+    struct umfi_port *port;
 
     umfi_lock(ep->domain);
-    umfi_ep_close_channel(ep);
-    umfi_port_forget_ep(port, ep);
-    if (ep->tx_cq) {
+    port = ep->port;
+    if (port) {
+        umfi_ep_close_channel(ep);
+        umfi_port_forget_ep(port, ep);
         umfi_cq_detach(ep->tx_cq, port);
-    }
-    if (ep->rx_cq) {
         umfi_cq_detach(ep->rx_cq, port);
+        ep->port = NULL;
     }
-    ep->port = NULL;
     umfi_unlock(ep->domain);
     return port;
 }
@@ -143,17 +186,16 @@ static int ep_close(fid_t fid)
 {
     struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid.fid);
     struct umfi_fabric *fabric = ep->domain->fabric;
+    struct umfi_port *port;
 
     /* From here on nobody connects it. */
     sys_lock_take(&fabric->lock);
     umfi_cm_abandon_ep(ep);
+    end_unconnected(ep);
     sys_lock_drop(&fabric->lock);
-    if (ep->port) {
-        struct umfi_port *port = detach_port(ep);
-
-        if (!ep->srx) {
-            umfi_port_close(port);
-        }
+    port = detach_port(ep);
+    if (port && !ep->srx) {
+        umfi_port_close(port);
     }
     if (ep->eq) {
         umfi_eq_remove_events(ep->eq, fid);
@@ -188,11 +230,10 @@ static int bind_cq(struct umfi_ep *ep, struct umfi_cq *cq, uint64_t flags)
     return 0;
 }
 
-static int ep_bind(fid_t fid, fid_t to, uint64_t flags)
+static int bind_object(struct umfi_ep *ep, fid_t to, uint64_t flags)
 {
-    struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid.fid);
-
-    if (ep->port) {
+    sys_assert_held(&ep->domain->lock);
+    if (ep->port || ep->state == UMFI_ENDED) {
         return -FI_EOPBADSTATE;
     }
     switch (to->fclass) {
@@ -215,6 +256,17 @@ static int ep_bind(fid_t fid, fid_t to, uint64_t flags)
     default:
         return -FI_ENOSYS;
     }
+}
+
+static int ep_bind(fid_t fid, fid_t to, uint64_t flags)
+{
+    struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid.fid);
+    int ret;
+
+    umfi_lock(ep->domain);
+    ret = bind_object(ep, to, flags);
+    umfi_unlock(ep->domain);
+    return ret;
 }
 
 static int ep_control(fid_t fid, int command, void *arg)

@@ -77,11 +77,11 @@ static int post_fence(struct umfi_ep *ep)
     if (!fence) {
         return -EAGAIN;
     }
-    fence->done = true;
+    fence->told = true;
     ret = unetmm_fence(ep->port->ep, (int)ep->channel, (uintptr_t)fence, 0);
     if (!ret) {
         umfi_send_begin(ep);
-        fence->kept = true;
+        fence->is_fence = true;
         ep->fence = fence;
         ep->injected = false;
         ep->fence_ms = umfi_now_ms() + umfi_config.close_ms;
@@ -93,7 +93,7 @@ static int post_fence(struct umfi_ep *ep)
 static void forget_fence(struct umfi_ep *ep)
 {
     if (ep->fence) {
-        ep->fence->kept = false;
+        ep->fence->is_fence = false;
         ep->fence = NULL;
     }
 }

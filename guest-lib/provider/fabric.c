@@ -124,7 +124,7 @@ int umfi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **out,
     umfi_list_init(&fabric->cm_ports);
     umfi_list_init(&fabric->ports);
     umfi_list_init(&fabric->callees);
-    umfi_list_init(&fabric->ready);
+    umfi_list_init(&fabric->callees_ready);
     umfi_list_init(&fabric->calls_running);
     umfi_list_init(&fabric->calls_ended);
     fabric->fid.fid.fclass = FI_CLASS_FABRIC;

@@ -35,7 +35,7 @@ static int mr_mode(void)
 
 static size_t most_ops(const struct umfi_netdev *dev)
 {
-    return ((size_t)1 << dev->card.max_ring_log2) / UMFI_COPY_SLOTS;
+    return ((size_t)1 << dev->limits.max_ring_log2) / UMFI_COPY_SLOTS;
 }
 
 static void fill_contexts(struct fi_info *info)
@@ -67,12 +67,12 @@ static void fill_domain(struct fi_domain_attr *attr, const struct umfi_netdev *d
     attr->mr_key_size = sizeof(uint64_t);
     attr->cq_data_size = UMFI_CQ_DATA;
     attr->cq_cnt = 65536;
-    attr->ep_cnt = (size_t)dev->card.endpoints * dev->card.channels;
-    attr->tx_ctx_cnt = attr->rx_ctx_cnt = dev->card.endpoints;
+    attr->ep_cnt = (size_t)dev->limits.endpoints * dev->limits.channels;
+    attr->tx_ctx_cnt = attr->rx_ctx_cnt = dev->limits.endpoints;
     attr->max_ep_tx_ctx = attr->max_ep_rx_ctx = 1;
-    attr->max_ep_srx_ctx = dev->card.endpoints;
+    attr->max_ep_srx_ctx = dev->limits.endpoints;
     attr->mr_iov_limit = 1;
-    attr->mr_cnt = dev->card.regions;
+    attr->mr_cnt = dev->limits.regions;
     attr->caps = DOMAIN_CAPS;
     attr->name = strdup(domain_name());
 }

@@ -198,25 +198,26 @@ SYS_INLINE ssize_t recv_locked(struct umfi_port *port, struct umfi_ep *ep, void 
     return ret;
 }
 
-SYS_INLINE ssize_t recv_op(struct umfi_port *port, struct umfi_ep *ep,
-                           const struct iovec *iov, size_t n, void *context,
-                           uint64_t flags)
+/* With the lock, which it drops: another thread may close the EP, and its port, before that. */
+SYS_INLINE ssize_t ep_recv_locked(struct umfi_ep *ep, void *buf, size_t len, void *context,
+                                  uint64_t flags)
 {
-    if (n > 1) {
-        return -FI_EINVAL;
+    if (!ep->port || ep->srx) {
+        umfi_unlock(ep->domain);
+        return -FI_EOPBADSTATE;
     }
-    umfi_lock(port->domain);
-    return recv_locked(port, ep, n ? iov->iov_base : NULL, n ? iov->iov_len : 0,
-                       context, flags);
+    return recv_locked(ep->port, ep, buf, len, context, flags);
 }
 
 SYS_INLINE ssize_t ep_recv_op(struct umfi_ep *ep, const struct iovec *iov, size_t n,
                               void *context, uint64_t flags)
 {
-    if (!ep->port || ep->srx) {
-        return -FI_EOPBADSTATE;
+    if (n > 1) {
+        return -FI_EINVAL;
     }
-    return recv_op(ep->port, ep, iov, n, context, flags | ep->rx_completion);
+    umfi_lock(ep->domain);
+    return ep_recv_locked(ep, n ? iov->iov_base : NULL, n ? iov->iov_len : 0, context,
+                          flags | ep->rx_completion);
 }
 
 /* As send_behind(). */
@@ -232,11 +233,10 @@ static ssize_t msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc,
 {
     struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
 
-    if (__builtin_expect(!ep->port || ep->srx || ep->rx_flags ||
-                         !sys_lock_try(&ep->domain->lock), 0)) {
+    if (__builtin_expect(ep->rx_flags || !sys_lock_try(&ep->domain->lock), 0)) {
         return recv_behind(ep, buf, len, context);
     }
-    return recv_locked(ep->port, ep, buf, len, context, ep->rx_completion & FI_COMPLETION);
+    return ep_recv_locked(ep, buf, len, context, ep->rx_completion & FI_COMPLETION);
 }
 
 static ssize_t msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc,
@@ -286,20 +286,28 @@ static ssize_t srx_recv(struct fid_ep *fid, void *buf, size_t len, void *desc,
     return recv_locked(port, NULL, buf, len, context, FI_COMPLETION);
 }
 
+SYS_INLINE ssize_t srx_recv_op(struct fid_ep *fid, const struct iovec *iov, size_t n,
+                               void *context, uint64_t flags)
+{
+    struct umfi_port *port = umfi_of(fid, struct umfi_srx, fid)->port;
+
+    if (n > 1) {
+        return -FI_EINVAL;
+    }
+    umfi_lock(port->domain);
+    return recv_locked(port, NULL, n ? iov->iov_base : NULL, n ? iov->iov_len : 0, context,
+                       flags | FI_COMPLETION);
+}
+
 static ssize_t srx_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc,
                          size_t n, fi_addr_t from, void *context)
 {
-    struct umfi_srx *srx = umfi_of(fid, struct umfi_srx, fid);
-
-    return recv_op(srx->port, NULL, iov, n, context, FI_COMPLETION);
+    return srx_recv_op(fid, iov, n, context, 0);
 }
 
 static ssize_t srx_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
 {
-    struct umfi_srx *srx = umfi_of(fid, struct umfi_srx, fid);
-
-    return recv_op(srx->port, NULL, msg->msg_iov, msg->iov_count, msg->context,
-                   flags | FI_COMPLETION);
+    return srx_recv_op(fid, msg->msg_iov, msg->iov_count, msg->context, flags);
 }
 
 struct fi_ops_msg umfi_srx_msg_ops = {

@@ -85,6 +85,10 @@ int umfi_pin(struct umfi_fabric *fabric, const void *addr, size_t len)
     if (umfi_config.source != UNETMM_SOURCE_PINNED || !len) {
         return 0;
     }
+    if (first > UINTPTR_MAX - 2 * PAGE || len > UINTPTR_MAX - 2 * PAGE - first) {
+        /* The end of the last page has no address. */
+        return -FI_EINVAL;
+    }
     sys_lock_take(&fabric->spans_lock);
     while (*at && (*at)->end <= first) {
         at = &(*at)->next;

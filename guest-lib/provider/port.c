@@ -45,15 +45,15 @@ static void send_completed(struct umfi_port *port, const struct unetmm_completio
     if (--op->parts) {
         return;
     }
-    if (!op->done) {
+    if (!op->told) {
         push_completion(op->ep->tx_cq, op, op->status ? 0 : op->len,
                         umfi_operation_error(op->status), op->status);
     } else if (op->status) {
         UMFI_INFO(FI_LOG_EP_DATA, "an operation that nobody waits for failed: %s\n",
                   unetmm_status_str(op->status));
     }
-    if (op->kept) {
-        op->kept = false;
+    if (op->is_fence) {
+        op->is_fence = false;
         op->ep->fence = NULL;
     }
     if (op->ep) {
@@ -78,27 +78,36 @@ static void receive_completed(struct umfi_port *port, struct umfi_ep *ep,
         entry.olen = c->len - op->len;
         entry.e.len = 0;
     }
-    if (!op->done && (entry.err || c->type == UNETMM_CQE_WRITTEN ||
+    if (!op->told && (entry.err || c->type == UNETMM_CQE_WRITTEN ||
                       op->flags & FI_COMPLETION)) {
         umfi_cq_push_entry(ep->rx_cq, &entry);
     }
     umfi_op_free(&port->rx, op);
 }
 
+/* Receives of an SRX that fail are of any of its EPs.  NULL: there is no EP, and no queue. */
+static struct umfi_ep *any_ep(const struct umfi_port *port)
+{
+    struct umfi_ep *ep;
+
+    umfi_for_each(ep, &port->domain->eps, in_domain) {
+        if (ep->port == port) {
+            return ep;
+        }
+    }
+    return NULL;
+}
+
 /* A buffer that the card gives back unfilled. */
 static void buffer_returned(struct umfi_port *port, const struct unetmm_completion *c)
 {
     struct umfi_op *op = (struct umfi_op *)(uintptr_t)c->user_data;
-    struct umfi_ep *ep = op ? op->ep : NULL;
+    struct umfi_ep *ep = op && op->ep ? op->ep : any_ep(port);
 
-    /* Operations of an SRX are of any of its EPs. */
-    for (unsigned i = 0; op && !ep && i < port->channels; i++) {
-        ep = port->by_channel[i];
-    }
     if (!op || !ep) {
         UMFI_WARN(FI_LOG_EP_DATA, "a receive buffer failed: %s\n",
                   unetmm_status_str(c->status));
-    } else if (!op->done) {
+    } else if (!op->told) {
         push_completion(ep->rx_cq, op, 0, umfi_operation_error(c->status), c->status);
     }
     if (op) {
@@ -111,7 +120,7 @@ static void repost_buffer(struct umfi_port *port, const struct unetmm_completion
 {
     struct umfi_op *op = (struct umfi_op *)(uintptr_t)c->user_data;
 
-    if (op && !c->is_inline && (op->done || umfi_repost_buffer(port, op))) {
+    if (op && !c->is_inline && (op->told || umfi_repost_buffer(port, op))) {
         struct unetmm_completion lost = *c;
 
         lost.status = UNETMM_ST_FLUSHED;
@@ -191,6 +200,19 @@ static void dispatch_completion(struct umfi_port *port, const struct unetmm_comp
     }
 }
 
+/* Receives of an SRX, which no EP has */
+static void cancel_shared_receives(struct umfi_port *port)
+{
+    const struct umfi_ep *ep = any_ep(port);
+
+    for (struct umfi_op *op = port->rx.ops; op < port->rx.ops + port->rx.n && op->flags; op++) {
+        if (ep && op->busy && !op->told) {
+            op->told = true;
+            push_completion(ep->rx_cq, op, 0, FI_ECANCELED, 0);
+        }
+    }
+}
+
 static void fail_port(struct umfi_port *port, int error)
 {
     struct umfi_ep *ep;
@@ -210,6 +232,7 @@ static void fail_port(struct umfi_port *port, int error)
     }
     umfi_pool_cancel_ops(&port->tx, NULL, false);
     umfi_pool_cancel_ops(&port->rx, NULL, false);
+    cancel_shared_receives(port);
 }
 
 /* All that the queue has now: a peer that sends on does not keep the lock from others. */
@@ -233,10 +256,10 @@ void umfi_port_progress(struct umfi_port *port)
         fail_port(port, n);
     }
     /* An EP that ends makes progress, too: the others wait for the caller's turn. */
-    if (!umfi_list_is_empty(&port->ending) && !port->ends) {
-        port->ends = true;
+    if (!umfi_list_is_empty(&port->ending) && !port->ending_eps) {
+        port->ending_eps = true;
         port->events->progressed(port);
-        port->ends = false;
+        port->ending_eps = false;
     }
 }
 
@@ -255,8 +278,8 @@ void umfi_pool_cancel_ops(const struct umfi_pool *pool, const struct umfi_ep *ep
         if (!op->busy || !op->ep || (ep && op->ep != ep)) {
             continue;
         }
-        if (!op->done) {
-            op->done = true;
+        if (!op->told) {
+            op->told = true;
             op->usual_owner = NULL;
             push_completion(op->flags & FI_RECV ? op->ep->rx_cq : op->ep->tx_cq, op, 0,
                             FI_ECANCELED, 0);
@@ -315,22 +338,22 @@ static int listen_at_random_service(struct umfi_port *port)
 static int create_endpoint(struct umfi_port *port, size_t tx_size, size_t rx_size)
 {
     struct umfi_fabric *fabric = port->domain->fabric;
-    const struct unetmm_info *card = &fabric->dev.card;
+    const struct unetmm_info *limits = &fabric->dev.limits;
     struct unetmm_ep_attr attr = UNETMM_EP_ATTR_INIT;
     size_t slots = UMFI_COPY_SLOTS * tx_size;
     struct umfi_op *ops;
     int ret;
 
-    attr.send_slots = umfi_ring_depth(slots < UMFI_RMA_SLOTS ? UMFI_RMA_SLOTS : slots, card);
-    attr.free_depth = umfi_ring_depth(rx_size, card);
-    attr.completion_depth = umfi_ring_depth(attr.send_slots + attr.free_depth, card);
+    attr.send_slots = umfi_ring_depth(slots < UMFI_RMA_SLOTS ? UMFI_RMA_SLOTS : slots, limits);
+    attr.free_depth = umfi_ring_depth(rx_size, limits);
+    attr.completion_depth = umfi_ring_depth(attr.send_slots + attr.free_depth, limits);
     attr.spin_ns = 0;
     /* Each message of FI_MSG takes a buffer, however short it is. */
     attr.flags = UNETMM_EP_NO_INLINE;
     attr.policy = umfi_config.policy;
     port->slots = attr.send_slots;
     port->depth = attr.completion_depth;
-    port->channels = card->channels;
+    port->channels = limits->channels;
     port->by_channel = calloc(port->channels, sizeof(struct umfi_ep *));
     port->channel_ends = calloc(port->channels, sizeof(*port->channel_ends));
     ops = calloc((size_t)attr.send_slots + attr.free_depth, sizeof(*ops));

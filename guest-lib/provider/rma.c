@@ -54,7 +54,10 @@ static uint64_t slots_for(size_t len)
 
 static bool has_room(struct umfi_port *port, uint64_t slots)
 {
-    return (uint64_t)(uint32_t)unetmm_send_pending(port->ep) + slots <= port->slots;
+    int pending = unetmm_send_pending(port->ep);
+
+    /* An error, as in a forked child, is the post's to return. */
+    return pending < 0 || (uint64_t)pending + slots <= port->slots;
 }
 
 SYS_INLINE int post_part(struct transfer *t, const struct iovec *iov, unsigned n,
@@ -120,7 +123,7 @@ SYS_INLINE ssize_t post_op(struct transfer *t, const struct iovec *iov, size_t n
     return 0;
 }
 
-/* The card reads one byte at least. */
+/* libunetmm refuses a READ of no bytes: for the card it is a fence. */
 static ssize_t empty_read(struct umfi_ep *ep, void *context, uint64_t flags)
 {
     const struct umfi_entry entry = {
@@ -179,7 +182,7 @@ SYS_INLINE ssize_t any_op(struct transfer *t, const struct iovec *iov, size_t n,
                                             FI_COMPLETION)), NULL))) {
         /* An injected one is completed for the program; errors are logged. */
         if (flags & FI_INJECT && !context && !(flags & FI_COMPLETION)) {
-            op->done = true;
+            op->told = true;
         }
         ret = post_op(t, iov, n, len, op, flags & FI_READ);
         if (!ret && op->parts == 1 && !op->status && op->flags & FI_COMPLETION) {
@@ -240,7 +243,7 @@ static ssize_t message_op(struct fid_ep *fid, const struct fi_msg_rma *msg,
 
 /* A copy, of whose completion the program hears only by the end of the channel. */
 static ssize_t inject_write_op(struct fid_ep *fid, const void *buf, size_t len,
-                         uint64_t address, uint64_t key, uint64_t data, uint64_t flags)
+                               uint64_t address, uint64_t key, uint64_t data, uint64_t flags)
 {
     const struct iovec iov = { (void *)(uintptr_t)buf, len };
     struct transfer t = {

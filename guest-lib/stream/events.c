@@ -77,7 +77,7 @@ static void on_completion(struct unetmm_stream *s, const struct unetmm_completio
     }
 }
 
-static int take(struct unetmm_stream *s, const struct unetmm_completion *c, int n)
+static int take_batch(struct unetmm_stream *s, const struct unetmm_completion *c, int n)
 {
     int i;
 
@@ -101,7 +101,7 @@ int stream_look(struct unetmm_stream *s)
         if (n == -EOWNERDEAD) {
             return n;
         }
-        take(s, c, n);
+        take_batch(s, c, n);
     } while (n == (int)BATCH);
     stream_import(s);
     return 0;
@@ -150,5 +150,5 @@ int stream_wait(struct unetmm_stream *s, int64_t deadline_ns)
         stream_probe(s, stream_now());
         return 0;
     }
-    return take(s, c, n);
+    return take_batch(s, c, n);
 }

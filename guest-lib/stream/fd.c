@@ -10,8 +10,6 @@
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
-/* ---- By file descriptor ------------------------------------------------ */
-
 static bool add_to_poll(int poll_fd, int fd)
 {
     struct epoll_event event = { .events = EPOLLIN };

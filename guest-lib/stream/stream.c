@@ -64,7 +64,7 @@ static int endpoint_create(struct unetmm_ctx *ctx,
 
 /* ---- Memory ------------------------------------------------------------ */
 
-/* A child has no use for it, and would make the card's pages other ones. */
+/* Not inherited by fork(): a copy on write would give the parent other pages than the card has. */
 static int memory_map(size_t bytes, uint8_t **memory)
 {
     int saved = errno, ret = 0;
@@ -140,7 +140,7 @@ static void close_fds(struct unetmm_stream *s)
     }
 }
 
-/* In a child nothing of this is the child's but memory and descriptors. */
+/* A forked child frees memory and descriptors alone: endpoint and exports are the parent's. */
 static void stream_free(struct unetmm_stream *s)
 {
     bool owner = !s->ep || !stream_check(s);
@@ -411,7 +411,9 @@ int unetmm_stream_close(struct unetmm_stream *s)
     int ret = stream_check(s);
 
     if (!ret && !s->error) {
-        stream_finish(s, deadline);
+        /* A signal does not end the time for which the peer has the last bytes. */
+        while (stream_finish(s, deadline) == -EINTR) {
+        }
         /* Credits behind the end have no completion, and a peer that ends needs none. */
         while (s->done < s->fin && !s->error &&
                stream_wait(s, deadline) != -ETIMEDOUT) {

@@ -53,6 +53,7 @@ static const struct name caps[] = {
     { UNETMM_CAP_VERBS, "verbs" },
     { UNETMM_CAP_UD, "unconnected" },
     { UNETMM_CAP_SHARED, "shared-queues" },
+    { UNETMM_CAP_BIND, "bind" },
     { 0, NULL }
 };
 

@@ -3,6 +3,7 @@
  * Completions of the card, and of requests that a queue pair's end flushes.  The lock of the
  * queue pair's completions is held.
  */
+#include "mw.h"
 #include "srq.h"
 
 enum { UNTOLD_SEND = 1, UNTOLD_RECV = 2 };
@@ -46,6 +47,25 @@ static enum ibv_wc_status status_of(const struct umv_qp *qp, uint8_t status)
     }
 }
 
+/*
+ * The card has one status for memory that it may not use: InfiniBand tells a word that is not
+ * aligned, and a bad receive request, from a remote key's error.
+ */
+static enum ibv_wc_status sent_status(const struct umv_qp *qp, const struct umv_what *what,
+                                      uint8_t card)
+{
+    enum ibv_wc_status status = status_of(qp, card);
+
+    if (card == UNETMM_ST_BAD_DESC && umv_changes_key(what->opcode)) {
+        return IBV_WC_MW_BIND_ERR;
+    }
+    if (status != IBV_WC_REM_ACCESS_ERR) {
+        return status;
+    }
+    return what->flags & UMV_UNALIGNED && what->flags & UMV_FETCHES ? IBV_WC_REM_INV_REQ_ERR :
+        what->opcode == IBV_WC_SEND ? IBV_WC_REM_OP_ERR : status;
+}
+
 static void got_sent(struct umv_qp *qp, const struct unetmm_completion *c)
 {
     uint32_t number = (uint32_t)c->user_data;
@@ -56,7 +76,7 @@ static void got_sent(struct umv_qp *qp, const struct unetmm_completion *c)
         s->what.flags & UMV_DONE) {
         return;
     }
-    s->what.status = (uint8_t)status_of(qp, c->status);
+    s->what.status = (uint8_t)sent_status(qp, &s->what, c->status);
     umv_store(&s->what.flags, s->what.flags | UMV_DONE);
     qp->kept++;
     qp->kept_sends++;
@@ -90,6 +110,10 @@ static void got_received(struct umv_qp *qp, const struct unetmm_completion *c)
     };
     r->len = c->len;
     r->imm = c->imm;
+    if (c->flags & UNETMM_CQE_F_INV && !r->what.status) {
+        r->what.flags |= UMV_INV;
+        r->what.status = umv_end_key(qp, c->imm) ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_SUCCESS;
+    }
     if (qp->ud) {
         uint64_t source;
 
@@ -100,18 +124,26 @@ static void got_received(struct umv_qp *qp, const struct unetmm_completion *c)
     qp->untold |= UNTOLD_RECV;
 }
 
-/* The short ways are for a queue pair that runs.  One that ends is asked the long way. */
+/* The short ways are for a queue pair that runs.  For one that ends, a poll calls umv_take(). */
 void umv_set_state(struct umv_qp *qp, enum ibv_qp_state state)
 {
     bool sends = state == IBV_QPS_RTS && qp->cap.max_send_sge && !qp->ud;
     bool receives = state != IBV_QPS_RESET && state != IBV_QPS_ERR && qp->cap.max_recv_sge;
+    uint32_t most_sends = qp->ep->sq_mask + 1, most_receives = qp->ep->fq_mask + 1;
 
     if (state == IBV_QPS_ERR && qp->state != IBV_QPS_ERR) {
         qp->kept++;
     }
     qp->channel = state == IBV_QPS_RTR || (state != IBV_QPS_RESET && qp->channel);
-    umv_store(&qp->sends_usual, sends ? qp->ep->sq_mask + 1 : 0);
-    umv_store(&qp->receives_usual, receives ? qp->ep->fq_mask + 1 : 0);
+    /* Slots are requests, or more than these. */
+    if (qp->cap.max_send_wr < most_sends) {
+        most_sends = qp->cap.max_send_wr;
+    }
+    if (qp->cap.max_recv_wr < most_receives) {
+        most_receives = qp->cap.max_recv_wr;
+    }
+    umv_store(&qp->sends_usual, sends ? most_sends : 0);
+    umv_store(&qp->receives_usual, receives ? most_receives : 0);
     umv_store(&qp->state, state);
 }
 
@@ -251,7 +283,8 @@ static bool next_received(struct umv_qp *qp, struct ibv_wc *wc)
         qp->kept--;
         wc->byte_len = r->len;
         wc->imm_data = r->imm;
-        wc->wc_flags = what.flags & UMV_IMM ? IBV_WC_WITH_IMM : 0;
+        wc->wc_flags = what.flags & UMV_INV ? IBV_WC_WITH_INV :
+            what.flags & UMV_IMM ? IBV_WC_WITH_IMM : 0;
         if (qp->ud && !what.status) {
             wc->src_qp = r->from;
             wc->wc_flags |= IBV_WC_GRH;
@@ -280,4 +313,37 @@ int umv_take(struct umv_cq *cq, struct umv_qp *qp, int n, struct ibv_wc *wc)
         got++;
     }
     return got;
+}
+
+/*
+ * Completions of the queue pair that the completion queue has, and those that posted sends will
+ * have: the program has to leave room for these.
+ */
+unsigned umv_waiting(const struct umv_cq *cq, struct umv_qp *qp)
+{
+    uint32_t i, last;
+    unsigned n = 0;
+
+    umv_collect(qp);
+    if (qp->send_cq == cq) {
+        last = umv_load(&qp->sent_next);
+        for (i = qp->sent_done; i != last; i += qp->sent[i & qp->ep->sq_mask].what.slots) {
+            const struct umv_what *what = &qp->sent[i & qp->ep->sq_mask].what;
+
+            n += what->flags & UMV_SIGNALED || what->status || qp->state == IBV_QPS_ERR;
+        }
+    }
+    if (qp->recv_cq == cq && qp->srq) {
+        for (i = qp->srq_first; i != UMV_NONE; i = qp->srq->records[i].next) {
+            n++;
+        }
+    } else if (qp->recv_cq == cq) {
+        last = umv_load(&qp->received_next);
+        for (i = qp->received_done; i != last;
+             i += qp->received[i & qp->ep->fq_mask].what.slots) {
+            n += qp->received[i & qp->ep->fq_mask].what.flags & UMV_DONE ||
+                qp->state == IBV_QPS_ERR;
+        }
+    }
+    return n;
 }

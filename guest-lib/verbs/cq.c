@@ -151,6 +151,9 @@ SYS_INLINE enum taken take_received(struct umv_qp *qp, const struct unetmm_cqe *
         .qp_num = qp->vqp.qp.qp_num, .src_qp = qp->peer,
     };
     if (unetmm_read_word(&cqe->flags) & UNETMM_CQE_F_IMM) {
+        if (unetmm_read_word(&cqe->flags) & UNETMM_CQE_F_INV) {
+            return REST;
+        }
         wc->imm_data = unetmm_swap32(cqe->imm);
         wc->wc_flags = IBV_WC_WITH_IMM;
     }
@@ -159,12 +162,12 @@ SYS_INLINE enum taken take_received(struct umv_qp *qp, const struct unetmm_cqe *
     return ONE;
 }
 
-#define EMPTY   (1u << 16)
+enum { NEXT_EMPTY = 1u << 16, NEXT_UNUSUAL = 1u << 17 };
 
 /*
- * The next completion's type and status; EMPTY: there is none; UINT_MAX: the long way has to be
- * gone.  A card that was removed leaves a page of zeros, which are completions of type 0 on each
- * second pass of the ring: the long way has to be gone for these, too.
+ * The next completion's type and status.  NEXT_EMPTY: there is none.  NEXT_UNUSUAL: umv_take() has
+ * to be asked, also for completions of type 0: a card that was removed leaves a page of zeros, which
+ * look so on each second pass of the ring.
  */
 SYS_INLINE unsigned next_of(const struct umv_qp *qp, const struct unetmm_cqe **cqe)
 {
@@ -174,11 +177,11 @@ SYS_INLINE unsigned next_of(const struct umv_qp *qp, const struct unetmm_cqe **c
 
     *cqe = &ep->cq[index & ep->cq_mask];
     if (!umv_usual(!qp->kept)) {
-        return UINT_MAX;
+        return NEXT_UNUSUAL;
     }
     unetmm_flags_at_(ep, index, *cqe, &there);
     if (!there) {
-        return umv_runs(ep) ? EMPTY : UINT_MAX;
+        return umv_runs(ep) ? NEXT_EMPTY : NEXT_UNUSUAL;
     }
     unetmm_from_card_barrier();
     return (*cqe)->opcode | (unsigned)(*cqe)->status << 8;
@@ -189,7 +192,7 @@ static enum taken take_usual(const struct umv_cq *cq, struct umv_qp *qp, struct 
     const struct unetmm_cqe *cqe;
     unsigned what = next_of(qp, &cqe);
 
-    return what == EMPTY ? NOTHING :
+    return what == NEXT_EMPTY ? NOTHING :
         what == UNETMM_CQE_SENT && cq == qp->send_cq ? take_sent(qp, cqe, wc) :
         what == UNETMM_CQE_RECEIVED && cq == qp->recv_cq && !qp->long_receives ?
         take_received(qp, cqe, wc) : REST;
@@ -292,7 +295,7 @@ int umv_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
         return poll_rest(cq, n, wc);
     }
     switch (next_of(cq->only, &cqe)) {
-    case EMPTY:
+    case NEXT_EMPTY:
         return poll_end(cq, 0);
     case UNETMM_CQE_SENT:
         return poll_sent(cq, cqe, wc);
@@ -314,6 +317,28 @@ int umv_req_notify_cq(struct ibv_cq *ibcq, int solicited)
         lock_second(cq->qps[i]);
         umv_arm(cq->qps[i], cq);
         unlock_second(cq->qps[i]);
+    }
+    umv_cq_unlock(cq, locked);
+    return ret;
+}
+
+/* The queue has no memory: only the number changes, unless it is smaller than the completions. */
+int umv_resize_cq(struct ibv_cq *ibcq, int cqe)
+{
+    struct ib_uverbs_resize_cq_resp resp = {};
+    struct umv_cq *cq = umv_cq(ibcq);
+    bool locked = umv_cq_lock(cq);
+    struct ibv_resize_cq cmd = {};
+    unsigned i, waiting = 0;
+    int ret = EINVAL;
+
+    for (i = 0; i < cq->nqps; i++) {
+        lock_second(cq->qps[i]);
+        waiting += umv_waiting(cq, cq->qps[i]);
+        unlock_second(cq->qps[i]);
+    }
+    if (cqe > 0 && (unsigned)cqe >= waiting) {
+        ret = ibv_cmd_resize_cq(ibcq, cqe, &cmd, sizeof(cmd), &resp, sizeof(resp));
     }
     umv_cq_unlock(cq, locked);
     return ret;

@@ -2,6 +2,7 @@
 /*
  * The device: its match for libibverbs, contexts, and objects that the driver alone has.
  */
+#include "mw.h"
 #include "srq.h"
 #include "ud.h"
 
@@ -83,7 +84,9 @@ static void free_context(struct ibv_context *ibcontext)
 
 static const struct verbs_context_ops context_ops = {
     .advise_mr = ibv_cmd_advise_mr,
+    .alloc_mw = umv_alloc_mw,
     .alloc_pd = alloc_pd,
+    .bind_mw = umv_bind_mw,
     .create_ah = umv_create_ah,
     .create_cq = umv_create_cq,
     .create_cq_ex = umv_create_cq_ex,
@@ -91,6 +94,7 @@ static const struct verbs_context_ops context_ops = {
     .create_qp_ex = umv_create_qp_ex,
     .create_srq = umv_create_srq,
     .create_srq_ex = umv_create_srq_ex,
+    .dealloc_mw = umv_dealloc_mw,
     .dealloc_pd = dealloc_pd,
     .dereg_mr = umv_dereg_mr,
     .destroy_ah = umv_destroy_ah,
@@ -110,6 +114,7 @@ static const struct verbs_context_ops context_ops = {
     .query_srq = umv_query_srq,
     .reg_mr = umv_reg_mr,
     .req_notify_cq = umv_req_notify_cq,
+    .resize_cq = umv_resize_cq,
 };
 
 static struct verbs_context *alloc_context(struct ibv_device *device, int fd, void *data)

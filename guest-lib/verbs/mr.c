@@ -115,17 +115,18 @@ free_mr:
 int umv_dereg_mr(struct verbs_mr *vmr)
 {
     struct umv_context *context = umv_context(vmr->ibv_mr.context);
-    uint32_t lkey = vmr->ibv_mr.lkey;
-    int ret;
+    struct umv_mr *mr = container_of(vmr, struct umv_mr, vmr), *old = mr;
+    uint32_t index = vmr->ibv_mr.lkey >> 8 & (MR_SLOTS - 1);
+    struct umv_mr **leaf = leaf_of(context, vmr->ibv_mr.lkey);
+    int ret = ibv_cmd_dereg_mr(vmr);
 
-    /* First: the driver may give the number to another one at once. */
-    set_mr(context, lkey, NULL);
-    __atomic_fetch_add(&context->mr_version, 1, __ATOMIC_RELEASE);
-    ret = ibv_cmd_dereg_mr(vmr);
     if (ret) {
-        set_mr(context, lkey, container_of(vmr, struct umv_mr, vmr));
         return ret;
     }
-    free(container_of(vmr, struct umv_mr, vmr));
+    /* The driver may have given the number to another region already. */
+    __atomic_compare_exchange_n(&leaf[index], &old, NULL, false, __ATOMIC_RELEASE,
+                                __ATOMIC_RELAXED);
+    __atomic_fetch_add(&context->mr_version, 1, __ATOMIC_RELEASE);
+    free(mr);
     return 0;
 }

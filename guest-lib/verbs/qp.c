@@ -70,8 +70,9 @@ static void free_qp(struct umv_qp *qp)
 
 /*
  * The queue pair is going to be emptied, or to end.  The buffer of a message that has come in
- * part comes back when its channel ends, before CQE_CLOSED.  A card that is too late, or has
- * gone, keeps the record: the shared queue has one request less.
+ * part comes back when its channel ends, before the first CQE_CLOSED: a flush of a channel that
+ * has failed leads to a second one.  A card that is too late, or has gone, keeps the record: the
+ * shared queue has one request less.
  */
 static void end_receives(struct umv_qp *qp)
 {

@@ -43,7 +43,19 @@ SYS_INLINE void put_received(struct umv_qp *qp, const struct ibv_recv_wr *wr, ui
     struct umv_received *r = &qp->received[place];
 
     r->wr_id = wr->wr_id;
+    r->more = qp->received_more;
     r->what = (struct umv_what) { IBV_WC_RECV, IBV_WC_WR_FLUSH_ERR, 0, slots };
+}
+
+/* As umv_has_room() */
+static bool has_room(const struct umv_qp *qp, uint32_t number, uint32_t slots)
+{
+    const struct unetmm_ep *ep = qp->ep;
+    uint32_t oldest = umv_load(&qp->received_done), used = number - oldest;
+    uint32_t more = qp->received_more - qp->received[oldest & ep->fq_mask].more;
+    uint32_t requests = used ? used - more : 0;
+
+    return ep->fq_mask + 1 - used >= slots && requests < qp->cap.max_recv_wr;
 }
 
 static int receive_one(struct umv_qp *qp, const struct ibv_recv_wr *wr)
@@ -57,10 +69,11 @@ static int receive_one(struct umv_qp *qp, const struct ibv_recv_wr *wr)
         return EINVAL;
     }
     n = umv_receive_iov(qp->context, qp->vqp.qp.pd, &qp->recv_mr, wr, iov);
-    if (ep->fq_mask + 1 - (number - umv_load(&qp->received_done)) < n) {
+    if (!has_room(qp, number, n)) {
         return ENOMEM;
     }
     put_received(qp, wr, number & ep->fq_mask, (uint8_t)n);
+    qp->received_more += n - 1;
     umv_store(&qp->received_next, number + n);
     if (umv_load(&qp->state) == IBV_QPS_ERR) {
         ep->fq_prod += n;

@@ -4,6 +4,7 @@
  * queue, by the parts of the library's own calls.  A segment with a wrong key becomes address 0,
  * where nobody has memory: the card then ends the request in its turn, as it ends each other one.
  */
+#include "mw.h"
 #include "send.h"
 #include "ud.h"
 
@@ -30,6 +31,10 @@ static const struct umv_kind kinds[UMV_KINDS] = {
     [IBV_WR_ATOMIC_FETCH_AND_ADD] = {
         { IBV_WC_FETCH_ADD, 0, UMV_KEYED | UMV_FETCHES, 1 },
         UMV_HEAD(UNETMM_OP_FETCH_ADD, KEYED) },
+    [IBV_WR_LOCAL_INV] = { { IBV_WC_LOCAL_INV, 0, 0, 1 }, UMV_HEAD(UNETMM_OP_FENCE, 0) },
+    [IBV_WR_SEND_WITH_INV] = {
+        { IBV_WC_SEND, 0, UMV_IMM, 1 }, UMV_HEAD(UNETMM_OP_SEND, IMM | UNETMM_SQE_F_INV) },
+    [IBV_WR_BIND_MW] = { { IBV_WC_BIND_MW, 0, 0, 1 }, UMV_HEAD(UNETMM_OP_FENCE, 0) },
 };
 
 /* READs and atomics always tell of their end: those behind them wait for it. */
@@ -125,6 +130,9 @@ static int put_atomic(struct umv_qp *qp, const struct ibv_send_wr *wr)
     }
     keyed.wr.rdma.rkey = wr->wr.atomic.rkey;
     sqe = put_head(qp, &keyed, sge->length, UMV_HEAD_SEGMENTS(1) | UMV_HEAD_INLINE(bytes));
+    if (wr->wr.atomic.remote_addr % sizeof(operands[0])) {
+        qp->sent[qp->ep->sq_prod & qp->ep->sq_mask].what.flags |= UMV_UNALIGNED;
+    }
     memcpy(sqe->data, operands, bytes);
     sqe->seg[UNETMM_SQE_RESULT] = (struct unetmm_seg) {
         .addr = unetmm_swap64((uintptr_t)umv_memory_of(qp->context, qp->vqp.qp.pd,
@@ -139,7 +147,7 @@ int umv_put(struct umv_qp *qp, const struct ibv_send_wr *wr)
 {
     bool is_inline = wr->send_flags & IBV_SEND_INLINE;
 
-    if (wr->opcode > IBV_WR_ATOMIC_FETCH_AND_ADD) {
+    if (wr->opcode > IBV_WR_SEND_WITH_INV) {
         return EOPNOTSUPP;
     }
     if (qp->ud && wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM) {
@@ -160,8 +168,12 @@ int umv_put(struct umv_qp *qp, const struct ibv_send_wr *wr)
     if (qp->ud) {
         return umv_put_to(qp, wr);
     }
+    if (wr->opcode == IBV_WR_BIND_MW || wr->opcode == IBV_WR_LOCAL_INV) {
+        return umv_put_key(qp, wr);
+    }
     return is_inline ? put_inline(qp, wr) :
-        wr->opcode >= IBV_WR_ATOMIC_CMP_AND_SWP ? put_atomic(qp, wr) : put_segments(qp, wr);
+        wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ?
+        put_atomic(qp, wr) : put_segments(qp, wr);
 }
 
 /* ---- The index that the card sees ------------------------------------------ */
@@ -243,6 +255,7 @@ void umv_commit(struct umv_qp *qp)
     uint32_t next = qp->ep->sq_prod;
     enum ibv_qp_state state;
 
+    umv_change_keys(qp);
     umv_store(&qp->sent_next, next);
     /* A thread that ends the queue pair behind this sees the requests, and wakes their readers. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);

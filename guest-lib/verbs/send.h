@@ -34,8 +34,8 @@ SYS_INLINE void *umv_memory_of(const struct umv_context *context, const struct i
 SYS_INLINE const struct umv_kind *umv_kind(const struct umv_qp *qp,
                                            const struct ibv_send_wr *wr)
 {
-    static_assert(IBV_SEND_SIGNALED == 2 && UMV_KINDS == 8, "the shift below is another one");
-    return &qp->kinds[wr->opcode + 4 * (wr->send_flags & IBV_SEND_SIGNALED)];
+    static_assert(IBV_SEND_SIGNALED == 2 && UMV_KINDS == 16, "the shift below is another one");
+    return &qp->kinds[wr->opcode + 8 * (wr->send_flags & IBV_SEND_SIGNALED)];
 }
 
 SYS_INLINE struct unetmm_sqe *umv_sqe(const struct unetmm_ep *ep, uint32_t number)
@@ -53,7 +53,7 @@ SYS_INLINE void umv_put_head(struct umv_qp *qp, const struct unetmm_ep *ep,
     struct umv_sent *s = &qp->sent[number & ep->sq_mask];
     uint64_t head = kind->head | data;
 
-    sqe->cookie = unetmm_swap64(number);
+    sqe->cookie = unetmm_swap64(number | qp->sent_more);
     s->len = len;
     s->wr_id = wr->wr_id;
     s->what = kind->what;
@@ -74,12 +74,18 @@ SYS_INLINE void umv_put_head(struct umv_qp *qp, const struct unetmm_ep *ep,
     memcpy(sqe, &head, sizeof(head));
 }
 
-/* A request has its slots until its completion is told: the card's index need not be read. */
+/*
+ * A request has its slots until its completion is told: the card's index need not be read.  The
+ * program gets max_send_wr requests, and no more.
+ */
 SYS_INLINE bool umv_has_room(const struct umv_qp *qp, uint32_t slots)
 {
     const struct unetmm_ep *ep = qp->ep;
+    uint32_t oldest = umv_load(&qp->sent_done), used = ep->sq_prod - oldest;
+    uint32_t before = (uint32_t)(unetmm_swap64(umv_sqe(ep, oldest)->cookie) >> 32);
+    uint32_t requests = used ? used - ((uint32_t)(qp->sent_more >> 32) - before) : 0;
 
-    return ep->sq_mask + 1 - (ep->sq_prod - umv_load(&qp->sent_done)) >= slots;
+    return ep->sq_mask + 1 - used >= slots && requests < qp->cap.max_send_wr;
 }
 
 /* The descriptor is written, but not shown to the card. */
@@ -95,6 +101,7 @@ SYS_INLINE int umv_queued(struct umv_qp *qp, const struct ibv_send_wr *wr, uint3
         qp->held += slots;
     }
     qp->ep->sq_prod += slots;
+    qp->sent_more += (uint64_t)(slots - 1) << 32;
     return 0;
 }
 

@@ -35,7 +35,7 @@
 #include "map.h"
 
 #define UMV_MR_LOG2     12      /* regions of a leaf of the table, and leaves */
-#define UMV_KINDS       8       /* opcodes of send requests; a power of 2 */
+#define UMV_KINDS       16      /* opcodes of send requests; a power of 2 */
 
 /* The end of its caller, which saves no registers for it */
 #define UMV_TAIL        static __attribute__((__noinline__)) int
@@ -86,7 +86,7 @@ struct umv_cq {
 enum {
     UMV_FETCHES = IBV_ACCESS_LOCAL_WRITE,       /* the right that it needs */
     UMV_DONE = 2, UMV_SIGNALED = 4, UMV_QUIET = 8, UMV_FENCE = 16, UMV_IMM = 32, UMV_KEYED = 64,
-    UMV_POSTED = 128,           /* of a shared queue: the card has the request */
+    UMV_UNALIGNED = 32, UMV_POSTED = 128,       /* of an atomic; of a shared queue: posted */
 };
 
 #define UMV_NONE        UINT32_MAX
@@ -112,7 +112,7 @@ struct umv_received {
     uint32_t imm;
     uint32_t from;              /* UD: the sender's number */
     uint32_t next;              /* of a shared queue: the next record of a list; UMV_NONE */
-    uint32_t rsvd;              /* as large as an entry of the free queue */
+    uint32_t more;              /* qp->received_more before it */
 };
 
 /* An opcode of verbs in a record, and in a descriptor */
@@ -136,14 +136,13 @@ struct umv_qp {
     struct ibv_qp_cap cap;
     uint32_t peer;              /* number of its queue pair */
     struct umv_kind kinds[2 * UMV_KINDS];       /* by opcode; without a completion, and with one */
-    /*
-     * A request's number is the index of its first slot.  Between sent_next and ep->sq_prod are
-     * those that ibv_wr_complete() is to post.
-     */
+    /* A request's number is the index of its first slot; from sent_next on they are not posted. */
     struct umv_sent *sent;
     uint32_t sent_next, sent_done;
     struct umv_received *received;
-    uint32_t received_next, received_done;
+    uint32_t received_next, received_done, received_more;
+    /* Slots behind the first ones of all requests so far; of sends times 2^32, as in a cookie */
+    uint64_t sent_more, began_more;
     struct umv_srq *srq;        /* NULL: the receive queue is its own */
     uint32_t srq_first, srq_last;       /* its messages in that queue's records, or UMV_NONE */
     /* Records that have ended and are not told; sends alone; and one more of all in ERR */
@@ -154,6 +153,7 @@ struct umv_qp {
     struct umv_last_mr send_mr, recv_mr;
     uint32_t held;              /* slots behind a fence, which the card does not see yet */
     uint32_t fetched;           /* a READ has ended: those may go */
+    uint32_t keys;              /* requests for keys of windows that are queued, not posted */
     /* ibv_wr_start() to ibv_wr_complete() */
     struct ibv_send_wr wr;
     uint32_t wr_number;         /* UD: of that request, if it is in the queue */
@@ -210,6 +210,7 @@ struct ibv_cq_ex *umv_create_cq_ex(struct ibv_context *context,
 int umv_destroy_cq(struct ibv_cq *cq);
 int umv_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int umv_req_notify_cq(struct ibv_cq *cq, int solicited);
+int umv_resize_cq(struct ibv_cq *cq, int cqe);
 bool umv_cq_lock(struct umv_cq *cq);
 void umv_cq_unlock(struct umv_cq *cq, bool locked);
 int umv_cq_add(struct umv_cq *cq, struct umv_qp *qp);
@@ -222,6 +223,7 @@ void umv_collect(struct umv_qp *qp);
 void umv_arm(struct umv_qp *qp, const struct umv_cq *cq);
 void umv_set_state(struct umv_qp *qp, enum ibv_qp_state state);
 int umv_take(struct umv_cq *cq, struct umv_qp *qp, int n, struct ibv_wc *wc);
+unsigned umv_waiting(const struct umv_cq *cq, struct umv_qp *qp);
 
 /* send.c */
 void umv_set_kinds(struct umv_qp *qp, bool all_signaled);

@@ -56,6 +56,11 @@ static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm)
     set(ex, IBV_WR_SEND_WITH_IMM)->imm_data = imm;
 }
 
+static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+    set(ex, IBV_WR_SEND_WITH_INV)->invalidate_rkey = rkey;
+}
+
 static void wr_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
 {
     set_rdma(ex, IBV_WR_RDMA_WRITE, rkey, addr);
@@ -92,6 +97,23 @@ static void queue(struct umv_qp *qp, size_t n, const struct ibv_sge *sges)
         qp->error = n > UNETMM_MAX_SEGS ? EINVAL : umv_queue(qp, &qp->wr);
         qp->wr_queued = !qp->error;
     }
+}
+
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+                       const struct ibv_mw_bind_info *info)
+{
+    struct ibv_send_wr *wr = set(ex, IBV_WR_BIND_MW);
+
+    wr->bind_mw.mw = mw;
+    wr->bind_mw.rkey = rkey;
+    wr->bind_mw.bind_info = *info;
+    queue(qp_of(ex), 0, NULL);
+}
+
+static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+    set(ex, IBV_WR_LOCAL_INV)->invalidate_rkey = rkey;
+    queue(qp_of(ex), 0, NULL);
 }
 
 /* Before the data, or behind them */
@@ -152,6 +174,7 @@ static void wr_start(struct ibv_qp_ex *ex)
     state = umv_load(&qp->state);
     qp->error = state == IBV_QPS_RTS || state == IBV_QPS_ERR ? 0 : EINVAL;
     qp->began_held = qp->held;
+    qp->began_more = qp->sent_more;
 }
 
 static void wr_abort(struct ibv_qp_ex *ex)
@@ -160,6 +183,8 @@ static void wr_abort(struct ibv_qp_ex *ex)
 
     qp->ep->sq_prod = qp->sent_next;
     qp->held = qp->began_held;
+    qp->sent_more = qp->began_more;
+    qp->keys = 0;
     umv_drop(qp);
 }
 
@@ -179,7 +204,8 @@ static int wr_complete(struct ibv_qp_ex *ex)
 #define WR_OPS  (IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | \
                  IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | \
                  IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
-                 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+                 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_BIND_MW | \
+                 IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_SEND_WITH_INV)
 #define UD_OPS  (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
 
 /*
@@ -215,6 +241,9 @@ int umv_wr_ops(struct umv_qp *qp, uint64_t ops)
     ex->wr_rdma_read = wr_read;
     ex->wr_atomic_cmp_swp = wr_cmp_swp;
     ex->wr_atomic_fetch_add = wr_fetch_add;
+    ex->wr_bind_mw = wr_bind_mw;
+    ex->wr_local_inv = wr_local_inv;
+    ex->wr_send_inv = wr_send_inv;
     ex->wr_set_ud_addr = wr_set_ud_addr;
     ex->wr_set_sge = wr_set_sge;
     ex->wr_set_sge_list = wr_set_sge_list;

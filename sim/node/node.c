@@ -204,6 +204,13 @@ void node_arrives(Node *n, FakeFrame *f)
     node_leave(n);
 }
 
+void node_forget(EventFn *fn, void *arg)
+{
+    if (fn == card_arrives) {
+        g_free(arg);
+    }
+}
+
 static UnetmmSent node_send(void *host, const uint8_t *frame, size_t bytes)
 {
     Node *n = host;

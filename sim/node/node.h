@@ -179,5 +179,7 @@ uint64_t node_message_bytes(const FakeFrame *f);
  * the node frees the frame.
  */
 void node_arrives(Node *n, FakeFrame *f);
+/* An event of a node will not come: frees the argument, if it is the node's. */
+void node_forget(EventFn *fn, void *arg);
 
 #endif /* SIM_NODE_H */

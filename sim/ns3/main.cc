@@ -1,9 +1,10 @@
 /*
  * unetmm: hosts with cards in a network simulated by ns-3
  *
- *   unetmm-scale [--pcap PREFIX] < DESCRIPTION    lines of JSON: each host, each
- *                                                 direction of a link, the run
- *   unetmm-scale --list                           workloads and parameters
+ *   unetmm-scale [--pcap PREFIX] [--trace FILE] < DESCRIPTION
+ *                            lines of JSON: each host, each direction of a link,
+ *                            the run; a file for workload replay
+ *   unetmm-scale --list      workloads and parameters
  *
  * scripts/scale writes the description (sim/scale/config.c) and reads the lines.
  *
@@ -198,6 +199,7 @@ int
 main(int argc, char **argv)
 {
     const char *pcap = nullptr;
+    FILE *trace = nullptr;
     Config *config;
     char *why;
 
@@ -206,16 +208,27 @@ main(int argc, char **argv)
         config_list(stdout);
         return 0;
     }
-    if (argc == 3 && !strcmp(argv[1], "--pcap"))
+    for (int i = 1; i < argc; i += 2)
     {
-        pcap = argv[2];
+        if (i + 1 < argc && !strcmp(argv[i], "--pcap"))
+        {
+            pcap = argv[i + 1];
+        }
+        else if (i + 1 < argc && !strcmp(argv[i], "--trace") && !trace)
+        {
+            trace = fopen(argv[i + 1], "r");
+        }
+        if (!(i + 1 < argc && (pcap == argv[i + 1] || trace)))
+        {
+            fprintf(stderr, "unetmm-scale: use --list, or --pcap PREFIX and --trace FILE\n");
+            return 2;
+        }
     }
-    else if (argc != 1)
+    config = config_read(stdin, trace, &why);
+    if (trace)
     {
-        fprintf(stderr, "unetmm-scale: use --list, or --pcap PREFIX, or nothing\n");
-        return 2;
+        fclose(trace);
     }
-    config = config_read(stdin, &why);
     if (!config)
     {
         fprintf(stderr, "unetmm-scale: %s\n", why);

@@ -22,6 +22,11 @@ static unsigned all_channels(const Config *c, unsigned number)
     return c->hosts - 1;
 }
 
+static bool all_receives(const Config *c, unsigned number)
+{
+    return true;
+}
+
 static uint64_t all_pages(const Config *c, unsigned number)
 {
     return c->pages;
@@ -35,9 +40,7 @@ static void all_connect(Host *h)
     for (unsigned k = 1; k < hosts; k++) {
         host_connect(h, k, (h->number + k) % hosts, hosts - k);
     }
-    for (int64_t i = 0; i < h->config->buffers; i++) {
-        host_post_place(h);
-    }
+    host_post_places(h);
 }
 
 static int64_t messages(const Config *c)
@@ -51,7 +54,7 @@ static void send(Host *h)
     AllToAll *all = h->work;
 
     all->began[all->sent % 1024] = MAX(h->node->host_free, h->run.now);
-    host_send(h, 1 + all->sent / c->requests, 0, c->bytes, 0);
+    host_send(h, 1 + all->sent / c->requests, 0, c->bytes);
     all->sent++;
 }
 
@@ -67,10 +70,7 @@ static void all_completed(Node *n)
         }
         if (cqe.opcode == UNETMM_CQE_RECEIVED) {
             h->bytes += cqe.len;
-            if (!(cqe.flags & UNETMM_CQE_F_INLINE)) {
-                host_post_place(h);
-                node_bell(n);
-            }
+            host_repost(h, &cqe);
         } else if (cqe.opcode == UNETMM_CQE_SENT) {
             host_took(h, all->began[all->ended++ % 1024]);
             if (all->sent < messages(h->config)) {
@@ -92,6 +92,7 @@ const Workload workload_alltoall = {
     .name = "alltoall",
     .text = "each host sends to each other one, into memory that may be absent",
     .channels = all_channels,
+    .receives = all_receives,
     .pages = all_pages,
     .tune = host_tune,
     .connect = all_connect,

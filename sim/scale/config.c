@@ -23,6 +23,7 @@
 
 static const Workload *const workloads[] = {
     &workload_kv, &workload_incast, &workload_alltoall, &workload_ring,
+    &workload_replay,
 };
 
 typedef struct Value {
@@ -50,14 +51,20 @@ static const Value costs[] = {
 #undef NODE_COST
 };
 
-/* Values of the parameter `source`. */
+/* Values of the parameters `source`, `policy` and `congestion`. */
 static const struct {
-    const char *name;
+    const char *param, *name;
     int64_t value;
-} sources[] = {
-#define SOURCE_NAME(number, upper, name, text) { #name, number },
+} names[] = {
+#define SOURCE_NAME(number, upper, name, text) { "source", #name, number },
+#define POLICY_NAME(number, upper, name, ...) { "policy", #name, number },
+#define CONTROL_NAME(number, upper, name, text) { "congestion", #name, number },
     UNETMM_SOURCES(SOURCE_NAME, SOURCE_NAME)
+    UNETMM_POLICIES(POLICY_NAME)
+    UNETMM_CONGESTIONS(CONTROL_NAME)
 #undef SOURCE_NAME
+#undef POLICY_NAME
+#undef CONTROL_NAME
 };
 
 static int64_t *value_of(Config *c, const Value *v)
@@ -76,12 +83,12 @@ static bool number(const char *word, int64_t least, int64_t most, int64_t *out)
     return !errno && end != word && !*end && *out >= least && *out <= most;
 }
 
-/* A number, or the name of a source. */
+/* A number, or the name of a source, policy or congestion control. */
 static bool value_in(const Value *v, const char *word, int64_t *out)
 {
-    for (unsigned i = 0; i < G_N_ELEMENTS(sources); i++) {
-        if (!strcmp(v->name, "source") && !strcmp(sources[i].name, word)) {
-            *out = sources[i].value;
+    for (unsigned i = 0; i < G_N_ELEMENTS(names); i++) {
+        if (!strcmp(v->name, names[i].param) && !strcmp(names[i].name, word)) {
+            *out = names[i].value;
             return true;
         }
     }
@@ -243,9 +250,11 @@ static char *check(const Config *c)
     if (c->servers >= c->hosts) {
         return g_strdup("servers must be fewer than the hosts");
     }
-    if (c->source != UNETMM_SOURCE_PINNED && c->source != UNETMM_SOURCE_TLB &&
-        c->source != UNETMM_SOURCE_SHADOW && c->source != UNETMM_SOURCE_ODP) {
-        return g_strdup("source must be pinned, tlb, shadow or odp");
+    if (!source_model(c->source)) {
+        return g_strdup("source must be pinned, tlb, ktlb, utlb, shadow or odp");
+    }
+    if (c->policy > UNETMM_POLICY_BACKUP) {
+        return g_strdup("there is no such policy");
     }
     if (c->writes && c->bytes <= UNETMM_CQE_INLINE) {
         return g_strdup_printf("writes need values of more than %u bytes",
@@ -258,7 +267,26 @@ static char *check(const Config *c)
         return g_strdup_printf("pages, and buffers and depth times the pages of bytes, are %u at most",
                                MOST_PAGES);
     }
+    if (trace_refuses(c)) {
+        return g_strdup(trace_refuses(c));
+    }
+    for (unsigned i = 0; i < c->hosts; i++) {
+        const char *why = aside_refuses(c, i);
+
+        if (why) {
+            return g_strdup(why);
+        }
+    }
     return check_links(c);
+}
+
+static void printable(char *text)
+{
+    for (; *text; text++) {
+        if (!g_ascii_isprint(*text)) {
+            *text = '?';
+        }
+    }
 }
 
 /* The sentence with its line's number, in printable characters alone. */
@@ -266,15 +294,11 @@ static char *sentence(const char *why, unsigned line)
 {
     char *text = g_strdup_printf("line %u: %.200s", line, why);
 
-    for (char *at = text; *at; at++) {
-        if (!g_ascii_isprint(*at)) {
-            *at = '?';
-        }
-    }
+    printable(text);
     return text;
 }
 
-Config *config_read(FILE *from, char **why)
+Config *config_read(FILE *from, FILE *trace, char **why)
 {
     Config *c = g_new0(Config, 1);
     char line[4096];
@@ -300,6 +324,9 @@ Config *config_read(FILE *from, char **why)
             *why = text;
         }
     }
+    if (!*why && trace) {
+        *why = trace_read(&c->trace, trace);
+    }
     *why = *why ?: check(c);
     if (*why) {
         config_free(c);
@@ -313,6 +340,7 @@ void config_free(Config *c)
     g_array_unref(c->links);
     g_array_unref(c->ways);
     g_free(c->routes);
+    trace_free(c->trace);
     g_free(c);
 }
 

@@ -61,6 +61,11 @@ static uint64_t kv_pages(const Config *c, unsigned number)
     return c->pages;
 }
 
+static bool kv_receives(const Config *c, unsigned number)
+{
+    return serves(c, number) && c->writes;
+}
+
 static void kv_tune(Host *h)
 {
     const Config *c = h->config;
@@ -132,9 +137,9 @@ static void ask(Host *h)
     kv->began[kv->asked++ % 1024] = MAX(h->node->host_free, h->run.now);
     if (h->config->writes &&
         host_random(h, 100) < (uint32_t)h->config->writes) {
-        host_send(h, CHANNEL, 0, h->config->bytes, 0);
+        host_send(h, CHANNEL, 0, h->config->bytes);
     } else {
-        host_send_inline(h, CHANNEL, &request, sizeof(request), 0);
+        host_send_inline(h, CHANNEL, &request, sizeof(request));
     }
 }
 
@@ -157,11 +162,10 @@ static void give(Host *h, const Wanted *w)
     const Request answer = { .value = w->value };
 
     if (w->stored) {
-        host_send_inline(h, w->channel, &answer, sizeof(answer), w->channel);
+        host_send_inline(h, w->channel, &answer, sizeof(answer));
         return;
     }
-    host_send(h, w->channel, w->value * pool_bytes(h->config), h->config->bytes,
-              w->channel);
+    host_send(h, w->channel, w->value * pool_bytes(h->config), h->config->bytes);
 }
 
 static void server_asked(Host *h, const struct unetmm_cqe *cqe)
@@ -226,6 +230,15 @@ static void kv_completed(Node *n)
     }
 }
 
+static void kv_free(Host *h)
+{
+    Kv *kv = h->work;
+
+    if (kv && kv->wanted) {
+        g_queue_free_full(kv->wanted, g_free);
+    }
+}
+
 static void kv_start(Host *h)
 {
     const Config *c = h->config;
@@ -240,9 +253,11 @@ const Workload workload_kv = {
     .name = "kv",
     .text = "clients ask servers for values, of which a server's memory has some",
     .channels = kv_channels,
+    .receives = kv_receives,
     .pages = kv_pages,
     .tune = kv_tune,
     .connect = kv_connect,
     .start = kv_start,
     .completed = kv_completed,
+    .free = kv_free,
 };

@@ -3,9 +3,10 @@
  *
  * A server's kernel keeps `memory` of the workload's `pages`.  A miss of an
  * absent page reads it from a disk, a serial unit of `page_in` a page, and the
- * page that came first goes.  A page that the card's TLB has is pinned: the
- * driver takes its entry back if no other page is left.  A page that the card is
- * using at the moment stays until the next time.
+ * page that came first goes.  Two that need the same page wait for one read.  A
+ * page that is pinned, by the card's TLB or by a post (source.c), goes only if no
+ * other page is left.  A page that the card is using at the moment, or that a
+ * post has named, stays until the next time.
  * With source `pinned` all pages are resident, whatever `memory` says.  A miss
  * gets a quarter of the memory at most; the card asks for the rest again.
  *
@@ -16,6 +17,11 @@
 static uint64_t page_at(uint64_t number)
 {
     return SCALE_VA + number * FAKE_PAGE;
+}
+
+static uint64_t number_of(uint64_t vaddr)
+{
+    return (vaddr - SCALE_VA) / FAKE_PAGE;
 }
 
 static FakeVpage *page_of(const Host *h, uint64_t number)
@@ -31,21 +37,46 @@ void memory_init(Host *h)
     m->pages = c->workload->pages(c, h->number);
     m->limit = c->source == UNETMM_SOURCE_PINNED ? m->pages :
                MIN(m->pages, (uint64_t)c->memory);
+    m->due = g_new0(Ps, m->pages);
     g_queue_init(&m->resident);
+    g_queue_init(&m->jobs);
+    g_queue_init(&m->unposted);
     node_map(h->node, SCALE_VA, m->pages);
     for (uint64_t i = 0; i < m->pages; i++) {
         if (i < m->limit) {
             g_queue_push_tail(&m->resident, GSIZE_TO_POINTER(i));
-            continue;
+        } else {
+            page_of(h, i)->absent = true;
         }
-        fake_take_away(h->node->s, page_at(i), FAKE_PAGE);
-        page_of(h, i)->absent = true;
+        if (i >= m->limit || h->source->before) {
+            must(memory_take(h, i));
+        }
     }
 }
 
 void memory_free(Host *h)
 {
+    while (h->memory.jobs.head) {
+        g_free(g_queue_pop_head_link(&h->memory.jobs)->data);
+    }
+    g_queue_clear_full(&h->memory.unposted, g_free);
     g_queue_clear(&h->memory.resident);
+    g_free(h->memory.due);
+}
+
+/* ---- Pages that go ---------------------------------------------------------- */
+
+bool memory_take(Host *h, uint64_t number)
+{
+    bool gone;
+
+    if (h->source->before) {
+        source_unpin(h, number);
+        fake_table_set(h->node->s, page_at(number), 0);
+    }
+    gone = fake_try_take(h->node->s, page_at(number), FAKE_PAGE);
+    must(gone || !h->source->before);   /* no post has named it */
+    return gone;
 }
 
 /* Takes pages away, the oldest first, until no more are there than may be. */
@@ -60,8 +91,8 @@ static void take(Host *h, bool pinned)
         FakeVpage *page = page_of(h, number);
 
         next = at->next;
-        if ((page->pins && !pinned) ||
-            !fake_try_take(h->node->s, page_at(number), FAKE_PAGE)) {
+        if ((page->pins && !pinned) || !source_lets_go(h, number) ||
+            !memory_take(h, number)) {
             continue;
         }
         g_queue_delete_link(&m->resident, at);
@@ -71,84 +102,114 @@ static void take(Host *h, bool pinned)
     }
 }
 
-static void reclaim(Host *h)
+void memory_reclaim(Host *h)
 {
-    /* Only the TLB's pages are pinned; other sources have them in a table. */
-    take(h, h->config->source != UNETMM_SOURCE_TLB);
+    const SourceModel *source = h->source;
+
+    /* Other sources have pages in a table that pins none. */
+    take(h, !source->tlb_pins && !source->before);
     take(h, true);
 }
 
-/* Pages of a fault that a disk has to bring; they are the workload's. */
-static uint32_t absent_pages(Host *h, const struct unetmm_fault *f)
+/* ---- Pages that come -------------------------------------------------------- */
+
+void memory_came(Host *h, uint64_t number)
 {
-    uint32_t absent = 0;
+    FakeVpage *page = page_of(h, number);
 
-    for (uint32_t i = 0; i < f->npages; i++) {
-        const FakeVpage *page = fake_vpage(h->node->s, f->vaddr +
-                                           (uint64_t)i * FAKE_PAGE);
-
-        must(page);
-        absent += page->absent;
+    if (page->absent) {
+        page->absent = false;
+        h->memory.due[number] = 0;
+        g_queue_push_tail(&h->memory.resident, GSIZE_TO_POINTER(number));
     }
-    return absent;
 }
 
-static void bring(Host *h, const struct unetmm_fault *f)
+Ps memory_read(Host *h, uint64_t number, Ps from)
 {
-    for (uint32_t i = 0; i < f->npages; i++) {
-        uint64_t vaddr = f->vaddr + (uint64_t)i * FAKE_PAGE;
-        FakeVpage *page = fake_vpage(h->node->s, vaddr);
+    Memory *m = &h->memory;
 
-        if (page->absent) {
-            page->absent = false;
-            g_queue_push_tail(&h->memory.resident, GSIZE_TO_POINTER(
-                              (vaddr - SCALE_VA) / FAKE_PAGE));
+    if (!m->due[number]) {
+        m->page_ins++;
+        m->disk_free = MAX(m->disk_free, from) + h->config->costs.page_in;
+        m->due[number] = m->disk_free;
+    }
+    return m->due[number];
+}
+
+/* The page of a job: `due` is for pages of the workload, which alone are absent. */
+static bool absent(Host *h, uint64_t vaddr)
+{
+    const FakeVpage *page = fake_vpage(h->node->s, vaddr);
+
+    must(page);
+    return page->absent;
+}
+
+/* The time at which the last of the job's pages is there. */
+static Ps pages_there(Host *h, const Job *job, Ps from)
+{
+    Ps there = from;
+
+    for (uint32_t i = 0; i < job->fault.npages; i++) {
+        uint64_t vaddr = job->fault.vaddr + (uint64_t)i * FAKE_PAGE;
+
+        if (absent(h, vaddr)) {
+            there = MAX(there, memory_read(h, number_of(vaddr), from));
+        }
+    }
+    return there;
+}
+
+static void bring(Host *h, const Job *job)
+{
+    for (uint32_t i = 0; i < job->fault.npages; i++) {
+        uint64_t vaddr = job->fault.vaddr + (uint64_t)i * FAKE_PAGE;
+
+        if (absent(h, vaddr)) {
+            memory_came(h, number_of(vaddr));
         }
     }
 }
 
-typedef struct Served {
-    struct unetmm_fault fault;
-    uint32_t read;              /* pages that the disk has read for it */
-} Served;
-
-static void served(Run *r, Node *n, void *arg);
-
-/* Answers at `there`, or when the disk has read the pages that are absent. */
-static void serve(Host *h, Served *s, Ps there)
-{
-    uint32_t absent = absent_pages(h, &s->fault);
-
-    if (absent > s->read) {
-        h->memory.page_ins += absent - s->read;
-        there = h->memory.disk_free = MAX(h->memory.disk_free, there) +
-                (absent - s->read) * h->config->costs.page_in;
-        s->read = absent;
-    }
-    run_at(&h->run, there, served, h->node, s);
-}
-
-/* The pages of a fault are there: the card is told. */
-static void served(Run *r, Node *n, void *arg)
+static void arrived(Run *r, Node *n, void *arg)
 {
     Host *h = host_of(n);
-    Served *s = arg;
-    const UnetmmTlb *tlb = &n->h.core.source->tlb;
-    uint8_t status;
+    Job *job = arg;
+    Ps there = pages_there(h, job, r->now);
 
-    if (absent_pages(h, &s->fault) > s->read) {
-        serve(h, s, r->now);    /* a page has gone since the disk read it */
+    if (there > r->now) {
+        /* A page has gone since the disk read it. */
+        run_at(r, there, arrived, n, job);
         return;
     }
     node_enter(n);
-    bring(h, &s->fault);
-    status = fake_resolve(&n->d, &s->fault, s->fault.npages, NULL);
+    bring(h, job);
+    job->there(h, job);
+    memory_reclaim(h);
+    node_leave(n);
+    h->memory.pinned_most = MAX(h->memory.pinned_most, source_pinned(h));
+    g_queue_unlink(&h->memory.jobs, &job->in_jobs);
+    g_free(job);
+}
+
+void memory_bring(Host *h, const Job *job, Ps from)
+{
+    Job *own = g_memdup2(job, sizeof(*job));
+
+    own->in_jobs.data = own;
+    g_queue_push_tail_link(&h->memory.jobs, &own->in_jobs);
+    run_at(&h->run, pages_there(h, own, from), arrived, h->node, own);
+}
+
+/* ---- Misses ----------------------------------------------------------------- */
+
+static void missed(Host *h, const Job *job)
+{
+    uint8_t status = fake_resolve(&h->node->d, &job->fault, job->fault.npages,
+                                  NULL);
+
     must(status == UNETMM_CS_OK || status == UNETMM_CS_STALE ||
          status == UNETMM_CS_PARTIAL);
-    reclaim(h);
-    node_leave(n);
-    h->memory.pinned_most = MAX(h->memory.pinned_most, tlb->used);
-    g_free(s);
 }
 
 /*
@@ -160,6 +221,21 @@ static uint32_t at_once(const Host *h, const struct unetmm_fault *f)
     bool own = f->vaddr - SCALE_VA < h->memory.pages * FAKE_PAGE;
 
     return own ? MIN(f->npages, MAX(1, h->memory.limit / 4)) : f->npages;
+}
+
+/* With policy skip the card may give the buffer back, and look at the next. */
+static void defer(Host *h, const Job *job)
+{
+    Node *n = h->node;
+
+    if (h->config->policy == UNETMM_POLICY_SKIP &&
+        job->fault.flags & UNETMM_FAULT_F_WRITE &&
+        pages_there(h, job, n->host_free) > n->host_free) {
+        node_enter(n);
+        fake_reply(&n->d, &job->fault, UNETMM_REPLY_DEFERRED, 0);
+        node_leave(n);
+        node_work(n, n->run->c.reply);
+    }
 }
 
 void memory_service(Node *n)
@@ -174,14 +250,16 @@ void memory_service(Node *n)
     node_leave(n);
     node_work(n, c->interrupt + (n->d.evictions - evictions) * c->unpin);
     for (unsigned i = 0; i < waiting->len; i++) {
-        Served *s = g_new0(Served, 1);
+        Job job = { .fault = g_array_index(waiting, struct unetmm_fault, i),
+                    .there = missed };
 
-        s->fault = g_array_index(waiting, struct unetmm_fault, i);
-        s->fault.npages = at_once(h, &s->fault);
+        job.fault.npages = at_once(h, &job.fault);
         h->faults++;
-        serve(h, s, node_work(n, c->fault + c->reply + c->fault_page *
-                              (s->fault.npages - 1)));
+        defer(h, &job);
+        memory_bring(h, &job, node_work(n, c->fault + c->reply + c->fault_page *
+                                        (job.fault.npages - 1)));
     }
+    aside_service(h);
     g_array_set_size(waiting, 0);
     g_array_set_size(n->d.ahead, 0);
 }

@@ -24,6 +24,11 @@ static unsigned ring_channels(const Config *c, unsigned number)
     return BEFORE;
 }
 
+static bool ring_receives(const Config *c, unsigned number)
+{
+    return true;
+}
+
 static uint64_t ring_pages(const Config *c, unsigned number)
 {
     return c->pages;
@@ -65,7 +70,7 @@ static void send(Host *h)
 {
     Ring *ring = h->work;
 
-    host_send(h, NEXT, slot_at(h, ring->sent++), h->config->bytes, 0);
+    host_send(h, NEXT, slot_at(h, ring->sent++), h->config->bytes);
 }
 
 static int64_t steps(const Host *h)
@@ -116,6 +121,7 @@ const Workload workload_ring = {
     .name = "ring",
     .text = "an allreduce of all hosts, each of which sends to the next one",
     .channels = ring_channels,
+    .receives = ring_receives,
     .pages = ring_pages,
     .tune = ring_tune,
     .connect = ring_connect,

@@ -28,8 +28,11 @@ typedef struct Host Host;
 
 /* config.c: hosts, switches, links, routes, costs and the workload's values */
 
-/* Reads lines to the end; NULL, and *why is one sentence, to be freed. */
-Config *config_read(FILE *from, char **why);
+/*
+ * Reads lines to the end, and a trace for workload replay (replay.c has its form)
+ * if there is one; NULL, and *why is one sentence, to be freed.
+ */
+Config *config_read(FILE *from, FILE *trace, char **why);
 void config_free(Config *c);
 /* Prints the parameters and workloads with their texts, as lines of JSON. */
 void config_list(FILE *to);

@@ -1227,7 +1227,8 @@ bool fake_poll(FakeEp *ep, struct unetmm_cqe *cqe)
     }
     fake_read(ep->host, at, cqe, sizeof(*cqe));
     unetmm_le_cqe(cqe);
-    assert_true(!cqe->imm || cqe->flags & UNETMM_CQE_F_IMM);
+    assert_true(!(cqe->imm || cqe->flags & UNETMM_CQE_F_INV) ||
+                cqe->flags & UNETMM_CQE_F_IMM);
     ep->cq_cons++;
     fake_user_word(ep, offsetof(struct unetmm_ep_user, cq_cons), ep->cq_cons);
     return true;

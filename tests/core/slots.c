@@ -73,12 +73,12 @@ static void give_raw(Slots *t, uint32_t len, uint32_t n)
     fake_may_migrate(&t->h);
     ep = &core->eps[t->e.id];
     assert_false(core->landing->active);
-    unetmm_enter(core);
+    unetmm_engine_enter(core);
     if (!ep->error && unetmm_ep_read_user(core, ep)) {
         unetmm_slot_receive(core, ep, &cqe, data);
         unetmm_ep_sync(core, ep);
     }
-    unetmm_leave(core);
+    unetmm_engine_leave(core);
 }
 
 void slots_give(Slots *t, uint32_t len, uint32_t n)

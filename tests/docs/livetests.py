@@ -50,8 +50,8 @@ def watch_page(directory):
                 require("Page 0x10000 of space 1, guest a" in shown(driver, "#history")[0],
                         f"{shown(driver, '#history')}")
                 driver.find_element(By.CSS_SELECTOR, "[data-mode=pause]").click()
-                until(driver, lambda: cards[0].commands[-1] == "stop" and
-                      shown(driver, "#state")[0].startswith("pause"))
+                until(driver, lambda: cards[0].commands[-1:] == ["stop"] and
+                      "".join(shown(driver, "#state")).startswith("pause"))
                 said = driver.get_log("browser")
                 require(not said, f"the console has {said}")
             finally:

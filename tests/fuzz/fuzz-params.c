@@ -28,6 +28,7 @@ static void change(FuzzIn *in, UnetmmParams *p)
         &p->reliable_keep, &p->regions, &p->imports, &p->window_pages,
         &p->window_queue, &p->proxy_pages, &p->sysbuf_slots, &p->flows,
         &p->backup_bits, &p->budget_descriptors, &p->budget_bytes,
+        &p->congestion, &p->congestion_window, &p->congestion_trip_ns,
         NULL,                   /* the others */
     };
     uint32_t *number = numbers[fuzz_below(in, G_N_ELEMENTS(numbers))];

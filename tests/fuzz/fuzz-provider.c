@@ -413,7 +413,7 @@ int umfi_netdev_find(struct umfi_netdev *dev)
 {
     dev->address.s_addr = htonl(0x0a000001);
     dev->mask.s_addr = htonl(0xffffff00);
-    dev->card = (struct unetmm_info) {
+    dev->limits = (struct unetmm_info) {
         .channels = CHANNELS, .max_ring_log2 = 8, .endpoints = CARDS,
         .regions = 16,
     };

@@ -75,6 +75,7 @@ static void fuzz_params(UnetmmParams *p, uint8_t kind)
     _Static_assert(UNETMM_TLB_NUM_REPLACE <= 4, "two bits draw a replacement");
     p->tlb_replace = kind >> 4 & 3;
     p->tlb_replace = MIN(p->tlb_replace, UNETMM_TLB_NUM_REPLACE - 1);
+    p->congestion = kind % UNETMM_NUM_CONGESTION;
     p->dma_page_ns = kind & 0x40 ? 700 : 0;
     if (kind & 0x80) {
         p->max_faults = 2;

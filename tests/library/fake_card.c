@@ -162,6 +162,8 @@ static void check_operation(const struct unetmm_sqe *sqe)
                sqe->opcode == UNETMM_OP_FRAME);
     CARD_CHECK(notify + count + imm <= 1);
     CARD_CHECK(!(notify || count) || sqe->opcode == UNETMM_OP_WRITE);
+    CARD_CHECK(!(sqe->flags & UNETMM_SQE_F_INV) ||
+               (imm && sqe->opcode == UNETMM_OP_SEND));
     CARD_CHECK(!imm || sqe->opcode == UNETMM_OP_WRITE ||
                sqe->opcode == UNETMM_OP_SEND ||
                sqe->opcode == UNETMM_OP_SEND_TO);

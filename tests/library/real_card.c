@@ -346,7 +346,7 @@ void real_card_start(const uint8_t mac[6], void *counters,
         .max_faults = 64, .user_mtu = REAL_MTU, .local_queue = 1024,
         .reliable = REAL_ENDPOINTS * REAL_CHANNELS, .reliable_keep = 128,
         .window_queue = 1, .regions = REAL_REGIONS, .imports = REAL_IMPORTS,
-        .budget_descriptors = 1024, .budget_bytes = 1 << 24,
+        .congestion_window = 16, .budget_descriptors = 1024, .budget_bytes = 1 << 24,
     };
 
     memset(&card, 0, sizeof(card));

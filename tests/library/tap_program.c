@@ -62,16 +62,18 @@ int unetmm_parse_mac(const char *text, uint8_t mac[6])
     return -EINVAL;
 }
 
-static void passes(void)
+TEST(passes, TEST_SOURCES | TEST_POLICIES)
 {
 }
+ALSO("plain", passes, 0)
+ALSO("no-card", passes, TEST_NO_CARD)
 
-static void fails(void)
+TEST(fails, TEST_NO_CARD)
 {
     FAIL("as it should");
 }
 
-static void skips(void)
+TEST(skips, TEST_NO_CARD)
 {
     test_skip("there is no %s", "such thing");
 }
@@ -88,24 +90,9 @@ static unsigned looks_until_the_end(uint64_t between)
     return looks;
 }
 
-static void patience(void)
+TEST(patience, TEST_NO_CARD)
 {
     CHECK_EQ(looks_until_the_end(NS_PER_S / 1000), 10000);
     CHECK_EQ(looks_until_the_end(NS_PER_S / 10), 100);
     CHECK_EQ(looks_until_the_end(3600 * NS_PER_S), 100);
-}
-
-static const struct test tests[] = {
-    { "passes", passes, TEST_SOURCES | TEST_POLICIES, 0 },
-    { "plain", passes, 0, 0 },
-    { "no-card", passes, TEST_NO_CARD, 0 },
-    { "patience", patience, TEST_NO_CARD, 0 },
-    { "fails", fails, TEST_NO_CARD, 0 },
-    { "skips", skips, TEST_NO_CARD, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "program", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

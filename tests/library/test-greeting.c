@@ -9,7 +9,9 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/time.h>
 #include <time.h>
 
 #include <libunetmm/byteorder.h>
@@ -82,7 +84,9 @@ static int end(void **state)
     loop_silence_imports(0);
     unetmm_ep_destroy(peer);
     unetmm_unexport(ctx, RING_ID);
-    unetmm_stream_close(stream);
+    if (stream) {
+        unetmm_stream_close(stream);
+    }
     unetmm_stream_listener_close(listener);
     unetmm_close(ctx);
     assert_int_equal(loop_leaks(), 0);
@@ -122,6 +126,34 @@ static int serve(short events, int64_t *longest)
         assert_true(now() < limit);
     } while (!ready && poll(&fd, 1, 20000) >= 0);
     return ready;
+}
+
+static volatile sig_atomic_t signals;
+
+static void count_signal(int number)
+{
+    (void)number;
+    signals++;
+}
+
+/* The program's timer ticks while the last words wait for the driver of the peer. */
+TEST(signals_do_not_cut_a_close_short, scene_test)
+{
+    const struct sigaction action = { .sa_handler = count_signal };
+    struct itimerval tick = { { 0, 5000 }, { 0, 5000 } };
+    struct sigaction before;
+
+    signals = 0;
+    loop_silence_imports(3);
+    greet(RING_ID);
+    assert_int_equal(sigaction(SIGALRM, &action, &before), 0);
+    assert_int_equal(setitimer(ITIMER_REAL, &tick, NULL), 0);
+    assert_int_equal(unetmm_stream_close(stream), 0);
+    stream = NULL;
+    tick = (struct itimerval) { 0 };
+    assert_int_equal(setitimer(ITIMER_REAL, &tick, NULL), 0);
+    assert_int_equal(sigaction(SIGALRM, &before, NULL), 0);
+    assert_true(signals > 0);
 }
 
 TEST(silent_driver_delays_no_other_stream, scene_test)

@@ -336,9 +336,8 @@ static const struct dialogue dialogues[] = {
       "CLIENT_ERROR bad data chunk\r\n", true },
 };
 
-TEST(says_what_memcached_says, scene_test)
+TEST_OF(says_what_memcached_says, struct fixture *f, scene_test)
 {
-    struct fixture *f = *state;
     size_t i, piece, at_once;
 
     for (i = 0; i < sizeof(dialogues) / sizeof(dialogues[0]); i++) {
@@ -356,9 +355,8 @@ TEST(says_what_memcached_says, scene_test)
 }
 
 /* A value that nobody can store is passed over, however long it is. */
-TEST(passes_over_what_is_too_long, scene_test)
+TEST_OF(passes_over_what_is_too_long, struct fixture *f, scene_test)
 {
-    struct fixture *f = *state;
     static const uint32_t lengths[] = {
         STORE_BYTES, KV_MAX_VALUE, KV_MAX_VALUE + 1, 3 * KV_MAX_VALUE,
     };
@@ -380,9 +378,8 @@ TEST(passes_over_what_is_too_long, scene_test)
     }
 }
 
-TEST(lines_have_an_end, scene_test)
+TEST_OF(lines_have_an_end, struct fixture *f, scene_test)
 {
-    struct fixture *f = *state;
     static char line[2 * KV_LINE];
     size_t piece;
 
@@ -405,9 +402,8 @@ TEST(lines_have_an_end, scene_test)
 }
 
 /* A client that asks and does not read: it is not read from either. */
-TEST(does_not_answer_into_the_void, scene_test)
+TEST_OF(does_not_answer_into_the_void, struct fixture *f, scene_test)
 {
-    struct fixture *f = *state;
     static const char ask[] = "get a\r\nget a\r\nget a\r\nget a\r\n";
     static char value[20000];
     char line[32];
@@ -438,10 +434,8 @@ static size_t two_lines(void *arg, unsigned n, char *line, size_t size)
     return n < 2 ? (size_t)snprintf(line, size, "more%u %u", n, n) : 0;
 }
 
-TEST(tells_its_counters, scene_test)
+TEST_OF(tells_its_counters, struct fixture *f, scene_test)
 {
-    struct fixture *f = *state;
-
     f->server.more_stats = two_lines;
     begin_talk(f, 7);
     say_in(f, "set a 0 0 1\r\nx\r\nget a b\r\nstats\r\n", 32, 3);
@@ -451,10 +445,8 @@ TEST(tells_its_counters, scene_test)
     assert_non_null(strstr(f->heard, "STAT more1 1\r\nEND\r\n"));
 }
 
-TEST(values_expire, scene_test)
+TEST_OF(values_expire, struct fixture *f, scene_test)
 {
-    struct fixture *f = *state;
-
     begin_talk(f, 0);
     say_in(f, "set a 0 10 1\r\nx\r\nset b 0 1005 1\r\nx\r\n", 36, 99);
     f->server.now += 9;
@@ -467,9 +459,8 @@ TEST(values_expire, scene_test)
 }
 
 /* Pieces of commands, numbers at the edges, bytes: it lives, and stays in step. */
-TEST(takes_any_garbage, scene_test)
+TEST_OF(takes_any_garbage, struct fixture *f, scene_test)
 {
-    struct fixture *f = *state;
     static const char *const words[] = {
         "get ", "set ", "add ", "replace ", "delete ", "stats", "flush_all",
         "version", "a ", "b ", KEY_250 " ", KEY_250 "k ", "0 ", "1 ", "5 ",

@@ -73,7 +73,6 @@ static _Thread_local bool yields_jump;  /* 20 seconds pass when it gives way */
 static atomic_int seconds_ahead;
 static atomic_bool stands_still;        /* for the threads of the library */
 static struct timespec stood_at;
-static atomic_uint others_yields;
 static const void *watched;
 static bool watched_is_free;
 
@@ -101,9 +100,6 @@ int __wrap_sched_yield(void)
 {
     if (yields_jump) {
         atomic_fetch_add(&seconds_ahead, 20);
-    }
-    if (!is_test) {
-        atomic_fetch_add(&others_yields, 1);
     }
     return __real_sched_yield();
 }
@@ -1135,37 +1131,57 @@ static void say_nonsense(unsigned channel)
     assert_int_equal(ret, 0);
 }
 
-/* The home's queue is full: each answer waits for room, and none is left out. */
-TEST(answers_wait_for_room, sem_test)
+static atomic_uint imports_tried;
+
+static void count_imports(unsigned long request)
 {
-    unsigned channel, sent = 0, slots;
+    atomic_fetch_add(&imports_tried, request == UNETMM_IOC_IMPORT);
+}
+
+/* The home has handled all that was sent before, too: the queues keep the order. */
+static void say_hello(unsigned channel)
+{
+    const struct sync_hello hello = {
+        .magic = unetmm_swap64(SYNC_MAGIC), .export = unetmm_swap64(stranger_export),
+    };
+
+    atomic_store(&imports_tried, 0);
+    loop_hook = count_imports;
+    assert_int_equal(unetmm_send(stranger, channel, &hello, sizeof(hello), 0,
+                                 UNETMM_UNSIGNALED | UNETMM_INLINE), 0);
+    EVENTUALLY(atomic_load(&imports_tried) == 1);
+    loop_hook = NULL;
+}
+
+static unsigned next_answered_channel(void)
+{
     struct unetmm_completion c;
-    uint32_t room;
+
+    assert_int_equal(unetmm_wait(stranger, &c, 1, 20 * SECOND), 1);
+    assert_int_equal(c.type, UNETMM_CQE_RECEIVED);
+    return c.channel;
+}
+
+/* A peer that takes no answers has one slot of the home's queue, and its last hello counts. */
+TEST(one_answer_at_a_time_for_each_channel, sem_test)
+{
+    unsigned channel, other, i, answers = 0;
 
     stranger_comes();
     channel = stranger_connects();
-    assert_int_equal(greet_with(channel, 5, sizeof(struct sync_hello)),
-                     -EPROTO);
-    slots = loop_operation(loop_newest(), 0).slots;
-    assert_in_range(slots, 1, 8);
+    other = stranger_connects();
     loop_allow(home_endpoint, 0);
-    while ((room = loop_room(home_endpoint)) >= slots) {
+    for (i = 0; i < 20; i++) {
         say_nonsense(channel);
-        sent++;
-        EVENTUALLY(loop_room(home_endpoint) <= room - slots);
     }
-    time_stands_still();
-    atomic_store(&others_yields, 0);
-    say_nonsense(channel);
-    sent++;
-    EVENTUALLY(atomic_load(&others_yields) >= 3);
+    say_hello(other);
     loop_allow(home_endpoint, ALL);
-    while (sent) {
-        assert_int_equal(unetmm_wait(stranger, &c, 1, 20 * SECOND), 1);
-        assert_int_equal(c.type, UNETMM_CQE_RECEIVED);
-        sent--;
+    for (i = 0; i < 3; i++) {
+        answers += next_answered_channel() == channel;
     }
-    atomic_store(&stands_still, false);
+    assert_int_equal(answers, 2);
+    assert_int_equal(greet_with(channel, SYNC_MAGIC, sizeof(struct sync_hello)), MEMBERS + 1);
+    assert_int_equal(greet_with(channel, SYNC_MAGIC, sizeof(struct sync_hello)), -EEXIST);
     stranger_goes();
 }
 
@@ -1271,6 +1287,80 @@ TEST(lost_tickets_are_bounded, sem_test)
     EVENTUALLY(is_answered(op));
     stranger_goes();
     assert_int_equal(take(0, 20 * SECOND), 1);
+}
+
+/* The home's queue is full: an answer waits for room, and the home serves others meanwhile. */
+TEST(answers_wait_for_room, sem_test)
+{
+    unsigned channel, slots;
+    uint64_t op = 0;
+    uint32_t room;
+    int import;
+
+    stranger_comes();
+    channel = stranger_connects();
+    assert_int_equal(greet_with(channel, SYNC_MAGIC, sizeof(struct sync_hello)), MEMBERS);
+    slots = loop_operation(home_endpoint, loop_carried(home_endpoint) - 1).slots;
+    import = unetmm_import(stranger, (int)channel, home_export, 0, 0, NULL);
+    assert_in_range(import, 0, LOOP_IMPORTS - 1);
+    loop_allow(home_endpoint, 0);
+    while ((room = loop_room(home_endpoint)) >= slots) {
+        op++;
+        give_up_ticket(import, op, (1ull << 30) + op);
+        EVENTUALLY(loop_room(home_endpoint) < room);
+    }
+    time_stands_still();
+    say_nonsense(channel);
+    say_hello(stranger_connects());
+    atomic_store(&stands_still, false);
+    loop_allow(home_endpoint, ALL);
+    assert_int_equal(next_answered_channel() + next_answered_channel(), 2 * channel + 1);
+    stranger_goes();
+}
+
+static void write_word(int import, size_t offset, uint64_t word)
+{
+    const uint64_t value = unetmm_swap64(word);
+
+    assert_int_equal(unetmm_write(stranger, import, offset, &value, sizeof(value), 0, 0,
+                                  UNETMM_UNSIGNALED | UNETMM_INLINE | UNETMM_COUNT), 0);
+}
+
+static uint64_t limit_at_home(int import)
+{
+    uint64_t limit;
+
+    assert_int_equal(unetmm_read_sync(stranger, import, offsetof(struct sync_words, limit),
+                                      &limit, sizeof(limit), 20 * SECOND), 0);
+    return unetmm_swap64(limit);
+}
+
+/*
+ * A member says that millions of tickets were taken, and wakes them: the home passes them in
+ * one step up to a ticket without an owner, and not past the end of the wake-up.
+ */
+TEST(wake_up_of_millions_is_one_step, queue_test)
+{
+    const uint64_t orphan = 100, most = SYNC_WAKES;
+    unsigned channel, i;
+    int import;
+
+    stranger_comes();
+    channel = stranger_connects();
+    assert_int_equal(greet_with(channel, SYNC_MAGIC, sizeof(struct sync_hello)), MEMBERS);
+    import = unetmm_import(stranger, (int)channel, home_export, 0, 0, NULL);
+    assert_in_range(import, 0, LOOP_IMPORTS - 1);
+    write_word(import, offsetof(struct sync_words, tail), 1ull << 39);
+    give_up_ticket(import, 1, orphan);
+    EVENTUALLY(is_answered(1));
+    write_record(import, offsetof(struct sync_record, wakes), sync_wakes(200, 150));
+    EVENTUALLY(limit_at_home(import) == 150);
+    for (i = 1; i <= 64; i++) {
+        write_record(import, offsetof(struct sync_record, wakes),
+                     sync_wakes(200 + i * most, 1ull << 39));
+        EVENTUALLY(limit_at_home(import) == 150 + i * most);
+    }
+    stranger_goes();
 }
 
 /* ---- The home's thread, making, failing ------------------------------------ */

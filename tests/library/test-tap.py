@@ -32,7 +32,7 @@ def run(*options, counters="", endpoints="endpoint 0: the driver's\n"):
                           check=False)
     lines = done.stdout.splitlines()
     tests = {m[2]: (m[1] == "ok", m[3]) for m in (
-        re.match(r"(ok|not ok) \d+ - program\.(\S+) # (.*)", line)
+        re.match(r"(ok|not ok) \d+ - tap-program\.(\S+) # (.*)", line)
         for line in lines) if m}
     plans = [line for line in lines if line.startswith("1..")]
     assert "--list" in options or plans == [f"1..{len(tests)}"], lines
@@ -117,7 +117,7 @@ def each_test_has_a_turn():
     assert chosen(7, "--turn", "0/3", "--long") == everything
     for i in range(3):
         assert chosen(7, "--turn", f"{i}/3", "--only", "plain") == {
-            "program.plain"}
+            "tap-program.plain"}
     for bad in ("3/3", "x", "1", "0/0"):
         done = subprocess.run([PROGRAM, "--turn", bad], cwd=DIRECTORY,
                               stdout=subprocess.PIPE, text=True, check=False)

@@ -45,7 +45,7 @@ byte impatience = IMPATIENCE;
 /* What the home keeps. */
 byte seen_op[MEMBERS], seen_state[MEMBERS], seen_ticket[MEMBERS];
 byte seen_given[MEMBERS], gave_up[MEMBERS];
-bool gone[MEMBERS], dead[TICKETS + 1];
+bool gone[MEMBERS], orphan[TICKETS + 1];
 byte gone_ops, lost;
 
 inline enter()
@@ -99,30 +99,30 @@ proctype member(byte me)
 
 /* ---- The home ---- */
 
-inline pass_dead()
+inline pass_orphans()
 {
     do
-    :: limit < TICKETS && dead[limit] -> dead[limit] = false; limit++
+    :: limit < TICKETS && orphan[limit] -> orphan[limit] = false; limit++
     :: else -> break
     od
 }
 
-inline hand_on()
+inline give_units()
 {
     limit++;
-    pass_dead()
+    pass_orphans()
 }
 
-inline bury(t)
+inline orphan_ticket(t)
 {
     if
 #if BREAK == 2
     /* Served or not, it is only forgotten. */
     :: t < limit -> skip
 #else
-    :: t < limit -> hand_on()
+    :: t < limit -> give_units()
 #endif
-    :: else -> dead[t] = true; pass_dead()
+    :: else -> orphan[t] = true; pass_orphans()
     fi
 }
 
@@ -131,7 +131,7 @@ inline look_at_status(m)
     seen_op[m] = op[m]; seen_state[m] = state[m]; seen_ticket[m] = ticket[m];
     if
     :: seen_state[m] == GAVE_UP && acked[m] != seen_op[m] ->
-        bury(seen_ticket[m]);
+        orphan_ticket(seen_ticket[m]);
         gave_up[m]++;
         acked[m] = seen_op[m]
     :: else -> skip
@@ -142,7 +142,7 @@ inline look(m)
 {
     look_at_status(m);
     do
-    :: seen_given[m] < given[m] -> seen_given[m]++; hand_on()
+    :: seen_given[m] < given[m] -> seen_given[m]++; give_units()
     :: else -> break
     od
 }
@@ -153,11 +153,11 @@ inline remove(m)
     units = seen_op[m] - gave_up[m] - seen_given[m] -
             (seen_state[m] == WAITING -> 1 : 0);
     do
-    :: units > 0 -> units--; hand_on()
+    :: units > 0 -> units--; give_units()
     :: else -> break
     od;
     if
-    :: seen_state[m] == WAITING -> bury(seen_ticket[m])
+    :: seen_state[m] == WAITING -> orphan_ticket(seen_ticket[m])
     :: else -> skip
     fi;
     gone[m] = true;
@@ -191,14 +191,14 @@ inline bury_lost()
     :: units > 0 && j < before ->
         is_waited_with(j);
         if
-        :: j >= limit && !dead[j] && !waited -> bury(j); units--
+        :: j >= limit && !orphan[j] && !waited -> orphan_ticket(j); units--
         :: else -> skip
         fi;
         j++
     :: else -> break
     od;
     do
-    :: units > 0 -> units--; hand_on()
+    :: units > 0 -> units--; give_units()
     :: else -> break
     od;
     j = 0; waited = false

@@ -15,7 +15,7 @@ static void end_call(struct umfi_call *call)
 
     umfi_list_del(&call->node);
     if (!ret) {
-        ret = unetmm_connect_ex(call->card, call->mac, call->service,
+        ret = unetmm_connect_ex(call->card_ep, call->mac, call->service,
                                 call->first_ms * 1000000ll, &attr, NULL);
         ret = ret < 0 ? -umfi_call_error(ret) : ret;
     }
@@ -44,7 +44,7 @@ unsigned fake_calls_end(struct umfi_fabric *fabric, unsigned n)
     return left;
 }
 
-void umfi_calls_cancel(struct umfi_fabric *fabric, const struct unetmm_ep *card)
+void umfi_calls_cancel(struct umfi_fabric *fabric, const struct unetmm_ep *card_ep)
 {
     struct umfi_list *next;
 
@@ -52,7 +52,7 @@ void umfi_calls_cancel(struct umfi_fabric *fabric, const struct unetmm_ep *card)
         struct umfi_call *call = umfi_of(i, struct umfi_call, node);
 
         next = i->next;
-        if (!card || call->card == card) {
+        if (!card_ep || call->card_ep == card_ep) {
             umfi_list_del(&call->node);
             free(call);
         }

@@ -432,7 +432,7 @@ int unetmm_unexport(struct unetmm_ctx *ctx, uint64_t id)
 
 int umfi_netdev_find(struct umfi_netdev *dev)
 {
-    dev->card = (struct unetmm_info) { .channels = CHANNELS, .max_ring_log2 = 12 };
+    dev->limits = (struct unetmm_info) { .channels = CHANNELS, .max_ring_log2 = 12 };
     return fails() ? -FI_ENODATA : 0;
 }
 
@@ -492,11 +492,11 @@ static void open_scene(struct scene *s)
     umfi_list_init(&s->fabric.cm_ports);
     umfi_list_init(&s->fabric.ports);
     umfi_list_init(&s->fabric.callees);
-    umfi_list_init(&s->fabric.ready);
+    umfi_list_init(&s->fabric.callees_ready);
     umfi_list_init(&s->fabric.calls_running);
     umfi_list_init(&s->fabric.calls_ended);
-    s->fabric.dev.card.channels = CHANNELS;
-    s->fabric.dev.card.max_ring_log2 = 12;
+    s->fabric.dev.limits.channels = CHANNELS;
+    s->fabric.dev.limits.max_ring_log2 = 12;
     s->domain.fabric = &s->fabric;
     domain_lock = &s->domain.lock;
     s->pep.fabric = s->eq.fabric = &s->fabric;

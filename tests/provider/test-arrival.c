@@ -517,7 +517,7 @@ TEST(call_of_an_acceptor, calling_test)
     const struct umfi_call *call;
 
     call = umfi_of(scene.fabric.calls_running.next, struct umfi_call, node);
-    assert_ptr_equal(call->card, &scene.data->ep);
+    assert_ptr_equal(call->card_ep, &scene.data->ep);
     assert_int_equal(call->to.s_addr, CM_ADDRESS);
     assert_int_equal(call->service, CM_SERVICE);
     assert_true(call->has_mac);

@@ -106,7 +106,7 @@ static int open_scene(void **state)
     asked_ns = driver_answer = resolve_answer = thread_error = 0;
     waits = masked = false;
     umfi_list_init(&fabric.callees);
-    umfi_list_init(&fabric.ready);
+    umfi_list_init(&fabric.callees_ready);
     umfi_list_init(&fabric.calls_running);
     umfi_list_init(&fabric.calls_ended);
     assert_int_equal(sem_init(&inside, 0, 0), 0);
@@ -122,7 +122,7 @@ static void close_scene(void)
 {
     umfi_calls_cancel(&fabric, NULL);
     assert_ptr_equal(fabric.callees.next, &fabric.callees);
-    assert_ptr_equal(fabric.ready.next, &fabric.ready);
+    assert_ptr_equal(fabric.callees_ready.next, &fabric.callees_ready);
     assert_int_equal(fabric.threads, 0);
     assert_ptr_equal(fabric.calls_running.next, &fabric.calls_running);
     assert_ptr_equal(fabric.calls_ended.next, &fabric.calls_ended);
@@ -141,7 +141,7 @@ static struct umfi_call *begin(uintptr_t card, uint32_t to, uint32_t mac)
     assert_true(sizeof(*call) <= PAGE);
     memset(call, 0, sizeof(*call));
     call->fabric = &fabric;
-    call->card = (struct unetmm_ep *)card;
+    call->card_ep = (struct unetmm_ep *)card;
     call->to.s_addr = to;
     call->has_mac = mac;
     memcpy(call->mac, &mac, sizeof(mac));
@@ -361,5 +361,9 @@ TEST(most_threads, scene_test)
     }
     await(&ended, CALLS);
     assert_int_equal(asked, CALLS);
+    /* Each thread that ends has joined those before it. */
+    sys_lock_take(&fabric.lock);
+    assert_ptr_equal(fabric.calls_ended.next->next, &fabric.calls_ended);
+    sys_lock_drop(&fabric.lock);
     close_scene();
 }

@@ -84,6 +84,7 @@ static struct sys_lock *fabric_lock;
 static struct umfi_pep *listening;  /* its request that comes at once has its address */
 static struct umfi_fabric *raced;   /* another thread opens a port for requests before it */
 static struct umfi_cm_port *faster; /* ... this one */
+static struct umfi_ep *closes;      /* another thread closes it while a port is opened */
 static int create_error;            /* of the next unetmm_ep_create() */
 static unsigned pinned;             /* regions */
 static char logged[256];            /* the last line */
@@ -140,6 +141,17 @@ static const struct unetmm_rare_ops_ rare = {
 /* The endpoint, and the one that replaces it: all but their descriptors is the same. */
 static struct unetmm_ep card_eps[2];
 
+/* As fi_close(), until the EP's port ends. */
+static void close_ep(struct umfi_ep *ep)
+{
+    sys_lock_take(&ep->domain->fabric->lock);
+    umfi_cm_abandon_ep(ep);
+    umfi_lock(ep->domain);
+    umfi_ep_set_state(ep, UMFI_ENDED);
+    umfi_unlock(ep->domain);
+    sys_lock_drop(&ep->domain->fabric->lock);
+}
+
 int unetmm_ep_create(struct unetmm_ctx *ctx, const struct unetmm_ep_attr *attr,
                      struct unetmm_ep **ep)
 {
@@ -150,6 +162,10 @@ int unetmm_ep_create(struct unetmm_ctx *ctx, const struct unetmm_ep_attr *attr,
     if (race) {
         raced->request_port = faster;
         raced = NULL;
+    }
+    if (closes) {
+        close_ep(closes);
+        closes = NULL;
     }
     if (error) {
         return error;
@@ -477,7 +493,7 @@ static void open_scene(struct scene *s)
     umfi_list_init(&s->fabric.ports);
     umfi_list_init(&s->fabric.calls_running);
     fabric_lock = &s->fabric.lock;
-    s->fabric.dev.card.channels = CHANNELS;
+    s->fabric.dev.limits.channels = CHANNELS;
     s->fabric.epoll = epoll_create1(0);
     card_fds[0] = eventfd(0, 0);
     card_fds[1] = eventfd(0, 0);
@@ -634,6 +650,25 @@ TEST(port_of_another_thread, cmocka_unit_test)
         require_connecting(&s.two, 1);
         assert_ptr_equal(s.fabric.request_port, faster);
         assert_int_equal(endpoints, before);
+        close_scene(&s);
+    }
+}
+
+/* Another thread closes the EP while the first port for requests is opened: nothing goes. */
+TEST(closed_while_opening, cmocka_unit_test)
+{
+    static const int errors[] = { 0, -ENOSPC };
+
+    for (size_t i = 0; i < 2; i++) {
+        struct scene s;
+
+        open_scene(&s);
+        closes = &s.one;
+        create_error = errors[i];
+        assert_int_equal(umfi_cm_connect(&s.one, &anywhere, NULL, 0), -FI_EOPBADSTATE);
+        assert_null(s.one.call);
+        assert_int_equal(requests, 0);
+        assert_int_equal(events, 0);
         close_scene(&s);
     }
 }
@@ -813,7 +848,7 @@ static void call_in(struct scene *s, unsigned n)
 {
     callers = n;
     pending[npending++] = (struct unetmm_completion) {
-        .type = UNETMM_CQE_BUFFER, .channel = (uint16_t)(s->fabric.dev.card.channels - 1),
+        .type = UNETMM_CQE_BUFFER, .channel = (uint16_t)(s->fabric.dev.limits.channels - 1),
     };
     progress(s);
     assert_int_equal(callers, 0);
@@ -960,7 +995,7 @@ TEST(few_channels, cmocka_unit_test)
         struct scene s;
 
         open_scene(&s);
-        s.fabric.dev.card.channels = (uint16_t)channels;
+        s.fabric.dev.limits.channels = (uint16_t)channels;
         pep.fabric = &s.fabric;
         assert_int_equal(umfi_cm_listen(&pep), 0);
         call_in(&s, 1);

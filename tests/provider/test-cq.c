@@ -113,9 +113,8 @@ static void deliver(struct state *s, size_t len)
     assert_true(fake_card_deliver(&s->fake.card, CHANNEL, s->data, (uint32_t)len, false));
 }
 
-TEST(sends_have_their_entries, scene_test)
+TEST_OF(sends_have_their_entries, struct state *s, scene_test)
 {
-    struct state *s = *state;
     struct fi_cq_tagged_entry entry[SENDS + 1];
 
     for (unsigned i = 0; i < SENDS; i++) {
@@ -134,9 +133,8 @@ TEST(sends_have_their_entries, scene_test)
     assert_int_equal(fi_cq_read(s->tx, entry, 1), -FI_EAGAIN);
 }
 
-TEST(messages_have_theirs, scene_test)
+TEST_OF(messages_have_theirs, struct state *s, scene_test)
 {
-    struct state *s = *state;
     struct fi_cq_data_entry entry;
 
     memset(&entry, 0xff, sizeof(entry));
@@ -151,9 +149,8 @@ TEST(messages_have_theirs, scene_test)
 }
 
 /* A reader of one queue puts aside those of the other, in their order. */
-TEST(other_queue_keeps_its_entries, scene_test)
+TEST_OF(other_queue_keeps_its_entries, struct state *s, scene_test)
 {
-    struct state *s = *state;
     struct fi_cq_tagged_entry sent;
     struct fi_cq_data_entry got;
 
@@ -204,9 +201,8 @@ TEST(failures_are_errors, scene_test)
 }
 
 /* No larger than the operation's, although the card's buffer was. */
-TEST(long_messages_are_errors, scene_test)
+TEST_OF(long_messages_are_errors, struct state *s, scene_test)
 {
-    struct state *s = *state;
     struct fi_cq_err_entry error = { 0 };
     struct fi_cq_data_entry entry;
 
@@ -219,9 +215,8 @@ TEST(long_messages_are_errors, scene_test)
 }
 
 /* On a channel that nobody has: the buffer is the card's again. */
-TEST(strangers_use_up_no_buffer, scene_test)
+TEST_OF(strangers_use_up_no_buffer, struct state *s, scene_test)
 {
-    struct state *s = *state;
     struct fi_cq_data_entry entry;
 
     s->by_channel[CHANNEL] = NULL;
@@ -237,9 +232,8 @@ TEST(strangers_use_up_no_buffer, scene_test)
     assert_ptr_equal(entry.op_context, s);
 }
 
-TEST(cancelled_ones_come_once, scene_test)
+TEST_OF(cancelled_ones_come_once, struct state *s, scene_test)
 {
-    struct state *s = *state;
     struct fi_cq_err_entry error = { 0 };
     struct fi_cq_tagged_entry entry;
 
@@ -254,9 +248,8 @@ TEST(cancelled_ones_come_once, scene_test)
 }
 
 /* Callers older than 1.5 have an entry without the size of their data at its end. */
-TEST(errors_of_old_callers, scene_test)
+TEST_OF(errors_of_old_callers, struct state *s, scene_test)
 {
-    struct state *s = *state;
     struct fi_cq_tagged_entry entry;
     struct fi_cq_err_entry error;
 
@@ -273,19 +266,16 @@ TEST(errors_of_old_callers, scene_test)
 }
 
 /* Longer than the card's longest message */
-TEST(too_long_message, scene_test)
+TEST_OF(too_long_message, struct state *s, scene_test)
 {
-    struct state *s = *state;
-
     assert_int_equal(fi_send(&s->ep.fid, s->data, UNETMM_MAX_MESSAGE + 1, NULL, 0, s),
                      -FI_EMSGSIZE);
     post_send(s, s);
 }
 
 /* The card waits until it is told that entries were taken. */
-TEST(blocked_card_is_told, scene_test)
+TEST_OF(blocked_card_is_told, struct state *s, scene_test)
 {
-    struct state *s = *state;
     struct fi_cq_tagged_entry entry;
 
     post_send(s, s);
@@ -345,10 +335,9 @@ TEST(formats, scene_test)
 }
 
 /* A queue that is not read has room for all. */
-TEST(queue_grows, scene_test)
+TEST_OF(queue_grows, struct state *s, scene_test)
 {
     struct fi_cq_tagged_entry got;
-    struct state *s = *state;
     struct umfi_entry entry = { .err = 0 };
     uintptr_t read = 0;
 
@@ -458,10 +447,9 @@ TEST(wait_objects, scene_test)
 }
 
 /* A queue has each port as long as anybody uses it for that queue. */
-TEST(ports_of_a_queue, scene_test)
+TEST_OF(ports_of_a_queue, struct state *s, scene_test)
 {
     struct umfi_port ports[2] = { { .ep = NULL } };
-    struct state *s = *state;
     struct umfi_cq *cq = queue_of(s->tx);
 
     umfi_lock(&s->domain);
@@ -599,10 +587,8 @@ static void require_done(struct state *s, const struct call *call, bool selectiv
     }
 }
 
-TEST(operations, scene_test)
+TEST_OF(operations, struct state *s, scene_test)
 {
-    struct state *s = *state;
-
     /* The library copies short messages unasked. */
     s->fake.ep->inline_max = 0;
     memcpy(bytes, "payload", SHORT);
@@ -623,13 +609,12 @@ TEST(operations, scene_test)
 }
 
 /* Too many pieces, too many bytes; and a read of none */
-TEST(refused_operations, scene_test)
+TEST_OF(refused_operations, struct state *s, scene_test)
 {
     struct fi_rma_iov far[2] = { { ADDRESS, SHORT, KEY }, { ADDRESS, SHORT, KEY } };
     struct fi_msg_rma rma = { .msg_iov = pieces, .iov_count = 5, .rma_iov = far };
     struct fi_msg msg = { .msg_iov = pieces, .iov_count = 5 };
     static char more[UMFI_INJECT + 1];
-    struct state *s = *state;
     struct fid_ep *ep = &s->ep.fid;
     struct fi_cq_tagged_entry entry;
 
@@ -690,9 +675,8 @@ TEST(receives, scene_test)
 }
 
 /* Data of a write uses up a buffer, whose entry comes in any case. */
-TEST(data_of_a_write, scene_test)
+TEST_OF(data_of_a_write, struct state *s, scene_test)
 {
-    struct state *s = *state;
     struct fi_cq_data_entry entry;
 
     s->ep.rx_completion = 0;

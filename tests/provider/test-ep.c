@@ -2,6 +2,7 @@
 /* Endpoints on a port whose card is the test: their end, and its remains. */
 #include "../one_test.h"
 #include <poll.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -120,24 +121,33 @@ const char *unetmm_strerror(int error, enum unetmm_call call)
     return "";
 }
 
-/* The test makes the port itself, as an SRX's that outlives its EPs. */
+static void (*while_opening)(void);     /* another thread, while a port is opened; or NULL */
+static int endpoints;
+
+/* The test makes the port of its scene itself, as an SRX's that outlives its EPs. */
 int unetmm_ep_create(struct unetmm_ctx *ctx, const struct unetmm_ep_attr *attr,
                      struct unetmm_ep **ep)
 {
-    fail();
+    void (*other)(void) = while_opening;
+
+    while_opening = NULL;
+    if (other) {
+        other();
+    }
+    endpoints++;
+    *ep = &card_ep;
     return 0;
 }
 
 int unetmm_ep_destroy(struct unetmm_ep *ep)
 {
-    fail();
+    endpoints--;
     return 0;
 }
 
 int unetmm_listen_ex(struct unetmm_ep *ep, uint64_t service, unsigned backlog,
                      const struct unetmm_channel_attr *attr)
 {
-    fail();
     return 0;
 }
 
@@ -178,8 +188,8 @@ void umfi_cm_abandon_ep(struct umfi_ep *ep)
 
 void umfi_calls_cancel(struct umfi_fabric *fabric, const struct unetmm_ep *card)
 {
-    fail();
 }
+
 
 int umfi_pin(struct umfi_fabric *fabric, const void *addr, size_t len)
 {
@@ -220,6 +230,8 @@ static void open_scene(struct scene *s)
     assert_true(card_fd >= 0);
     assert_int_equal(sem_init(&was_queued, 0, 0), 0);
     s->domain.fabric = &s->fabric;
+    s->fabric.dev.limits = (struct unetmm_info) { .channels = CHANNELS, .max_ring_log2 = 4 };
+    umfi_list_init(&s->fabric.ports);
     s->port = (struct umfi_port) {
         .domain = &s->domain, .events = &umfi_channel_events,
         .ep = &card_ep, .by_channel = s->by_channel,
@@ -293,7 +305,8 @@ TEST(late_fence, cmocka_unit_test)
 
     open_scene(&s);
     share_port(&s);
-    umfi_config.close_ms = 1;
+    /* Long enough for the fence to be queued on a machine that is busy. */
+    umfi_config.close_ms = 200;
     assert_int_equal(fi_inject(s.ep, &s, 1, 0), 0);
     assert_int_equal(fi_close(&s.ep->fid), 0);
     assert_int_equal(disconnects, 1);
@@ -497,6 +510,152 @@ TEST(completions_of_nothing, cmocka_unit_test)
     progress(&s);
     assert_int_equal(s.eq.channels, 1);
     shut_scene(&s);
+}
+
+/* Receives of an SRX come back at a queue of its EPs, once. */
+TEST(stopped_port_of_an_srx, cmocka_unit_test)
+{
+    struct fi_cq_err_entry error = { 0 };
+    struct scene s;
+
+    open_scene(&s);
+    share_port(&s);
+    s.srx.fid.msg = &umfi_srx_msg_ops;
+    assert_int_equal(fi_recv(&s.srx.fid, &s, 1, NULL, 0, &error), 0);
+    stopped = true;
+    progress(&s);
+    assert_int_equal(fi_cq_readerr(s.cq, &error, 0), 1);
+    assert_ptr_equal(error.op_context, &error);
+    assert_int_equal(error.err, FI_ECANCELED);
+    assert_int_equal(fi_recv(&s.srx.fid, &s, 1, NULL, 0, NULL), -FI_ENOTCONN);
+    progress(&s);
+    require_entries(&s, 0);
+    umfi_config.close_ms = 0;
+    assert_int_equal(fi_close(&s.ep->fid), 0);
+    require_entries(&s, 0);
+    close_scene(&s);
+}
+
+static ssize_t (*post_receive)(struct fid_ep *ep);
+
+static ssize_t post_one(struct fid_ep *ep)
+{
+    return fi_recv(ep, &endpoints, 1, NULL, 0, NULL);
+}
+
+static ssize_t post_pieces(struct fid_ep *ep)
+{
+    const struct iovec iov = { &endpoints, 1 };
+
+    return fi_recvv(ep, &iov, NULL, 1, 0, NULL);
+}
+
+static ssize_t post_described(struct fid_ep *ep)
+{
+    const struct iovec iov = { &endpoints, 1 };
+    const struct fi_msg msg = { .msg_iov = &iov, .iov_count = 1 };
+
+    return fi_recvmsg(ep, &msg, 0);
+}
+
+static void *receive_thread(void *ep)
+{
+    return (void *)(intptr_t)post_receive(ep);
+}
+
+/* Another thread closes the EP, and its port, while fi_recv() waits for the lock. */
+TEST(closed_while_receiving, cmocka_unit_test)
+{
+    static ssize_t (*const posts[])(struct fid_ep *ep) = { post_one, post_pieces, post_described };
+
+    for (size_t i = 0; i < sizeof(posts) / sizeof(posts[0]); i++) {
+        pthread_t other;
+        struct scene s;
+        void *result;
+
+        open_scene(&s);
+        post_receive = posts[i];
+        umfi_lock(&s.domain);
+        assert_int_equal(pthread_create(&other, NULL, receive_thread, s.ep), 0);
+        while (__atomic_load_n(&s.domain.lock.state, __ATOMIC_ACQUIRE) != SYS_LOCK_AWAITED) {
+            sched_yield();
+        }
+        umfi_of(s.ep, struct umfi_ep, fid)->port = NULL;
+        umfi_unlock(&s.domain);
+        assert_int_equal(pthread_join(other, &result), 0);
+        assert_int_equal((intptr_t)result, -FI_EOPBADSTATE);
+        assert_false(s.receives[0].busy);
+        umfi_of(s.ep, struct umfi_ep, fid)->port = &s.port;
+        shut_scene(&s);
+    }
+}
+
+static struct fid_ep *raced;
+static struct fid_cq *raced_cq;
+static struct scene *race;
+
+/* An EP that is bound and not enabled yet */
+static struct fid_ep *open_bound(struct scene *s)
+{
+    struct fi_cq_attr attr = { .wait_obj = FI_WAIT_NONE };
+    struct fi_info info = { 0 };
+    struct fid_ep *ep;
+
+    s->eq.fabric = &s->fabric;
+    s->eq.fid.fid.fclass = FI_CLASS_EQ;
+    assert_int_equal(umfi_ep_open(&s->domain.fid, &info, &ep, NULL), 0);
+    assert_int_equal(fi_ep_bind(ep, &s->eq.fid.fid, 0), 0);
+    assert_int_equal(umfi_cq_open(&s->domain.fid, &attr, &raced_cq, NULL), 0);
+    assert_int_equal(fi_ep_bind(ep, &raced_cq->fid, FI_TRANSMIT | FI_RECV), 0);
+    return ep;
+}
+
+static void enable_raced(void)
+{
+    assert_int_equal(fi_enable(raced), 0);
+}
+
+static void close_raced(void)
+{
+    assert_int_equal(fi_close(&raced->fid), 0);
+}
+
+static void bind_raced(void)
+{
+    race->srx.fid.fid.fclass = FI_CLASS_SRX_CTX;
+    race->srx.domain = &race->domain;
+    assert_int_equal(fi_ep_bind(raced, &race->srx.fid.fid, 0), 0);
+}
+
+/* Another thread enables, closes or binds the EP while its port is opened: no port is left over. */
+TEST(enabled_twice, cmocka_unit_test)
+{
+    static const struct {
+        void (*other)(void);
+        int ret, endpoints;
+    } rows[] = {
+        { NULL, 0, 1 }, { enable_raced, 0, 1 }, { close_raced, -FI_EOPBADSTATE, 0 },
+        { bind_raced, -FI_EOPBADSTATE, 0 },
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct scene s;
+
+        open_scene(&s);
+        race = &s;
+        raced = open_bound(&s);
+        while_opening = rows[i].other;
+        assert_int_equal(fi_enable(raced), rows[i].ret);
+        assert_int_equal(endpoints, rows[i].endpoints);
+        if (rows[i].other != close_raced) {
+            assert_int_equal(fi_close(&raced->fid), 0);
+        }
+        assert_int_equal(fi_enable(raced), -FI_EOPBADSTATE);
+        assert_int_equal(fi_ep_bind(raced, &raced_cq->fid, FI_RECV), -FI_EOPBADSTATE);
+        assert_int_equal(endpoints, 0);
+        assert_int_equal(fi_close(&raced_cq->fid), 0);
+        shut_scene(&s);
+    }
 }
 
 /* A step that no EP makes: the provider's own mistake ends the program. */

@@ -25,7 +25,7 @@ int umfi_netdev_find(struct umfi_netdev *dev)
 {
     *dev = (struct umfi_netdev) {
         .address = { ADDRESS(OWN) },
-        .card = { .max_ring_log2 = 12, .endpoints = 5, .channels = 7, .regions = 11 },
+        .limits = { .max_ring_log2 = 12, .endpoints = 5, .channels = 7, .regions = 11 },
     };
     return 0;
 }
@@ -507,7 +507,7 @@ TEST(no_memory, cmocka_unit_test)
 TEST(no_memory_for_a_request, cmocka_unit_test)
 {
     const struct sockaddr_in address = { .sin_family = AF_INET };
-    struct umfi_fabric fabric = { .dev.card.channels = 7 };
+    struct umfi_fabric fabric = { .dev.limits.channels = 7 };
     struct fi_info *listener, *request;
     struct wishes w;
 

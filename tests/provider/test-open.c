@@ -81,7 +81,7 @@ static int open_fabric(void)
 
     if (!ret) {
         const struct umfi_list *lists[] = {
-            &new->cm_ports, &new->ports, &new->callees, &new->ready, &new->calls_running,
+            &new->cm_ports, &new->ports, &new->callees, &new->callees_ready, &new->calls_running,
             &new->calls_ended,
         };
 
@@ -339,7 +339,7 @@ TEST(depths, cmocka_unit_test)
         for (size_t step = 0; step < sizeof(steps) / sizeof(steps[0]); step++) {
             assert_int_equal(steps[step].make(), 0);
             if (steps[step].make == open_fabric) {
-                card = &umfi_of(fabric, struct umfi_fabric, fid)->dev.card;
+                card = &umfi_of(fabric, struct umfi_fabric, fid)->dev.limits;
                 card->max_ring_log2 = (uint8_t)rows[i].card_log2;
                 card->channels = rows[i].channels;
             } else if (steps[step].make == enable_own) {

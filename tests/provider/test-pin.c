@@ -75,6 +75,16 @@ static void require_none(const struct umfi_fabric *fabric)
     }
 }
 
+TEST(memory_ends_before_the_last_page, cmocka_unit_test)
+{
+    struct umfi_fabric fabric = { 0 };
+
+    umfi_config.source = UNETMM_SOURCE_PINNED;
+    assert_int_equal(umfi_pin(&fabric, (void *)(UINTPTR_MAX - 100), 4096), -FI_EINVAL);
+    assert_int_equal(umfi_pin(&fabric, (void *)BASE, SIZE_MAX), -FI_EINVAL);
+    require_none(&fabric);
+}
+
 TEST(neighbours_share_a_page, cmocka_unit_test)
 {
     struct umfi_fabric fabric = { 0 };

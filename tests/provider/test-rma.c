@@ -88,7 +88,7 @@ TEST(pieces_too_long, cmocka_unit_test)
     assert_int_equal(card_ep.sq_prod, 0);
 }
 
-/* One that the queue has no room for now is tried again, and one for ever is not. */
+/* A write is tried again if the queue has no room now, and refused if it never has. */
 TEST(short_queue, cmocka_unit_test)
 {
     have_slots(16);

@@ -1377,6 +1377,8 @@ static void test_option_errors(void)
         "channels=0", "channels=1025", "tlb-sets=0", "tlb-sets=3",
         "tlb-sets=2097152", "tlb-ways=0", "tlb-ways=65", "tlb-victims=1025",
         "tlb-sets=1048576,tlb-ways=2", "tlb-index=plus", "tlb-replace=oldest",
+        "congestion=cubic", "congestion-window=0", "congestion-window=65",
+        "congestion-trip-ns=1000000001",
         "cache-entries=32", "cache-entries=100", "cache-entries=2097152",
         "cache-ways=0", "cache-ways=3", "cache-ways=32",
         "utlb-fetch=0", "utlb-fetch=12", "utlb-fetch=64",
@@ -1464,7 +1466,9 @@ static void test_option_registers(void)
                "pretranslate=16,fault-batch=512,"
                "max-faults=16384,user-mtu=65536,local-queue=4096,"
                "budget-descriptors=65536,budget-bytes=1073741824,"
-               "x-dma-page-ns=1000000000,tlb-index=xor,tlb-replace=random "
+               "x-dma-page-ns=1000000000,tlb-index=xor,tlb-replace=random,"
+               "congestion=delay,congestion-window=64,"
+               "congestion-trip-ns=1000000000 "
                "-device unetmm,addr=05.0,endpoints=2,spaces=2,channels=1,"
                "tlb-sets=1,tlb-ways=64,tlb-victims=0,cache-entries=64,"
                "cache-ways=16,"
@@ -1517,6 +1521,8 @@ static const struct OptionLimit {
     { "sysbuf-slots", 0, 4096 },
     { "flows", 0, 4096 },
     { "backup-bits", 0, 4096 },
+    { "congestion-window", 1, 64 },
+    { "congestion-trip-ns", 0, 1000000000 },
     { "budget-descriptors", 1, 65536 },
     { "budget-bytes", 65536, 1 << 30 },
     { "x-dma-page-ns", 0, 1000000000 },

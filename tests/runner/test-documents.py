@@ -15,6 +15,8 @@ from unetmm_tools.check import documents  # noqa: E402  (of this checkout)
 CASES = (
     (documents.check_names, "``test_tlb.test_victims_are_fifo``",
      "``test_tlb.test_no_such_test``"),
+    (documents.check_names, "``forged.for-what-it-has``", "``forged.no-such-test``"),
+    (documents.check_names, "``dma.iommu.above-4-gib``", "``dma.iommu.above``"),
     (documents.check_names, "``xlat/miss.c: unetmm_miss_want()``",
      "``xlat/miss.c: no_such_function()``"),
     (documents.check_names, "`fuzz-rings`", "`fuzz-nothing`"),

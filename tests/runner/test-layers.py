@@ -96,6 +96,20 @@ CASES = (
     ("a header does not name the writers of its window",
      {"reliable/send_window.h": "typedef struct Window {\n    int bits;\n} Window;\n"},
      [("writer", "reliable/send_window.h")]),
+    ("a header declares functions below the headings of their files, or below none",
+     {"ep/ep.h": CLEAN["ep/ep.h"] + "static inline int unetmm_more(int a, int b)\n{\n}\n"
+                 "/* ep/more.c, middle.c; others call it */\n" +
+                 CLEAN["ep/ep.h"] + "int unetmm_more(int a,\n                int b);\n",
+      "ep/more.c": "int unetmm_more(int a,\n                int b)\n{\n    return a;\n}\n"}, []),
+    ("a header declares a function and a table below the heading of another file",
+     {"ep/ep.h": "/* ep/more.c */\nint unetmm_more(int a);\n"
+                 "/* More: ep/middle.c has it */\n" + CLEAN["ep/ep.h"] +
+                 "/* ---- middle.c: the middle ---- */\nint unetmm_more(int a);\n",
+      "ep/more.c": "int unetmm_more(int a)\n{\n    return a;\n}\n"},
+     [("heading", "ep/ep.h:4"), ("heading", "ep/ep.h:5"), ("heading", "ep/ep.h:7")]),
+    ("a heading names a file that does not exist",
+     {"ep/ep.h": "\n/*\n * ep/gone.c: nothing\n */\n" + CLEAN["ep/ep.h"]},
+     [("heading", "ep/ep.h:3"), ("heading", "ep/ep.h:5"), ("heading", "ep/ep.h:6")]),
     ("files of a room without circles call each other",
      {"reliable/a.c": "int unetmm_a(int a)\n{\n    return unetmm_b(a);\n}\n",
       "reliable/op/b.c": "int unetmm_b(int a)\n{\n    return unetmm_c(a);\n}\n",

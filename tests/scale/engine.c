@@ -82,7 +82,7 @@ static Config *describe(const Costs *c)
     Config *config;
 
     must(file);
-    config = config_read(file, &why);
+    config = config_read(file, NULL, &why);
     fclose(file);
     must(config);
     config->costs = *c;

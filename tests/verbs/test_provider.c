@@ -4,9 +4,12 @@
  * fences, sessions, datagrams, the end of a queue pair and of the card.  The provider's own files are
  * compiled with it; the queue pair is made by hand, and the driver's part is here.
  */
+#include "mw.h"
 #include "send.h"
 #include "srq.h"
 #include "ud.h"
+
+#include <infiniband/cmd_ioctl.h>
 
 #include "fake_card.h"
 
@@ -50,6 +53,16 @@ int ibv_cmd_reg_mr(struct ibv_pd *of, void *addr, size_t length, uint64_t iova, 
     return 0;
 }
 
+static unsigned asked;          /* changes of keys */
+static bool refuses;            /* the next one */
+
+int execute_ioctl(struct ibv_context *of, struct ibv_command_buffer *cmd)
+{
+    (void)of, (void)cmd;
+    asked++;
+    return refuses ? EINVAL : 0;
+}
+
 int ibv_cmd_dereg_mr(struct verbs_mr *vmr)
 {
     (void)vmr;
@@ -63,6 +76,14 @@ int ibv_cmd_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
     assert_int_equal(mask, IBV_QP_STATE);
     assert_int_equal(attr->qp_state, IBV_QPS_ERR);
     __atomic_fetch_add(&ends, 1, __ATOMIC_RELAXED);
+    return 0;
+}
+
+int ibv_cmd_resize_cq(struct ibv_cq *ibcq, int cqe, struct ibv_resize_cq *cmd, size_t cmd_size,
+                      struct ib_uverbs_resize_cq_resp *resp, size_t resp_size)
+{
+    (void)cmd, (void)cmd_size, (void)resp, (void)resp_size;
+    ibcq->cqe = cqe;
     return 0;
 }
 
@@ -418,6 +439,95 @@ static void test_two_readers(void **state)
     close_qp();
 }
 
+/* Statuses of the peer's card become InfiniBand's errors, which know words that are not aligned. */
+static void test_remote_errors(void **state)
+{
+    static const struct {
+        enum ibv_wr_opcode opcode;
+        unsigned at;
+        uint8_t card;
+        enum ibv_wc_status status;
+    } errors[] = {
+        { IBV_WR_ATOMIC_FETCH_AND_ADD, 8, UNETMM_ST_REVOKED, IBV_WC_REM_ACCESS_ERR },
+        { IBV_WR_ATOMIC_FETCH_AND_ADD, 4, UNETMM_ST_REMOTE_RANGE, IBV_WC_REM_INV_REQ_ERR },
+        { IBV_WR_ATOMIC_CMP_AND_SWP, 1, UNETMM_ST_REVOKED, IBV_WC_REM_INV_REQ_ERR },
+        { IBV_WR_RDMA_READ, 1, UNETMM_ST_REMOTE_MEMORY, IBV_WC_REM_ACCESS_ERR },
+        { IBV_WR_RDMA_WRITE_WITH_IMM, 1, UNETMM_ST_REMOTE_MEMORY, IBV_WC_REM_ACCESS_ERR },
+        { IBV_WR_SEND, 0, UNETMM_ST_REMOTE_MEMORY, IBV_WC_REM_OP_ERR },
+        { IBV_WR_SEND_WITH_IMM, 0, UNETMM_ST_REMOTE_MEMORY, IBV_WC_REM_OP_ERR },
+    };
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+        struct unetmm_cqe cqe = { .opcode = UNETMM_CQE_SENT, .status = errors[i].card };
+        struct ibv_sge sge;
+        struct ibv_send_wr wr = { .wr_id = i, .sg_list = &sge, .num_sge = 1,
+                                  .opcode = errors[i].opcode }, *bad;
+
+        open_qp(false);
+        sge = (struct ibv_sge) { (uintptr_t)memory, 8, mr->lkey };
+        if (wr.opcode >= IBV_WR_ATOMIC_CMP_AND_SWP) {
+            wr.wr.atomic.remote_addr = errors[i].at;
+        } else {
+            wr.wr.rdma.remote_addr = errors[i].at;
+        }
+        assert_int_equal(umv_post_send(&qp.vqp.qp, &wr, &bad), 0);
+        assert_true(fake_card_complete(&fake.card, &cqe));
+        expect(&cqs[0], i, errors[i].status);
+        close_qp();
+    }
+}
+
+/* A window's key changes when the post is made; a wrong request fails in its turn. */
+static void test_window(void **state)
+{
+    struct ibv_qp_ex *ex = &qp.vqp.qp_ex;
+    const struct ibv_mw_bind_info info = { .length = 8 };
+    struct ibv_mw mw = { .rkey = 0x5678, .pd = &pd };
+    struct ibv_mw_bind bind = { 7, IBV_SEND_SIGNALED, info };
+
+    (void)state;
+    open_qp(false);
+    asked = 0;
+    assert_int_equal(umv_bind_mw(&qp.vqp.qp, &mw, &bind), EINVAL);
+    bind.bind_info.length = 0;
+    assert_int_equal(umv_bind_mw(&qp.vqp.qp, &mw, &bind), 0);
+    assert_int_equal(asked, 1);
+    assert_int_equal(mw.rkey, 0x5679);
+    take(UNETMM_OP_FENCE);
+    assert_true(fake_card_sent(&fake.card, &message));
+    expect(&cqs[0], 7, IBV_WC_SUCCESS);
+    for (int commit = 0; commit < 2; commit++) {
+        ex->wr_start(ex);
+        ex->wr_id = 8;
+        ex->wr_flags = IBV_SEND_SIGNALED;
+        ex->wr_bind_mw(ex, &mw, 0x1234, &info);
+        ex->wr_local_inv(ex, 0x5634);
+        assert_int_equal(asked, 1);
+        if (commit) {
+            assert_int_equal(ex->wr_complete(ex), 0);
+        } else {
+            ex->wr_abort(ex);
+        }
+    }
+    assert_int_equal(asked, 3);
+    assert_int_equal(mw.rkey, 0x5634);
+    for (int i = 0; i < 2; i++) {
+        take(UNETMM_OP_FENCE);
+        assert_true(fake_card_sent(&fake.card, &message));
+        expect(&cqs[0], 8, IBV_WC_SUCCESS);
+    }
+    refuses = true;
+    assert_int_equal(umv_bind_mw(&qp.vqp.qp, &mw, &bind), 0);
+    refuses = false;
+    assert_int_not_equal(umv_sqe(qp.ep, qp.ep->sq_prod - 1)->imm, 0);
+    assert_true(fake_card_complete(&fake.card, &(struct unetmm_cqe) {
+        .cookie = qp.ep->sq_prod - 1, .opcode = UNETMM_CQE_SENT, .status = UNETMM_ST_BAD_DESC,
+    }));
+    expect(&cqs[0], 7, IBV_WC_MW_BIND_ERR);
+    close_qp();
+}
+
 /* The region that was used last has gone. */
 static void test_region_removed(void **state)
 {
@@ -475,6 +585,100 @@ static void test_post_in_error(void **state)
     expect(&cqs[0], 2, IBV_WC_WR_FLUSH_ERR);
     expect_none(&cqs[0]);
     close_qp();
+}
+
+/* The oldest send has ended, and its completion is told. */
+static void end_send(uint64_t id)
+{
+    take(UNETMM_OP_SEND);
+    assert_true(fake_card_sent(&fake.card, &message));
+    expect(&cqs[0], id, IBV_WC_SUCCESS);
+}
+
+static void end_receive(uint64_t id)
+{
+    struct fake_card *card = &fake.card;
+    struct unetmm_cqe cqe = {
+        .opcode = UNETMM_CQE_RECEIVED, .cookie = card->fq[card->fq_cons % QUEUE].cookie,
+    };
+
+    while (card->fq[card->fq_cons++ % QUEUE].flags & UNETMM_FQE_F_CHAIN) {
+    }
+    assert_true(fake_card_complete(card, &cqe));
+    expect(&cqs[0], id, IBV_WC_SUCCESS);
+}
+
+/* A queue takes as many requests as the program was told, whatever their number of slots. */
+static void test_limits(void **state)
+{
+    struct ibv_qp_ex *ex = &qp.vqp.qp_ex;
+    uint64_t sent = 0, received = 0;
+
+    (void)state;
+    open_qp(false);
+    qp.cap.max_send_wr = qp.cap.max_recv_wr = 3;
+    umv_set_state(&qp, IBV_QPS_RTS);
+    for (uint64_t i = 0; i < 4 * QUEUE; i++) {
+        while (sent < i + 3) {
+            assert_int_equal(post_send(sent, IBV_WR_SEND, IBV_SEND_SIGNALED, 8,
+                                       1 + (int)(sent / 5 % 4)), 0);
+            sent++;
+        }
+        while (received < i + 3) {
+            assert_int_equal(post_recv(received, 8, 1 + (int)(received / 5 % 4)), 0);
+            received++;
+        }
+        assert_int_equal(post_send(99, IBV_WR_SEND, IBV_SEND_SIGNALED, 8, 1), ENOMEM);
+        assert_int_equal(post_send(99, IBV_WR_SEND, IBV_SEND_INLINE, 8, 1), ENOMEM);
+        assert_int_equal(post_recv(99, 8, 1), ENOMEM);
+        assert_int_equal(post_recv(99, 8, 4), ENOMEM);
+        end_send(i);
+        end_receive(i);
+        /* Requests that are given up count no more. */
+        ex->wr_start(ex);
+        ex->wr_send(ex);
+        ex->wr_set_sge_list(ex, 4, (struct ibv_sge[4]) {
+            { (uintptr_t)memory, 8, mr->lkey }, { (uintptr_t)memory, 8, mr->lkey },
+            { (uintptr_t)memory, 8, mr->lkey }, { (uintptr_t)memory, 8, mr->lkey },
+        });
+        ex->wr_abort(ex);
+    }
+    close_qp();
+}
+
+/* A completion queue is not smaller than its completions, and those that sends will have. */
+static void check_smallest(struct umv_cq *cq, int n)
+{
+    if (n > 1) {
+        assert_int_equal(umv_resize_cq(&cq->vcq.cq, n - 1), EINVAL);
+    }
+    assert_int_equal(umv_resize_cq(&cq->vcq.cq, 0), EINVAL);
+    assert_int_equal(umv_resize_cq(&cq->vcq.cq, n), 0);
+    assert_int_equal(cq->vcq.cq.cqe, n);
+}
+
+static void test_resize(void **state)
+{
+    (void)state;
+    for (unsigned two = 0; two < 2; two++) {
+        open_qp(two);
+        check_smallest(&cqs[0], 1);
+        for (uint64_t i = 0; i < 4; i++) {
+            assert_int_equal(post_recv(i, 8, 1 + (int)i), 0);
+            assert_int_equal(post_send(i, IBV_WR_SEND, i ? IBV_SEND_SIGNALED : 0, 8,
+                                       1 + (int)i), 0);
+        }
+        check_smallest(&cqs[0], 3);
+        check_smallest(&cqs[two], two ? 1 : 3);
+        card_receives();
+        card_receives();
+        check_smallest(&cqs[0], two ? 3 : 5);
+        check_smallest(&cqs[two], two ? 2 : 5);
+        umv_set_state(&qp, IBV_QPS_ERR);
+        check_smallest(&cqs[0], two ? 4 : 8);
+        check_smallest(&cqs[two], two ? 4 : 8);
+        close_qp();
+    }
 }
 
 /* ---- Datagrams --------------------------------------------------------------- */
@@ -783,6 +987,7 @@ static void test_shared_queue(void **state)
     /* In the order of the completions; a record is free when its completion is told. */
     complete_shared(2, UNETMM_CQE_RECEIVED, UNETMM_ST_OK);
     complete_shared(0, UNETMM_CQE_RECEIVED, UNETMM_ST_OK);
+    check_smallest(&cqs[0], 2);
     assert_int_equal(post_shared(99, 1), ENOMEM);
     expect(&cqs[0], 102, IBV_WC_SUCCESS);
     assert_int_equal(post_shared(103, 1), 0);
@@ -828,9 +1033,13 @@ int main(void)
         cmocka_unit_test(test_order_two_queues),
         cmocka_unit_test(test_session),
         cmocka_unit_test(test_two_readers),
+        cmocka_unit_test(test_remote_errors),
+        cmocka_unit_test(test_window),
         cmocka_unit_test(test_region_removed),
         cmocka_unit_test(test_card_removed),
         cmocka_unit_test(test_post_in_error),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_resize),
         cmocka_unit_test(test_datagrams),
         cmocka_unit_test(test_datagram_errors),
         cmocka_unit_test(test_datagram_source),

@@ -21,7 +21,7 @@ import traceback
 import pyverbs.enums as e
 from pyverbs.addr import AH, AHAttr, GlobalRoute
 from pyverbs.device import Context
-from pyverbs.mr import MR
+from pyverbs.mr import MR, MW, MWBind, MWBindInfo
 from pyverbs.pd import PD
 from pyverbs.pyverbs_error import PyverbsRDMAError
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
@@ -30,11 +30,13 @@ from pyverbs.wr import SGE, RecvWR, SendWR
 from tests.base import RCResources, RDMATestCase
 
 SIZE = 64
-RIGHTS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
+RIGHTS_OF_PEERS = e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
+RIGHTS = e.IBV_ACCESS_LOCAL_WRITE | RIGHTS_OF_PEERS
 
 
 # Bytes of a network header; where messages to be sent lie; the longest inline data
 GRH, BEHIND, MAX_INLINE = 40, 8192, 184
+MAP_FIXED = 0x10
 IMM = 0x12345678
 
 LIMIT = "/sys/module/unetmm/parameters/user_verbs"
@@ -91,6 +93,15 @@ def address(ctx, ib_port, gid_index):
     """The card's own."""
     route = GlobalRoute(dgid=ctx.query_gid(ib_port, gid_index), sgid_index=gid_index)
     return AHAttr(port_num=ib_port, is_global=1, gr=route)
+
+
+def heard(end):
+    """The next asynchronous event; a call that hangs fails."""
+    signal.alarm(60)
+    event = end.ctx.get_async_event()
+    signal.alarm(0)
+    event.ack()
+    return event.event_type
 
 
 class End(RCResources):
@@ -155,6 +166,39 @@ class End(RCResources):
         while len(found) < n and time.monotonic() < end:
             found += [(wc.wr_id, wc.status) for wc in self.cq.poll(n - len(found))[1]]
         return found
+
+
+class Windows(End):
+    """A queue pair, and memory that a peer reaches by windows alone."""
+
+    RIGHTS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_MW_BIND
+
+    def create_mr(self):
+        self.page, self.at = page()
+        self.mr = MR(self.pd, mmap.PAGESIZE, self.RIGHTS, self.at)
+
+    def bind(self, window, access=RIGHTS_OF_PEERS, offset=SIZE, length=SIZE, mr=None):
+        """Binds a part of the memory by a request whose number is 3; returns the new rkey."""
+        info = MWBindInfo(mr or self.mr, self.at + offset, length, access)
+        if window.type == e.IBV_MW_TYPE_1:
+            self.qp.bind_mw(window, MWBind(info, e.IBV_SEND_SIGNALED, 3))
+            return window.rkey
+        wr = SendWR(3, opcode=e.IBV_WR_BIND_MW, send_flags=e.IBV_SEND_SIGNALED)
+        wr.set_bind_wr(window, info)
+        self.qp.post_send(wr)
+        return wr.rkey
+
+    def invalidate(self, rkey, opcode=e.IBV_WR_LOCAL_INV):
+        wr = SendWR(4, opcode=opcode, send_flags=e.IBV_SEND_SIGNALED)
+        wr.imm_data = rkey
+        self.qp.post_send(wr)
+
+    def write(self, rkey, at):
+        """A WRITE of SIZE bytes to a peer."""
+        wr = SendWR(2, num_sge=1, sg=[self.sge()], send_flags=e.IBV_SEND_SIGNALED,
+                    opcode=e.IBV_WR_RDMA_WRITE)
+        wr.set_wr_rdma(rkey, at)
+        self.qp.post_send(wr)
 
 
 class Quiet(End):
@@ -240,6 +284,181 @@ class Datagrams(End):
         raise AssertionError("no completion")
 
 
+class WindowTest(RDMATestCase):
+    """Memory windows: of b, and a is the peer."""
+
+    TYPES = e.IBV_MW_TYPE_1, e.IBV_MW_TYPE_2
+
+    def setUp(self):
+        super().setUp()
+        self.kept, self.windows = [], []
+
+    def tearDown(self):
+        """Windows first: a region stays while one is bound to it."""
+        for window in self.windows:
+            window.close()
+        self.kept.clear()
+        super().tearDown()
+
+    def pair(self):
+        a, b = Windows(**self.dev_info), Windows(**self.dev_info)
+        a.connect(b.qp.qp_num)
+        b.connect(a.qp.qp_num)
+        self.kept += [a, b]
+        return a, b
+
+    def window(self, end, kind):
+        self.windows.append(MW(end.pd, kind))
+        return self.windows[-1]
+
+    def refused(self, a, rkey, at):
+        """A WRITE by the key ends with an error."""
+        a.write(rkey, at)
+        self.assertEqual(a.ended(), [(2, e.IBV_WC_REM_ACCESS_ERR)])
+
+    def test_bind(self):
+        """A message behind the request tells the peer, which may use the window; at 0, too."""
+        for kind, access in ((self.TYPES[0], 0), (self.TYPES[1], 0),
+                             (self.TYPES[1], e.IBV_ACCESS_ZERO_BASED)):
+            a, b = self.pair()
+            a.page[:SIZE] = b"w" * SIZE
+            a.receive()
+            window = self.window(b, kind)
+            rkey = b.bind(window, RIGHTS_OF_PEERS | access)
+            b.send()
+            self.assertEqual(b.ended(2) + a.ended(), [(3, 0), (2, 0), (1, 0)])
+            at = 0 if access else b.at + SIZE
+            a.page[:SIZE] = b"w" * SIZE
+            a.write(rkey, at)
+            self.assertEqual(a.ended(), [(2, 0)])
+            self.assertEqual(b.page[:3 * SIZE], bytes(SIZE) + b"w" * SIZE + bytes(SIZE))
+            self.refused(a, rkey, at + 1)
+
+    def test_message(self):
+        """The peer's message ends a key before its completion is told; a wrong key is an error."""
+        a, b = self.pair()
+        window = self.window(b, self.TYPES[1])
+        rkey = b.bind(window)
+        self.assertEqual(b.ended(), [(3, 0)])
+        for wrong in 0, 1:
+            b.receive()
+            a.invalidate(rkey ^ wrong, e.IBV_WR_SEND_WITH_INV)
+            self.assertEqual(a.ended(), [(4, 0)])
+            self.assertEqual(b.ended(), [(1, e.IBV_WC_REM_INV_REQ_ERR if wrong else 0)])
+            if not wrong:
+                rkey = b.bind(window)
+                self.assertEqual(b.ended(), [(3, 0)])
+
+    def test_own_rights(self):
+        """A window has its own rights, and the key of the region gives none."""
+        a, b = self.pair()
+        window = self.window(b, self.TYPES[0])
+        rkey = b.bind(window, e.IBV_ACCESS_REMOTE_READ)
+        self.assertEqual(b.ended(), [(3, 0)])
+        self.refused(a, rkey, b.at + SIZE)
+        a, b = self.pair()
+        self.refused(a, b.mr.rkey, b.at + SIZE)
+
+    def test_again(self):
+        """Another key of type 1 ends the one before; of type 2 a key has to end first."""
+        a, b = self.pair()
+        window = self.window(b, self.TYPES[0])
+        keys = [b.bind(window, offset=n * SIZE) for n in range(2)]
+        b.ended(2)
+        a.write(keys[1], b.at + SIZE)
+        self.assertEqual(a.ended(), [(2, 0)])
+        self.refused(a, keys[0], b.at)
+        a, b = self.pair()
+        window = self.window(b, self.TYPES[1])
+        for _ in range(3):
+            rkey = b.bind(window)
+            b.ended()
+            a.write(rkey, b.at + SIZE)
+            self.assertEqual(a.ended(), [(2, 0)])
+            b.invalidate(rkey)
+            self.assertEqual(b.ended(), [(4, 0)])
+        self.refused(a, rkey, b.at + SIZE)
+
+    def wrong(self, ask):
+        """ask(b) makes requests, of which the last one is wrong, and ends the queue pair."""
+        _, b = self.pair()
+        ask(b)
+        found = b.ended()
+        while found[-1][1] == 0:
+            found += b.ended()
+        self.assertEqual(found[-1][1], e.IBV_WC_MW_BIND_ERR)
+        self.assertEqual(b.qp.query(e.IBV_QP_STATE)[0].qp_state, e.IBV_QPS_ERR)
+
+    def test_wrong(self):
+        """Beyond the region; without the region's rights; twice; to nothing; a key of no window."""
+        def bind(*others, kind=self.TYPES[0], **how):
+            def ask(b):
+                window = self.window(b, kind)
+                for each in ({}, *others):
+                    b.bind(window, **{**how, **each})
+            return ask
+
+        def bind_by(access):
+            def ask(b):
+                self.kept.append(MR(b.pd, mmap.PAGESIZE, access, b.at))
+                b.bind(self.window(b, self.TYPES[0]), mr=self.kept[-1])
+            return ask
+
+        self.wrong(bind(length=mmap.PAGESIZE))
+        self.wrong(bind(offset=-1))
+        self.wrong(bind(offset=mmap.PAGESIZE + 1, length=1))
+        self.wrong(bind_by(e.IBV_ACCESS_LOCAL_WRITE))
+        self.wrong(bind_by(e.IBV_ACCESS_MW_BIND))
+        self.wrong(bind({}, kind=self.TYPES[1]))
+        self.wrong(bind(kind=self.TYPES[1], length=0))
+        self.wrong(lambda b: b.invalidate(b.mr.rkey))
+        self.wrong(lambda b: b.invalidate(b.bind(self.window(b, self.TYPES[0]))))
+
+    def test_region(self):
+        """A region stays as it is while a window is bound to it; RESET of a queue pair ends its own."""
+        _, b = self.pair()
+        b.bind(self.window(b, self.TYPES[1]))
+        self.assertEqual(b.ended(), [(3, 0)])
+        with self.assertRaises(OSError) as refused:
+            rereg(b.ctx, b.mr, b.at, mmap.PAGESIZE)
+        self.assertEqual(refused.exception.errno, errno.EBUSY)
+        b.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
+        b.mr.close()
+
+    def test_other_queue_pair(self):
+        """A window of type 2 is for the peer of one queue pair, which alone ends the key."""
+        a, b = self.pair()
+        other, c = End(**self.dev_info), b.new_qp()
+        self.kept.append(other)
+        window = self.window(b, self.TYPES[1])
+        rkey = b.bind(window)
+        b.ended()
+        b.qps.insert(0, c)
+        b.connect(other.qp.qp_num)
+        other.connect(c.qp_num)
+        wr = SendWR(2, num_sge=1, sg=[other.sge()], send_flags=e.IBV_SEND_SIGNALED,
+                    opcode=e.IBV_WR_RDMA_WRITE)
+        wr.set_wr_rdma(rkey, b.at + SIZE)
+        other.qp.post_send(wr)
+        self.assertEqual(other.ended(), [(2, e.IBV_WC_REM_ACCESS_ERR)])
+        a.write(rkey, b.at + SIZE)
+        self.assertEqual(a.ended(), [(2, 0)])
+
+    def test_ends(self):
+        """A region stays while a window is bound, until this, or the queue pair, has gone."""
+        for kind in self.TYPES:
+            for ends in range(kind):
+                _, b = self.pair()
+                window = self.window(b, kind)
+                b.bind(window)
+                b.ended()
+                with self.assertRaises(PyverbsRDMAError) as refused:
+                    b.mr.close()
+                self.assertEqual(refused.exception.error_code, errno.EBUSY)
+                (b.qps.pop() if ends else window).close()
+                b.mr.close()
+
+
 class UnetmmTest(RDMATestCase):
     """Two queue pairs of one device."""
 
@@ -323,11 +542,36 @@ class UnetmmTest(RDMATestCase):
         self.assertEqual(b.ended(3), [(1, 0), (2, e.IBV_WC_WR_FLUSH_ERR),
                                       (3, e.IBV_WC_WR_FLUSH_ERR)])
         self.assertEqual(b.qp.query(e.IBV_QP_STATE)[0].qp_state, e.IBV_QPS_ERR)
-        signal.alarm(60)
-        event = b.ctx.get_async_event()
-        signal.alarm(0)
-        self.assertEqual(event.event_type, e.IBV_EVENT_QP_ACCESS_ERR)
-        event.ack()
+        self.hears(b, e.IBV_EVENT_QP_ACCESS_ERR)
+
+    def test_long(self):
+        """A receive request that is too short for a SEND has the reason, on both sides."""
+        a, b = self.pair()
+        b.qp.post_recv(RecvWR(1, 1, [SGE(b.mr.buf, SIZE - 1, b.mr.lkey)]))
+        b.receive(3)
+        a.send()
+        self.assertEqual(a.ended(), [(2, e.IBV_WC_REM_INV_REQ_ERR)])
+        self.assertEqual(b.ended(2), [(1, e.IBV_WC_LOC_LEN_ERR), (3, e.IBV_WC_WR_FLUSH_ERR)])
+
+    def hears(self, end, wanted):
+        self.assertEqual(heard(end), wanted)
+
+    def test_events(self):
+        """A program that does not poll hears of an error of its peer, which hears nothing."""
+        a, b = self.pair()
+        for _ in range(2):
+            a.send(peer=b, key=1)
+            self.hears(b, e.IBV_EVENT_QP_ACCESS_ERR)
+            self.assertEqual(b.qp.query(e.IBV_QP_STATE)[0].qp_state, e.IBV_QPS_ERR)
+            self.restart(a, b)
+        b.send(peer=a, key=1)
+        self.hears(a, e.IBV_EVENT_QP_ACCESS_ERR)
+
+    def restart(self, a, b):
+        for end in a, b:
+            end.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
+        a.connect(b.qp.qp_num)
+        b.connect(a.qp.qp_num)
 
     def test_quiet(self):
         """Requests without a completion that end well have none when a later one fails."""
@@ -475,10 +719,10 @@ class UnetmmTest(RDMATestCase):
         self.assertEqual((memory[:5], b.page[:5]), (b"hello", bytes(5)))
 
 
-def counter(name):
-    """Reads a counter of the card."""
-    return json.loads(subprocess.check_output(["unetmm-stat", "--card", "--all", "--json"]))[
-        "card"][name]
+def counter(name, whose="card"):
+    """Reads a counter of the card, or of the driver."""
+    return json.loads(subprocess.check_output(["unetmm-stat", f"--{whose}", "--all", "--json"]))[
+        whose][name]
 
 
 class SharedQueueTest(RDMATestCase):
@@ -514,7 +758,7 @@ class SharedQueueTest(RDMATestCase):
         self.all.receive(11)
         self.assertEqual(sorted(self.all.ended(2)), [(10, 0), (11, 0)])
 
-    def test_error(self):
+    def test_end(self):
         """The end of one queue pair leaves the requests to the other one."""
         for number in range(2):
             self.all.receive(10 + number)
@@ -525,6 +769,20 @@ class SharedQueueTest(RDMATestCase):
         self.arrives(peer, 10)
         gone.close()
         self.arrives(peer, 11)
+
+    def test_last(self):
+        """A queue pair that ends, by its program or by its peer, says once that it takes no more."""
+        by_number = {qp.qp_num: qp for qp in self.all.qps}
+        peer = self.peers[0]
+        other = by_number.pop(peer.qp.query(e.IBV_QP_DEST_QPN)[0].dest_qp_num)
+        gone, = by_number.values()
+        for _ in range(2):
+            gone.modify(QPAttr(qp_state=e.IBV_QPS_ERR), e.IBV_QP_STATE)
+        self.assertEqual(heard(self.all), e.IBV_EVENT_QP_LAST_WQE_REACHED)
+        peer.send(peer=self.all, key=1)
+        self.assertEqual([heard(self.all), heard(self.all)],
+                         [e.IBV_EVENT_QP_ACCESS_ERR, e.IBV_EVENT_QP_LAST_WQE_REACHED])
+        self.assertEqual(other.query(e.IBV_QP_STATE)[0].qp_state, e.IBV_QPS_ERR)
 
     def test_low(self):
         """The event comes once, and the limit is 0 then."""
@@ -538,6 +796,19 @@ class SharedQueueTest(RDMATestCase):
         self.assertEqual(event.event_type, e.IBV_EVENT_SRQ_LIMIT_REACHED)
         event.ack()
         self.assertEqual(self.all.srq.query().srq_limit, 0)
+
+
+class FailedPeerTest(UnetmmTest):
+    """An error that the card finds.  With librxe the driver finds it, and the peer hears nothing."""
+
+    def test_failed_peer(self):
+        """A program that does not poll hears of its peer's own error."""
+        a, b = self.pair()
+        a.qp.post_send(SendWR(2, num_sge=1, sg=[SGE(0, SIZE, a.mr.lkey)]))
+        self.hears(b, e.IBV_EVENT_QP_FATAL)
+        self.restart(a, b)
+        a.send(peer=b, key=1)
+        self.hears(b, e.IBV_EVENT_QP_ACCESS_ERR)
 
 
 class DatagramTest(RDMATestCase):
@@ -582,6 +853,31 @@ class DatagramTest(RDMATestCase):
             sent, found = sent + 1, self.b.ended(limit=0.1)
         self.assertEqual(found, [(7, 0)])
         self.assertEqual(sum(map(counter, names)), before + sent - 1)
+
+    def test_hole(self):
+        """Pages behind one that cannot come are brought in all the same."""
+        _, addr = page(3 * mmap.PAGESIZE)
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.mmap.restype = ctypes.c_void_p
+        libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+        with open("/tmp/empty", "wb+") as file:
+            hole = libc.mmap(addr + mmap.PAGESIZE, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_WRITE,
+                             mmap.MAP_SHARED | MAP_FIXED, file.fileno(), 0)
+        self.assertEqual(hole, addr + mmap.PAGESIZE)
+        before = counter("prefetched_pages", "driver")
+        MR(self.b.pd, 3 * mmap.PAGESIZE, RIGHTS, address=addr)
+        self.assertEqual(counter("prefetched_pages", "driver"), before + 2)
+
+    def test_signal(self):
+        """A signal does not end the registration of memory, however often it comes."""
+        length = 64 << 20
+        _, addr = page(length)
+        signal.signal(signal.SIGALRM, lambda *_: None)
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        try:
+            MR(self.b.pd, length, RIGHTS, address=addr)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
 
     def test_header(self):
         """The first 40 bytes have the network header of RoCE v2, with IPv4."""

@@ -41,7 +41,8 @@ local C = {
     WIRE_F_KEYED = 0x00000040,
     WIRE_F_ACK = 0x00000080,
     WIRE_F_IMM = 0x00000100,
-    WIRE_F_ALL = 0x000001ff,
+    WIRE_F_INV = 0x00000200,
+    WIRE_F_ALL = 0x000003ff,
     ACK_OK = 0,
     ACK_NOT_READY = 1,
     ACK_FAILED = 2,
@@ -127,7 +128,8 @@ local ZERO = {
 }
 -- The flags that there may be, beside the checksum.
 local FLAGS = {
-    [C.WIRE_SEND] = 0 + C.WIRE_F_LAST + C.WIRE_F_ASK + C.WIRE_F_IMM + C.WIRE_F_ACK,
+    [C.WIRE_SEND] = 0 + C.WIRE_F_LAST + C.WIRE_F_ASK + C.WIRE_F_IMM + C.WIRE_F_INV +
+        C.WIRE_F_ACK,
     [C.WIRE_ACK] = 0 + C.WIRE_F_ASK + C.WIRE_F_CREDIT,
     [C.WIRE_WRITE] = 0 + C.WIRE_F_LAST + C.WIRE_F_ASK + C.WIRE_F_NOTIFY + C.WIRE_F_COUNT +
         C.WIRE_F_IMM + C.WIRE_F_KEYED + C.WIRE_F_ACK,

@@ -25,7 +25,8 @@
  *   ENOENT      no such endpoint, channel, registration
  *   ENODEV      the card is gone or was reset
  *   EFAULT      the memory of the argument cannot be used: nothing was done
- *   EINTR       a signal came; call again (deadlines are absolute)
+ *   EINTR       a signal came; call again (deadlines are absolute); from ACCEPT, EVENT_WAIT,
+ *               IMPORT and PEERS: a signal's handler ran, also one with SA_RESTART
  */
 #ifndef _UAPI_LINUX_UNETMM_H
 #define _UAPI_LINUX_UNETMM_H
@@ -81,6 +82,7 @@
 #define UNETMM_CAP_VERBS	0x00004000u
 #define UNETMM_CAP_UD		0x00008000u
 #define UNETMM_CAP_SHARED	0x00010000u
+#define UNETMM_CAP_BIND		0x00020000u
 /* gen-spec-tables: end */
 
 /* EXPORT, IMPORT */
@@ -142,6 +144,7 @@
 #define UNETMM_SQE_F_COUNT	0x08
 #define UNETMM_SQE_F_KEYED	0x10
 #define UNETMM_SQE_F_IMM	0x20
+#define UNETMM_SQE_F_INV	0x40
 /* gen-spec-tables: end */
 #define UNETMM_SLOT_BYTES	64
 #define UNETMM_SLOT_SEGS	4
@@ -190,6 +193,7 @@
 #define UNETMM_CQE_F_INLINE	0x00000002u
 #define UNETMM_CQE_F_CSUM_OK	0x00000004u
 #define UNETMM_CQE_F_IMM	0x00000008u
+#define UNETMM_CQE_F_INV	0x00000010u
 /* gen-spec-tables: end */
 
 /* Status of a completion */
@@ -523,7 +527,8 @@ struct unetmm_listener {
  * struct unetmm_peers - ask the cards on the wire which endpoints listen
  * @size: sizeof(struct unetmm_peers)
  * @flags: zero
- * @deadline_ns: CLOCK_MONOTONIC: until then answers are collected
+ * @deadline_ns: CLOCK_MONOTONIC: until then answers are collected; those to the first
+ *               question have 40 ms also behind it
  * @service: only listeners on this number; 0: on any
  * @listeners: address of an array of struct unetmm_listener
  * @mac: the card that is asked; zero: all, our own among them

@@ -61,4 +61,31 @@ struct unetmm_verbs_ah {
 	__u8 rsvd[2];
 };
 
+/*
+ * A method of uverbs' ioctl(), of queue pairs of type RC: the key of a memory window changes
+ * before the call returns.  BIND: ibv_bind_mw(3), IBV_WR_BIND_MW; of `new_rkey` the lowest 8
+ * bits count, and of `rkey` the others.  INVALIDATE: IBV_WR_LOCAL_INV.  EINVAL: the request is
+ * wrong.
+ */
+enum {
+	UNETMM_VERBS_METHOD_KEY = 0x1000,
+	/* Attributes: the handle of the queue pair; struct unetmm_verbs_key */
+	UNETMM_VERBS_KEY_QP = 0x1000,
+	UNETMM_VERBS_KEY_HOW,
+};
+
+#define UNETMM_VERBS_BIND	0
+#define UNETMM_VERBS_INVALIDATE	1
+
+struct unetmm_verbs_key {
+	__aligned_u64 addr;		/* BIND: as requests name it in the region */
+	__aligned_u64 length;		/* BIND; 0: to nothing */
+	__u32 rkey;			/* of the window */
+	__u32 new_rkey;			/* BIND */
+	__u32 lkey;			/* BIND: of the region */
+	__u32 access;			/* BIND: IBV_ACCESS_* */
+	__u32 opcode;			/* UNETMM_VERBS_BIND, UNETMM_VERBS_INVALIDATE */
+	__u32 rsvd;			/* 0 */
+};
+
 #endif /* _UAPI_LINUX_UNETMM_VERBS_H */

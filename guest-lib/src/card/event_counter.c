@@ -111,8 +111,8 @@ void unetmm_events_unmap(struct unetmm_ctx *ctx, bool child)
 /* ---- Waiting ----------------------------------------------------------- */
 
 /* 1: reached.  0: not by `end`. */
-static int spin(const struct unetmm_event_counter *counter, uint64_t value,
-                uint64_t end)
+static int spin_until(const struct unetmm_event_counter *counter, uint64_t value,
+                      uint64_t end)
 {
     uint64_t yield_at = sys_now_ns() + UNETMM_YIELD_NS, now;
 
@@ -136,7 +136,7 @@ static int spin(const struct unetmm_event_counter *counter, uint64_t value,
     }
 }
 
-static int block(const struct unetmm_event_private *c, uint64_t value, uint64_t deadline)
+static int block_until(const struct unetmm_event_private *c, uint64_t value, uint64_t deadline)
 {
     struct unetmm_event_wait request = {
         .size = sizeof(request),
@@ -176,12 +176,12 @@ int unetmm_event_wait(struct unetmm_event_counter *counter, uint64_t value,
     deadline = unetmm_time_of(timeout_ns);
     if (how & UNETMM_EVENT_SPIN) {
         end = how & UNETMM_EVENT_BLOCK ? sys_now_ns() + SPIN_NS : deadline;
-        if (spin(counter, value, end < deadline ? end : deadline)) {
+        if (spin_until(counter, value, end < deadline ? end : deadline)) {
             return 1;
         }
         if (!(how & UNETMM_EVENT_BLOCK)) {
             return 0;
         }
     }
-    return block(c, value, deadline);
+    return block_until(c, value, deadline);
 }

@@ -103,14 +103,14 @@ int unetmm_set_handler(struct unetmm_ep *pub, int channel,
 
 /* ---- Event counters ----------------------------------------------------- */
 
-static int attach(struct unetmm_ep_private *ep, struct unetmm_event_private *c,
-                  uint64_t seen, unetmm_event_handler handler, void *arg)
+static void set_counter_handler(struct unetmm_ep_private *ep, struct unetmm_event_private *c,
+                                uint64_t seen, unetmm_event_handler handler, void *arg)
 {
     if (!handler) {
         if (c->ep) {
             unetmm_watch_end(c);
         }
-        return 0;
+        return;
     }
     c->seen = seen;
     c->handler = handler;
@@ -120,7 +120,6 @@ static int attach(struct unetmm_ep_private *ep, struct unetmm_event_private *c,
         c->next = ep->counters;
         ep->counters = c;
     }
-    return 0;
 }
 
 int unetmm_event_set_handler(struct unetmm_ep *pub,
@@ -129,7 +128,6 @@ int unetmm_event_set_handler(struct unetmm_ep *pub,
 {
     struct unetmm_ep_private *ep = unetmm_ep_private(pub);
     struct unetmm_event_private *c = unetmm_event_private(counter);
-    int ret;
 
     if (!pub->alive) {
         return -EOWNERDEAD;
@@ -141,12 +139,12 @@ int unetmm_event_set_handler(struct unetmm_ep *pub,
         return -EBUSY;
     }
     unetmm_handlers_block(pub);
-    ret = attach(ep, c, seen, handler, arg);
+    set_counter_handler(ep, c, seen, handler, arg);
     /* A sleeping thread waits only for the counters that it knew. */
     if (ep->handlers.has_thread) {
         sys_eventfd_add(ep->event_fd);
     }
     /* From here on a handler may destroy the endpoint. */
     unetmm_handlers_unblock(pub);
-    return ret;
+    return 0;
 }

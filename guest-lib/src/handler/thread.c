@@ -29,7 +29,7 @@ static bool wanted(struct unetmm_handlers *h)
 }
 
 /* As unetmm_wait() spins, but giving way.  0: nothing came. */
-static int spin(struct unetmm_ep_private *ep, struct unetmm_completion *c)
+static int spin_for_message(struct unetmm_ep_private *ep, struct unetmm_completion *c)
 {
     uint64_t now, end;
     int ret = 0;
@@ -74,7 +74,7 @@ static int serve(struct unetmm_ep_private *ep)
             if (ep->pub.unrung) {
                 unetmm_ring(&ep->pub);
             }
-            ret = spin(ep, &c);
+            ret = spin_for_message(ep, &c);
         }
         if (!ret && !wanted(&ep->handlers)) {
             ret = unetmm_arm(&ep->pub);

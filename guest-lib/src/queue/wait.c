@@ -59,10 +59,10 @@ static int spin_forever(struct unetmm_ep *ep, struct unetmm_completion *c,
 }
 
 /*
- * Arms without draining the descriptor.  1: there is something to take, which may
- * have come before or after; do not block.
+ * Arms without draining the descriptor.  0: the caller may block.  1: there is something to
+ * take, which may have come before or after.  -errno: a counter could not be armed.
  */
-static int arm(struct unetmm_ep *ep, bool counters)
+static int arm_endpoint(struct unetmm_ep *ep, bool counters)
 {
     uint32_t state;
     int there;
@@ -100,7 +100,7 @@ int unetmm_arm(struct unetmm_ep *ep)
     }
     /* Before arming: a wake-up that comes from now on must stay. */
     sys_eventfd_drain(unetmm_ep_private(ep)->event_fd);
-    return arm(ep, true);
+    return arm_endpoint(ep, true);
 }
 
 int unetmm_fd(const struct unetmm_ep *ep)
@@ -109,7 +109,7 @@ int unetmm_fd(const struct unetmm_ep *ep)
 }
 
 /* Blocks until the descriptor is readable.  0: the deadline has passed. */
-static int block(int fd, uint64_t deadline)
+static int block_on(int fd, uint64_t deadline)
 {
     struct pollfd entry = { .fd = fd, .events = POLLIN };
     struct timespec left;
@@ -139,13 +139,13 @@ static int wait_blocked(struct unetmm_ep *ep, struct unetmm_completion *c,
     int fd = unetmm_ep_private(ep)->event_fd;
 
     for (;;) {
-        int ret = arm(ep, counters);
+        int ret = arm_endpoint(ep, counters);
 
         if (ret < 0) {
             return ret;
         }
         if (!ret) {
-            int woken = block(fd, deadline);
+            int woken = block_on(fd, deadline);
 
             if (woken < 0) {
                 return woken;

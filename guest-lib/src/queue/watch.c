@@ -8,7 +8,7 @@
  */
 #include "queue.h"
 
-static int arm(const struct unetmm_event_private *c, int event_fd, uint64_t *now)
+static int arm_counter(const struct unetmm_event_private *c, int event_fd, uint64_t *now)
 {
     struct unetmm_event_arm request = {
         .size = sizeof(request),
@@ -40,7 +40,7 @@ int unetmm_watch_arm(struct unetmm_ep_private *ep)
     uint64_t now;
 
     for (c = ep->counters; c; c = c->next) {
-        int ret = arm(c, ep->event_fd, &now);
+        int ret = arm_counter(c, ep->event_fd, &now);
 
         if (ret || now != c->seen) {
             return ret ? ret : 1;
@@ -59,7 +59,7 @@ void unetmm_watch_end(struct unetmm_event_private *c)
     }
     *link = c->next;
     c->ep = NULL;
-    arm(c, -1, &now);
+    arm_counter(c, -1, &now);
 }
 
 void unetmm_watch_end_all(struct unetmm_ep_private *ep)

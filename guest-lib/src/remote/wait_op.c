@@ -4,7 +4,7 @@
  */
 #include "remote.h"
 
-struct sync {
+struct waited_op {
     int import;
     uint64_t offset;
     void *buf;
@@ -14,7 +14,7 @@ struct sync {
     bool read;
 };
 
-static int sync_post(struct unetmm_ep *ep, const struct sync *op,
+static int post_op(struct unetmm_ep *ep, const struct waited_op *op,
                      uint64_t user_data)
 {
     return op->read ?
@@ -24,7 +24,7 @@ static int sync_post(struct unetmm_ep *ep, const struct sync *op,
                      user_data, op->flags);
 }
 
-static int sync_do(struct unetmm_ep *pub, const struct sync *op, bool wait,
+static int do_op(struct unetmm_ep *pub, const struct waited_op *op, bool wait,
                    int64_t timeout_ns)
 {
     struct unetmm_ep_private *ep = unetmm_ep_private(pub);
@@ -36,7 +36,7 @@ static int sync_do(struct unetmm_ep *pub, const struct sync *op, bool wait,
     if (ret) {
         return ret;
     }
-    while ((ret = sync_post(pub, op, user_data)) == -EAGAIN) {
+    while ((ret = post_op(pub, op, user_data)) == -EAGAIN) {
         ret = unetmm_take_until(ep, 0, &c, deadline);
         if (ret < 0) {
             return ret;
@@ -53,7 +53,7 @@ int unetmm_write_sync(struct unetmm_ep *ep, int import, uint64_t offset,
                       const void *buf, size_t len, uint32_t imm,
                       unsigned flags, int64_t timeout_ns)
 {
-    struct sync op = {
+    struct waited_op op = {
         .import = import, .offset = offset, .buf = (void *)(uintptr_t)buf,
         .len = len, .imm = imm, .flags = flags,
     };
@@ -69,16 +69,16 @@ int unetmm_write_sync(struct unetmm_ep *ep, int import, uint64_t offset,
     if (copied) {
         op.flags |= UNETMM_UNSIGNALED;
     }
-    return sync_do(ep, &op, !copied, timeout_ns);
+    return do_op(ep, &op, !copied, timeout_ns);
 }
 
 int unetmm_read_sync(struct unetmm_ep *ep, int import, uint64_t offset,
                      void *buf, size_t len, int64_t timeout_ns)
 {
-    const struct sync op = {
+    const struct waited_op op = {
         .import = import, .offset = offset, .buf = buf, .len = len,
         .read = true,
     };
 
-    return ep->alive ? sync_do(ep, &op, true, timeout_ns) : -EOWNERDEAD;
+    return ep->alive ? do_op(ep, &op, true, timeout_ns) : -EOWNERDEAD;
 }

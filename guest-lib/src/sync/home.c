@@ -14,13 +14,12 @@
 #include "../sys/signals.h"
 #include "../sys/refusals.h"
 
-#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 
 #define MOST_TAKEN      64              /* completions between two looks at members */
-#define LOST_NS         1000000         /* between two looks for lost tickets */
-#define ANSWER_NS       1000000000      /* to find room for it */
+#define AGAIN_NS        1000000         /* between two looks for lost tickets, or for room */
+#define HELLO_ANSWER    1               /* user_data of the answer to a hello */
 
 struct member {
     bool live;
@@ -28,12 +27,23 @@ struct member {
     uint64_t op;                /* the last wait that has a ticket */
     unsigned state;             /* SYNC_* */
     uint64_t ticket;
-    uint64_t gave_up;           /* waits that ended so */
-    uint64_t given;             /* of its words: dealt with */
-    uint64_t acked;             /* the last wait given up that was dealt with */
+    uint64_t gave_up;           /* waits that the member has given up */
+    uint64_t given;             /* units or wake-ups of the record that the home has handled */
+    uint64_t acked;             /* the last wait given up whose ticket the home has taken back */
     uint64_t told;              /* the last wait that was told of its turn */
-    bool owes_ack;
-    bool asked;                 /* a question whether it is there has no answer yet */
+    bool owes_answer;           /* the member does not know `acked` yet */
+    bool probed;                /* the write that probes the channel has not completed */
+};
+
+/*
+ * The sender of a channel's last hello.  One answer at a time is on its way to each channel, so
+ * that a peer that takes no answers leaves the send queue to the others.
+ */
+struct asker {
+    uint64_t to;                /* the export, as the hello has it */
+    int slot;                   /* of the record, or -errno */
+    bool owed;                  /* the answer is still to be sent */
+    bool sending;               /* the answer before it has not completed */
 };
 
 struct unetmm_sync_home {
@@ -42,18 +52,20 @@ struct unetmm_sync_home {
     unsigned kind;              /* SYNC_* */
     atomic_bool stop;
     pthread_t thread;
-    int error;                  /* that ended the thread, or 0 */
+    int error;                  /* of the thread's end, or 0 */
     uint64_t limit;
-    uint64_t gone_ops;          /* tickets of members that have gone */
-    unsigned lost;              /* members that may have had one more */
+    uint64_t departed_tickets;  /* named by members that have gone */
+    unsigned lost;              /* members that have gone and may have taken one more ticket */
     struct run {
         uint64_t first, end;
-    } dead[SYNC_RUNS];          /* tickets that nobody has, from limit on */
-    unsigned ndead;
+    } orphans[SYNC_RUNS];       /* tickets without an owner, from `limit` on */
+    unsigned norphans;
+    struct asker *askers;       /* by channel */
+    bool no_room;               /* an answer to a hello waits for room in the send queue */
     struct member members[UNETMM_SYNC_MEMBERS];
 };
 
-static uint64_t load(const uint64_t *word)
+static uint64_t load_word(const uint64_t *word)
 {
     return unetmm_swap64(__atomic_load_n(word, __ATOMIC_SEQ_CST));
 }
@@ -66,15 +78,15 @@ static void show_limit(struct unetmm_sync_home *h)
 
 /* ---- Tickets ----------------------------------------------------------- */
 
-/* Tickets without a member do not hold others up. */
-static void pass_dead(struct unetmm_sync_home *h)
+/* Tickets without an owner do not hold others up. */
+static void pass_orphans(struct unetmm_sync_home *h)
 {
     unsigned i = 0;
 
-    while (i < h->ndead) {
-        if (h->dead[i].first <= h->limit) {
-            h->limit += h->dead[i].end - h->dead[i].first;
-            h->dead[i] = h->dead[--h->ndead];
+    while (i < h->norphans) {
+        if (h->orphans[i].first <= h->limit) {
+            h->limit += h->orphans[i].end - h->orphans[i].first;
+            h->orphans[i] = h->orphans[--h->norphans];
             i = 0;
         } else {
             i++;
@@ -82,50 +94,53 @@ static void pass_dead(struct unetmm_sync_home *h)
     }
 }
 
-/* In one step: a member that breaks the rules chooses the number. */
-static void serve(struct unetmm_sync_home *h, uint64_t tickets)
+/* Not one ticket at a time: a hostile member chooses the number. */
+static void advance_limit(struct unetmm_sync_home *h, uint64_t tickets)
 {
     h->limit += tickets;
-    pass_dead(h);
+    pass_orphans(h);
     show_limit(h);
 }
 
 /* Units are free; a wake-up is for the next waiting member, if there is one. */
-static void hand_on(struct unetmm_sync_home *h, uint64_t units)
+static void give_units(struct unetmm_sync_home *h, uint64_t units)
 {
-    if (units && (h->kind != SYNC_QUEUE || h->limit < load(&h->words->tail))) {
-        serve(h, units);
+    if (units && (h->kind != SYNC_QUEUE || h->limit < load_word(&h->words->tail))) {
+        advance_limit(h, units);
     }
 }
 
-static bool is_dead(const struct unetmm_sync_home *h, uint64_t ticket)
+static bool is_orphan(const struct unetmm_sync_home *h, uint64_t ticket)
 {
     unsigned i;
 
-    for (i = 0; i < h->ndead && (ticket < h->dead[i].first || ticket >= h->dead[i].end); i++) {
+    for (i = 0; i < h->norphans; i++) {
+        if (ticket >= h->orphans[i].first && ticket < h->orphans[i].end) {
+            return true;
+        }
     }
-    return i < h->ndead;
+    return false;
 }
 
 /* Adds a ticket to the runs, beside which there may be one or two.  False: there is no room. */
-static bool add_dead(struct unetmm_sync_home *h, uint64_t ticket)
+static bool add_orphan(struct unetmm_sync_home *h, uint64_t ticket)
 {
     struct run *before = NULL, *behind = NULL;
     unsigned i;
 
-    for (i = 0; i < h->ndead; i++) {
-        before = h->dead[i].end == ticket ? &h->dead[i] : before;
-        behind = h->dead[i].first == ticket + 1 ? &h->dead[i] : behind;
+    for (i = 0; i < h->norphans; i++) {
+        before = h->orphans[i].end == ticket ? &h->orphans[i] : before;
+        behind = h->orphans[i].first == ticket + 1 ? &h->orphans[i] : behind;
     }
     if (before && behind) {
         before->end = behind->end;
-        *behind = h->dead[--h->ndead];
+        *behind = h->orphans[--h->norphans];
     } else if (before) {
         before->end++;
     } else if (behind) {
         behind->first--;
-    } else if (h->ndead < SYNC_RUNS) {
-        h->dead[h->ndead++] = (struct run) { ticket, ticket + 1 };
+    } else if (h->norphans < SYNC_RUNS) {
+        h->orphans[h->norphans++] = (struct run) { ticket, ticket + 1 };
     } else {
         return false;
     }
@@ -133,16 +148,16 @@ static bool add_dead(struct unetmm_sync_home *h, uint64_t ticket)
 }
 
 /* The ticket has lost its owner.  False: there is no room to remember the ticket. */
-static bool bury(struct unetmm_sync_home *h, uint64_t ticket)
+static bool orphan_ticket(struct unetmm_sync_home *h, uint64_t ticket)
 {
     if (ticket < h->limit) {
-        hand_on(h, 1);
+        give_units(h, 1);
         return true;
     }
-    if (!is_dead(h, ticket) && !add_dead(h, ticket)) {
+    if (!is_orphan(h, ticket) && !add_orphan(h, ticket)) {
         return false;
     }
-    pass_dead(h);
+    pass_orphans(h);
     show_limit(h);
     return true;
 }
@@ -164,18 +179,18 @@ static uint64_t held(const struct member *m)
     return m->op > ended ? m->op - ended : 0;
 }
 
-static void look_at_status(struct unetmm_sync_home *h, struct member *m)
+static void read_status(struct unetmm_sync_home *h, struct member *m)
 {
-    uint64_t status = load(&record_of(h, m)->status);
+    uint64_t status = load_word(&record_of(h, m)->status);
 
     m->op += ((status >> 2) - m->op) & SYNC_OPS;
     m->state = status & 3;
     m->ticket = status >> 22;
     if (m->state == SYNC_GAVE_UP && m->acked != m->op &&
-        bury(h, m->ticket)) {
+        orphan_ticket(h, m->ticket)) {
         m->acked = m->op;
         m->gave_up++;
-        m->owes_ack = true;
+        m->owes_answer = true;
     }
 }
 
@@ -183,53 +198,68 @@ static void look_at_status(struct unetmm_sync_home *h, struct member *m)
  * Given back: no more than it has, the rest when the rest can be seen.  Of a light
  * semaphore these are the units that members wait for, one each at most.
  */
-static void look_at_units(struct unetmm_sync_home *h, struct member *m)
+static void read_units(struct unetmm_sync_home *h, struct member *m)
 {
-    uint64_t more = load(&record_of(h, m)->given) - m->given;
+    uint64_t more = load_word(&record_of(h, m)->given) - m->given;
     uint64_t most = h->kind == SYNC_LIGHT ? UNETMM_SYNC_MEMBERS : held(m);
 
     more = more < most ? more : most;
     m->given += more;
-    hand_on(h, more);
+    give_units(h, more);
+}
+
+/* The number of tickets from `limit` on, before `end`, that have an owner: at least 1. */
+static uint64_t owned_run(const struct unetmm_sync_home *h, uint64_t end)
+{
+    unsigned i;
+
+    for (i = 0; i < h->norphans; i++) {
+        end = h->orphans[i].first < end ? h->orphans[i].first : end;
+    }
+    return end - h->limit;
 }
 
 /* Wakes members that were waiting when the wake-up was asked for. */
-static void look_at_wakes(struct unetmm_sync_home *h, struct member *m)
+static void read_wakes(struct unetmm_sync_home *h, struct member *m)
 {
-    uint64_t word = load(&record_of(h, m)->wakes);
+    uint64_t word = load_word(&record_of(h, m)->wakes);
     uint64_t more = (word - m->given) & SYNC_WAKES, end = word >> 24;
-    uint64_t tail = load(&h->words->tail);
+    uint64_t tail = load_word(&h->words->tail);
 
     end = end < tail ? end : tail;
     m->given = word & SYNC_WAKES;
-    while (more-- && h->limit < end) {
-        serve(h, 1);
+    while (more && h->limit < end) {
+        uint64_t step = owned_run(h, end);
+
+        step = more < step ? more : step;
+        advance_limit(h, step);
+        more -= step;
     }
 }
 
-static void look(struct unetmm_sync_home *h, struct member *m)
+static void read_member(struct unetmm_sync_home *h, struct member *m)
 {
-    look_at_status(h, m);
+    read_status(h, m);
     if (h->kind != SYNC_QUEUE) {
-        look_at_units(h, m);
+        read_units(h, m);
     } else {
-        look_at_wakes(h, m);
+        read_wakes(h, m);
     }
 }
 
 /* Tells the member the limit, and the writes that it may forget. */
-static void tell(struct unetmm_sync_home *h, struct member *m)
+static void answer_member(struct unetmm_sync_home *h, struct member *m)
 {
     bool turn = m->state == SYNC_WAITING && m->ticket < h->limit &&
         m->told != m->op;
     const uint64_t words[2] = { unetmm_swap64(h->limit),
                                 unetmm_swap64(m->acked) };
 
-    if ((turn || m->owes_ack) &&
+    if ((turn || m->owes_answer) &&
         !unetmm_write(h->side.ep, m->import, offsetof(struct sync_answer, limit),
                       words, sizeof(words), 0, 0, UNETMM_UNSIGNALED |
                       UNETMM_INLINE | UNETMM_COUNT)) {
-        m->owes_ack = false;
+        m->owes_answer = false;
         if (turn) {
             m->told = m->op;
         }
@@ -238,18 +268,18 @@ static void tell(struct unetmm_sync_home *h, struct member *m)
 
 static void remove_member(struct unetmm_sync_home *h, struct member *m)
 {
-    bool buried = true;
+    bool recorded = true;
 
-    look(h, m);
+    read_member(h, m);
     m->live = false;
-    hand_on(h, h->kind == SYNC_SEMAPHORE ? held(m) : 0);
+    give_units(h, h->kind == SYNC_SEMAPHORE ? held(m) : 0);
     if (m->state == SYNC_WAITING ||
         (m->state == SYNC_GAVE_UP && m->acked != m->op)) {
-        buried = bury(h, m->ticket);
+        recorded = orphan_ticket(h, m->ticket);
     }
     /* find_lost() finds the other ticket when there is room. */
-    h->gone_ops += m->op - !buried;
-    h->lost += (load(&record_of(h, m)->taking) != m->op) + !buried;
+    h->departed_tickets += m->op - !recorded;
+    h->lost += (load_word(&record_of(h, m)->taking) != m->op) + !recorded;
     memset(record_of(h, m), 0, sizeof(struct sync_record));
     memset(m, 0, sizeof(*m));
 }
@@ -257,17 +287,17 @@ static void remove_member(struct unetmm_sync_home *h, struct member *m)
 /* ---- Lost tickets ------------------------------------------------------ */
 
 /* Counts the tickets that members have named; false: a member is taking a ticket now. */
-static bool all_known(struct unetmm_sync_home *h, uint64_t *known)
+static bool count_named_tickets(struct unetmm_sync_home *h, uint64_t *known)
 {
     unsigned i;
 
-    *known = h->gone_ops;
+    *known = h->departed_tickets;
     for (i = 0; i < UNETMM_SYNC_MEMBERS; i++) {
         struct member *m = &h->members[i];
 
         if (m->live) {
-            look_at_status(h, m);
-            if (load(&record_of(h, m)->taking) != m->op) {
+            read_status(h, m);
+            if (load_word(&record_of(h, m)->taking) != m->op) {
                 return false;
             }
             *known += m->op;
@@ -276,7 +306,7 @@ static bool all_known(struct unetmm_sync_home *h, uint64_t *known)
     return true;
 }
 
-static bool is_waited_with(const struct unetmm_sync_home *h, uint64_t ticket)
+static bool waiter_has_ticket(const struct unetmm_sync_home *h, uint64_t ticket)
 {
     unsigned i;
 
@@ -296,19 +326,19 @@ static bool is_waited_with(const struct unetmm_sync_home *h, uint64_t ticket)
  */
 static void find_lost(struct unetmm_sync_home *h)
 {
-    uint64_t tail = load(&h->words->tail), known, ticket, lost;
+    uint64_t tail = load_word(&h->words->tail), known, ticket, lost;
 
-    if (!h->lost || !all_known(h, &known) || load(&h->words->tail) != tail) {
+    if (!h->lost || !count_named_tickets(h, &known) || load_word(&h->words->tail) != tail) {
         return;
     }
     lost = tail - known < h->lost ? tail - known : h->lost;
-    h->gone_ops += lost;
+    h->departed_tickets += lost;
     h->lost = 0;
     for (ticket = h->limit; lost && ticket < tail; ticket++) {
-        if (ticket >= h->limit && !is_dead(h, ticket) &&
-            !is_waited_with(h, ticket)) {
-            if (!bury(h, ticket)) {
-                h->gone_ops -= lost;
+        if (ticket >= h->limit && !is_orphan(h, ticket) &&
+            !waiter_has_ticket(h, ticket)) {
+            if (!orphan_ticket(h, ticket)) {
+                h->departed_tickets -= lost;
                 h->lost = (unsigned)lost;
                 return;
             }
@@ -316,7 +346,7 @@ static void find_lost(struct unetmm_sync_home *h)
         }
     }
     while (lost--) {
-        hand_on(h, 1);
+        give_units(h, 1);
     }
 }
 
@@ -365,9 +395,43 @@ static int add_member(struct unetmm_sync_home *h, int channel,
     return (int)(m - h->members);
 }
 
-static void greet(struct unetmm_sync_home *h, const struct unetmm_completion *c)
+static void answer_asker(struct unetmm_sync_home *h, unsigned channel)
 {
-    uint64_t end = sys_now_ns() + ANSWER_NS;
+    struct asker *a = &h->askers[channel];
+    struct sync_hello hello = {
+        .magic = unetmm_swap64(SYNC_MAGIC),
+        .export = unetmm_swap64(h->side.export),
+        .to = a->to,
+        .slot = unetmm_swap32(a->slot < 0 ? 0 : (uint32_t)a->slot),
+        .error = a->slot < 0 ? (int32_t)unetmm_swap32((uint32_t)a->slot) : 0,
+        .kind = unetmm_swap64(h->kind),
+    };
+    int ret;
+
+    if (a->owed && !a->sending) {
+        ret = unetmm_send(h->side.ep, (int)channel, &hello, sizeof(hello), HELLO_ANSWER,
+                          UNETMM_INLINE);
+        a->sending = !ret;
+        a->owed = ret == -EAGAIN;
+        h->no_room = h->no_room || a->owed;
+    }
+}
+
+/* The answers that found no room */
+static void answer_askers(struct unetmm_sync_home *h)
+{
+    unsigned i;
+
+    if (h->no_room) {
+        h->no_room = false;
+        for (i = 0; i < h->side.ep->channels; i++) {
+            answer_asker(h, i);
+        }
+    }
+}
+
+static void take_hello(struct unetmm_sync_home *h, const struct unetmm_completion *c)
+{
     struct sync_hello hello = { 0 };
     int slot = -EPROTO;
 
@@ -381,22 +445,21 @@ static void greet(struct unetmm_sync_home *h, const struct unetmm_completion *c)
             slot = add_member(h, c->channel, unetmm_swap64(hello.export));
         }
     }
-    hello = (struct sync_hello) {
-        .magic = unetmm_swap64(SYNC_MAGIC),
-        .export = unetmm_swap64(h->side.export),
-        .to = hello.export,
-        .slot = unetmm_swap32(slot < 0 ? 0 : (uint32_t)slot),
-        .error = slot < 0 ? (int32_t)unetmm_swap32((uint32_t)slot) : 0,
-        .kind = unetmm_swap64(h->kind),
-    };
-    while (unetmm_send(h->side.ep, c->channel, &hello, sizeof(hello), 0,
-                       UNETMM_UNSIGNALED | UNETMM_INLINE) == -EAGAIN &&
-           sys_now_ns() < end) {
-        sched_yield();
-    }
+    /* The answer to an earlier hello that still waits is given up: its asker has gone, or floods. */
+    h->askers[c->channel].to = hello.export;
+    h->askers[c->channel].slot = slot;
+    h->askers[c->channel].owed = true;
+    answer_asker(h, c->channel);
 }
 
-static void part(struct unetmm_sync_home *h, int channel)
+/* The answer to a hello has reached the asker's card, or its channel has ended. */
+static void answer_ended(struct unetmm_sync_home *h, unsigned channel)
+{
+    h->askers[channel].sending = false;
+    answer_asker(h, channel);
+}
+
+static void member_ended(struct unetmm_sync_home *h, int channel)
 {
     struct member *m = member_of(h, channel);
 
@@ -406,22 +469,28 @@ static void part(struct unetmm_sync_home *h, int channel)
         remove_member(h, m);
         unetmm_unimport(h->side.ep, import);
     }
+    h->askers[channel] = (struct asker) { 0 };
     if (unetmm_channel_mtu(h->side.ep, channel) < 0) {
         accept_all(h);
     }
     unetmm_disconnect(h->side.ep, channel);
 }
 
-static void take(struct unetmm_sync_home *h, const struct unetmm_completion *c)
+static void handle_completion(struct unetmm_sync_home *h, const struct unetmm_completion *c)
 {
     struct member *m;
 
+    if (c->channel >= h->side.ep->channels) {
+        return;
+    }
     if (c->type == UNETMM_CQE_RECEIVED) {
-        greet(h, c);
+        take_hello(h, c);
     } else if (c->type == UNETMM_CQE_CLOSED) {
-        part(h, c->channel);
+        member_ended(h, c->channel);
+    } else if (c->type == UNETMM_CQE_SENT && c->user_data == HELLO_ANSWER) {
+        answer_ended(h, c->channel);
     } else if (c->type == UNETMM_CQE_SENT && (m = member_of(h, c->channel))) {
-        m->asked = false;
+        m->probed = false;
     }
     /* A failed write belongs to a channel that ends, which is notified. */
 }
@@ -429,7 +498,7 @@ static void take(struct unetmm_sync_home *h, const struct unetmm_completion *c)
 /* ---- The thread -------------------------------------------------------- */
 
 /* 0, or -errno: the card has stopped the endpoint. */
-static int work(struct unetmm_sync_home *h)
+static int serve_members(struct unetmm_sync_home *h)
 {
     struct unetmm_completion c;
     unsigned i;
@@ -439,18 +508,19 @@ static int work(struct unetmm_sync_home *h)
     for (i = 0, ret = 1; i < MOST_TAKEN && ret > 0; i++) {
         ret = unetmm_poll(h->side.ep, &c, 1);
         if (ret > 0) {
-            take(h, &c);
+            handle_completion(h, &c);
         }
     }
     for (i = 0; i < UNETMM_SYNC_MEMBERS; i++) {
         if (h->members[i].live) {
-            look(h, &h->members[i]);
+            read_member(h, &h->members[i]);
         }
     }
     find_lost(h);
+    answer_askers(h);
     for (i = 0; i < UNETMM_SYNC_MEMBERS; i++) {
         if (h->members[i].live) {
-            tell(h, &h->members[i]);
+            answer_member(h, &h->members[i]);
         }
     }
     return ret < 0 ? ret : 0;
@@ -460,7 +530,7 @@ static int work(struct unetmm_sync_home *h)
  * Members that hold units, or that we tell nothing, may have gone in silence.  A member that
  * takes no answer fills no queue: it has one question at a time.
  */
-static void ask_all(struct unetmm_sync_home *h)
+static void probe_members(struct unetmm_sync_home *h)
 {
     const uint64_t word = 0;
     unsigned i;
@@ -468,8 +538,8 @@ static void ask_all(struct unetmm_sync_home *h)
     for (i = 0; i < UNETMM_SYNC_MEMBERS; i++) {
         struct member *m = &h->members[i];
 
-        if (m->live && !m->asked) {
-            m->asked = !unetmm_write(h->side.ep, m->import, offsetof(struct sync_answer, alive),
+        if (m->live && !m->probed) {
+            m->probed = !unetmm_write(h->side.ep, m->import, offsetof(struct sync_answer, alive),
                                      &word, sizeof(word), 0, 0, UNETMM_INLINE);
         }
     }
@@ -484,19 +554,19 @@ static void *home_thread(void *argument)
 
     for (;;) {
         unetmm_upcall_events(unetmm_ep_private(h->side.ep), UINT32_MAX);
-        ret = work(h);
+        ret = serve_members(h);
         if (ret < 0 || atomic_load(&h->stop)) {
             break;
         }
-        ret = unetmm_wait_any(h->side.ep, &c, 1, h->lost ? LOST_NS :
-                              unetmm_time_until(ask), true);
+        ret = unetmm_wait_any(h->side.ep, &c, 1, h->lost || h->no_room ?
+                              AGAIN_NS : unetmm_time_until(ask), true);
         if (ret > 0) {
-            take(h, &c);
+            handle_completion(h, &c);
         } else if (ret < 0 && ret != -EINTR) {
             break;
         }
         if (sys_now_ns() >= ask) {
-            ask_all(h);
+            probe_members(h);
             ask = sys_now_ns() + SYNC_ALIVE_NS;
         }
     }
@@ -504,7 +574,7 @@ static void *home_thread(void *argument)
     return NULL;
 }
 
-static int start(struct unetmm_sync_home *h)
+static int start_thread(struct unetmm_sync_home *h)
 {
     sigset_t before;
     int ret;
@@ -516,6 +586,12 @@ static int start(struct unetmm_sync_home *h)
 }
 
 /* ---- Making and ending ------------------------------------------------- */
+
+static void free_home(struct unetmm_sync_home *h)
+{
+    free(h->askers);
+    free(h);
+}
 
 static int open_home(struct unetmm_sync_home *h, uint64_t service, uint32_t units)
 {
@@ -535,9 +611,10 @@ static int open_home(struct unetmm_sync_home *h, uint64_t service, uint32_t unit
     h->limit = h->kind == SYNC_LIGHT ? 0 : units;
     h->words->units = unetmm_swap64(units);
     show_limit(h);
-    ret = unetmm_listen_ex(h->side.ep, service, 16, &attr);
+    h->askers = sys_calloc(h->side.ep->channels, sizeof(*h->askers));
+    ret = h->askers ? unetmm_listen_ex(h->side.ep, service, 16, &attr) : -ENOMEM;
     if (!ret) {
-        ret = start(h);
+        ret = start_thread(h);
     }
     if (ret) {
         unetmm_sync_side_close(&h->side);
@@ -562,7 +639,7 @@ static int make_home(struct unetmm_ctx *ctx, uint64_t service, unsigned kind,
     h->kind = kind;
     ret = open_home(h, service, units);
     if (ret) {
-        free(h);
+        free_home(h);
         return ret;
     }
     *result = h;
@@ -592,6 +669,7 @@ int unetmm_sync_home_close(struct unetmm_sync_home *h)
     int ret = unetmm_ctx_check(h->side.ctx);
 
     if (ret) {
+        free_home(h);
         return ret;
     }
     /* The thread looks at `stop` at least each time that it asks for its members. */
@@ -599,6 +677,6 @@ int unetmm_sync_home_close(struct unetmm_sync_home *h)
     sys_join(h->thread);
     ret = h->error;
     unetmm_sync_side_close(&h->side);
-    free(h);
+    free_home(h);
     return ret;
 }

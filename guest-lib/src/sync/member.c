@@ -3,8 +3,8 @@
  * Members of semaphores and wait-queues.
  *
  * A wait says at home that it takes a ticket, takes it by FETCH_ADD, and reads how
- * far has been served, all in one round trip.  If its ticket has been, that was all;
- * if not, it says so, by a write that counts, and sleeps until it is told.
+ * far the home has served, all in one round trip.  If its ticket has been served, the wait
+ * is over; if not, it says so, by a write that counts, and sleeps until it is told.
  *
  * Until the round trip has ended nobody knows the ticket.  A wait that ends before
  * leaves it `begun`, and the next one goes on with it.
@@ -50,7 +50,7 @@ struct unetmm_sync {
 
 /* Inline, for light_finish(). */
 static inline __attribute__((__always_inline__))
-void take(struct unetmm_sync *s, const struct unetmm_completion *c)
+void member_take(struct unetmm_sync *s, const struct unetmm_completion *c)
 {
     if (c->type == UNETMM_CQE_CLOSED || c->type == UNETMM_CQE_FAILED ||
         c->status) {
@@ -65,13 +65,13 @@ void take(struct unetmm_sync *s, const struct unetmm_completion *c)
     }
 }
 
-static int take_all(struct unetmm_sync *s)
+static int member_take_all(struct unetmm_sync *s)
 {
     struct unetmm_completion c;
     int ret;
 
     while ((ret = unetmm_poll(s->side.ep, &c, 1)) > 0) {
-        take(s, &c);
+        member_take(s, &c);
     }
     s->broken = s->broken || ret < 0;
     return s->broken ? -ENOTCONN : 0;
@@ -83,15 +83,16 @@ static int pause_until(struct unetmm_sync *s, uint64_t deadline)
     struct unetmm_completion c;
     int ret = unetmm_wait_any(s->side.ep, &c, 1, unetmm_time_until(deadline), true);
 
-    if (ret > 0) {
-        take(s, &c);
-    } else if (ret < 0 && ret != -EINTR) {
-        s->broken = true;
-    } else if (ret < 0) {
+    if (ret == -EINTR) {
         return ret;
     }
+    if (ret > 0) {
+        member_take(s, &c);
+    } else if (ret < 0) {
+        s->broken = true;
+    }
     unetmm_upcall_events(unetmm_ep_private(s->side.ep), UINT32_MAX);
-    return take_all(s);
+    return member_take_all(s);
 }
 
 /* ---- Operations -------------------------------------------------------- */
@@ -100,7 +101,7 @@ static int pause_until(struct unetmm_sync *s, uint64_t deadline)
  * The result of posting, until there is room or no more hope.  *end is 0 at first:
  * the clock is looked at only where there is no room.
  */
-static int again(struct unetmm_sync *s, int ret, uint64_t *end)
+static int retry_post(struct unetmm_sync *s, int ret, uint64_t *end)
 {
     if (!ret) {
         return 0;
@@ -110,18 +111,18 @@ static int again(struct unetmm_sync *s, int ret, uint64_t *end)
     }
     if (ret == -EAGAIN && sys_now_ns() < *end) {
         sched_yield();
-        return take_all(s) ? -ENOTCONN : 1;
+        return member_take_all(s) ? -ENOTCONN : 1;
     }
     s->broken = true;
     return -ENOTCONN;
 }
 
-/* Posts by `call`, again and again as again() says; the result is in `ret`. */
+/* Posts by `call`, again and again as retry_post() says; the result is in `ret`. */
 #define POST(s, ret, call) \
-    for (uint64_t end_ = 0; ((ret) = again(s, call, &end_)) > 0;) { \
+    for (uint64_t end_ = 0; ((ret) = retry_post(s, call, &end_)) > 0;) { \
     }
 
-static int put(struct unetmm_sync *s, size_t member, uint64_t value, bool count)
+static int put_word(struct unetmm_sync *s, size_t member, uint64_t value, bool count)
 {
     const uint64_t word = unetmm_swap64(value);
     int ret;
@@ -132,7 +133,7 @@ static int put(struct unetmm_sync *s, size_t member, uint64_t value, bool count)
 }
 
 #define PUT(s, member, value, count) \
-    put(s, offsetof(struct sync_record, member), value, count)
+    put_word(s, offsetof(struct sync_record, member), value, count)
 
 /* Posts the READs of the home's words: `tail` and `limit`. */
 static int read_words(struct unetmm_sync *s)
@@ -156,9 +157,9 @@ static int add_ticket(struct unetmm_sync *s)
 }
 
 /* Until all that was posted to be waited for has come.  -ETIMEDOUT, -EINTR */
-static int finish(struct unetmm_sync *s, uint64_t deadline)
+static int finish_ops(struct unetmm_sync *s, uint64_t deadline)
 {
-    int ret = take_all(s);
+    int ret = member_take_all(s);
 
     while (!ret && s->open_ops) {
         if (deadline != UINT64_MAX && !unetmm_time_until(deadline)) {
@@ -194,7 +195,7 @@ static int take_ticket(struct unetmm_sync *s, uint64_t *ticket,
     int ret = s->begun ? 0 : ask_ticket(s);
 
     if (!ret) {
-        ret = finish(s, answer > deadline ? answer : deadline);
+        ret = finish_ops(s, answer > deadline ? answer : deadline);
     }
     if (ret) {
         return ret == -ETIMEDOUT ? 0 : ret;
@@ -209,7 +210,7 @@ static uint64_t word_of(const uint64_t *word)
     return unetmm_swap64(__atomic_load_n(word, __ATOMIC_ACQUIRE));
 }
 
-static bool served(const struct unetmm_sync *s, uint64_t ticket)
+static bool ticket_is_served(const struct unetmm_sync *s, uint64_t ticket)
 {
     return word_of(&s->answer->limit) > ticket;
 }
@@ -244,7 +245,7 @@ static int sleep_until(struct unetmm_sync *s, uint64_t deadline,
     }
 }
 
-static bool acknowledged(const struct unetmm_sync *s, uint64_t op)
+static bool end_is_acknowledged(const struct unetmm_sync *s, uint64_t op)
 {
     return word_of(&s->answer->acked) >= op;
 }
@@ -265,7 +266,7 @@ static int wait_turn(struct unetmm_sync *s, uint64_t deadline)
 
     if (s->gave_up) {
         /* The home may read the record's words until it has acknowledged that we gave up. */
-        ret = sleep_until(s, deadline, acknowledged, s->gave_up);
+        ret = sleep_until(s, deadline, end_is_acknowledged, s->gave_up);
         if (ret <= 0) {
             return ret;
         }
@@ -278,7 +279,7 @@ static int wait_turn(struct unetmm_sync *s, uint64_t deadline)
     if (word_of(&s->answer->read) <= ticket) {
         ret = PUT(s, status, sync_status(s->op, SYNC_WAITING, ticket), true);
         if (!ret) {
-            ret = sleep_until(s, deadline, served, ticket);
+            ret = sleep_until(s, deadline, ticket_is_served, ticket);
         }
         if (ret <= 0) {
             return s->broken ? -ENOTCONN : give_up(s, ticket, ret);
@@ -309,7 +310,7 @@ int post_units_again(struct unetmm_sync *s, uint64_t n, uint64_t user_data, int 
 {
     uint64_t end = 0;
 
-    while ((ret = again(s, ret, &end)) > 0) {
+    while ((ret = retry_post(s, ret, &end)) > 0) {
         ret = post_units(s, n, user_data);
     }
     return ret;
@@ -344,10 +345,10 @@ int finish_later(struct unetmm_sync *s, int64_t timeout_ns)
     uint64_t answer = sys_now_ns() + SYNC_ALIVE_NS;
     uint64_t deadline = unetmm_time_of(timeout_ns);
 
-    return finish(s, answer > deadline ? answer : deadline);
+    return finish_ops(s, answer > deadline ? answer : deadline);
 }
 
-/* Does the same as finish(), and polls some times before it reads the clock. */
+/* Does the same as finish_ops(), and polls some times before it reads the clock. */
 static inline __attribute__((__always_inline__))
 int light_finish(struct unetmm_sync *s, int64_t timeout_ns)
 {
@@ -358,7 +359,7 @@ int light_finish(struct unetmm_sync *s, int64_t timeout_ns)
         int ret = unetmm_poll(s->side.ep, &c, 1);
 
         if (ret > 0) {
-            take(s, &c);
+            member_take(s, &c);
         }
         s->broken = s->broken || ret < 0;
         if (UNUSUAL(s->broken)) {
@@ -469,7 +470,7 @@ static int light_post(struct unetmm_sync *s)
     if (ret == -EINTR) {
         end = sys_now_ns() + POST_NS;
         while (ret == -EINTR) {
-            ret = finish(s, end);
+            ret = finish_ops(s, end);
         }
     }
     if (ret) {
@@ -494,7 +495,7 @@ static void light_close(struct unetmm_sync *s)
 
 /* ---- Calls --------------------------------------------------------------- */
 
-static int check(const struct unetmm_sync *s, bool semaphore)
+static int check_member(const struct unetmm_sync *s, bool semaphore)
 {
     if (UNUSUAL(!s->side.ep->alive)) {
         return -EOWNERDEAD;
@@ -505,7 +506,7 @@ static int check(const struct unetmm_sync *s, bool semaphore)
 
 int unetmm_sem_wait(struct unetmm_sync *s, int64_t timeout_ns)
 {
-    int ret = check(s, true);
+    int ret = check_member(s, true);
 
     if (!ret) {
         ret = s->kind == SYNC_LIGHT ? light_wait(s, timeout_ns) :
@@ -517,7 +518,7 @@ int unetmm_sem_wait(struct unetmm_sync *s, int64_t timeout_ns)
 
 int unetmm_sem_post(struct unetmm_sync *s)
 {
-    int ret = check(s, true);
+    int ret = check_member(s, true);
 
     if (ret) {
         return ret;
@@ -532,21 +533,21 @@ int unetmm_sem_post(struct unetmm_sync *s)
 
 int unetmm_waitq_wait(struct unetmm_sync *s, int64_t timeout_ns)
 {
-    int ret = check(s, false);
+    int ret = check_member(s, false);
 
     return ret ? ret : wait_turn(s, unetmm_time_of(timeout_ns));
 }
 
 int unetmm_waitq_wake(struct unetmm_sync *s, uint32_t n)
 {
-    int ret = check(s, false);
+    int ret = check_member(s, false);
     uint64_t tail, waiting;
 
     if (!ret) {
         ret = read_words(s);
     }
     if (!ret) {
-        ret = finish(s, sys_now_ns() + POST_NS);
+        ret = finish_ops(s, sys_now_ns() + POST_NS);
     }
     if (ret) {
         return ret;
@@ -595,8 +596,8 @@ static int receive_hello(struct unetmm_sync *s, uint64_t deadline,
     return ret > 0 || ret < -4095 ? -EPROTO : ret;
 }
 
-static int join(struct unetmm_sync *s, const uint8_t mac[6], uint64_t service,
-                uint64_t deadline)
+static int join_home(struct unetmm_sync *s, const uint8_t mac[6], uint64_t service,
+                     uint64_t deadline)
 {
     const struct unetmm_channel_attr attr = {
         .size = sizeof(attr), .flags = UNETMM_RELIABLE | UNETMM_NOTIFY_CLOSE,
@@ -658,7 +659,7 @@ int unetmm_sync_open(struct unetmm_ctx *ctx, const uint8_t mac[6],
     ret = unetmm_sync_side_open(&s->side, UNETMM_PAGE_BYTES, UNETMM_RIGHT_WRITE);
     if (!ret) {
         s->answer = s->side.words;
-        ret = join(s, mac, service, unetmm_time_of(timeout_ns));
+        ret = join_home(s, mac, service, unetmm_time_of(timeout_ns));
         if (ret) {
             unetmm_sync_side_close(&s->side);
         }

@@ -3,8 +3,9 @@
  * Common to a home and its members: words in each other's memory.
  *
  * The words are little-endian and have 8 bytes.  One side alone writes a word; only `tail`
- * and `units` are changed by all members, by additions.  Writes of a channel may be seen in
- * any order: so the value of a word only grows, and values that belong together share a word.
+ * and `units` are changed by all members, by atomics.  Writes of a channel may be seen in any
+ * order: so the value of a word but `units` only grows, and values that belong together share a
+ * word.
  */
 #ifndef UNETMM_SYNC_INTERNAL_H
 #define UNETMM_SYNC_INTERNAL_H

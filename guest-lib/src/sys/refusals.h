@@ -5,7 +5,7 @@
 #ifndef UNETMM_REFUSALS_H
 #define UNETMM_REFUSALS_H
 
-/* Refusals in a row after which such a channel fails: seconds */
+/* Such a channel fails after this many refusals in a row, which take several seconds. */
 #define UNETMM_REFUSALS     250
 
 #endif /* UNETMM_REFUSALS_H */

@@ -153,7 +153,7 @@ static struct record *make_record(struct unetmm_utlb_ep *e, uint64_t user_data,
 }
 
 /* The record ends. */
-static void let_go(struct unetmm_utlb_ep *e, const struct record *r)
+static void release_record(struct unetmm_utlb_ep *e, const struct record *r)
 {
     if (r->held) {
         unetmm_utlb_let_go(e->ctx, r->iov, r->n);
@@ -165,7 +165,7 @@ static void let_go(struct unetmm_utlb_ep *e, const struct record *r)
 
 static void free_record(struct unetmm_utlb_ep *e, struct record *r)
 {
-    let_go(e, r);
+    release_record(e, r);
     if (r->flags & UNETMM_UNSIGNALED) {
         e->quiet--;
     }
@@ -184,7 +184,7 @@ void unetmm_utlb_ep_close(struct unetmm_ep_private *ep)
     }
     for (i = 0; i < e->count; i++) {
         if (e->records[i].live) {
-            let_go(e, &e->records[i]);
+            release_record(e, &e->records[i]);
         }
     }
     free(e->records);
@@ -237,7 +237,7 @@ static uint8_t status_of(int error)
  * Pages that cannot be pinned are the card's to refuse, in a completion like
  * that of any other source.
  */
-static int hold(struct unetmm_utlb_ep *e, struct record *r)
+static int hold_record(struct unetmm_utlb_ep *e, struct record *r)
 {
     int ret = unetmm_utlb_hold(e->ctx, r->iov, r->n, r->write);
 
@@ -294,14 +294,14 @@ static void post_again(struct unetmm_ep *ep);
 static void take_quiet(struct unetmm_ep *ep);
 
 /* The common part of a send and an operation, whose record is filled in. */
-static int begin(struct unetmm_ep *ep, struct record *r, uint64_t *user_data,
-                 unsigned *flags)
+static int begin_send(struct unetmm_ep *ep, struct record *r, uint64_t *user_data,
+                      unsigned *flags)
 {
     struct unetmm_utlb_ep *e = utlb_of(ep);
     int ret;
 
     /* Nothing overtakes records that wait for room to be posted again. */
-    ret = e->first_again[0] != NONE ? -EAGAIN : hold(e, r);
+    ret = e->first_again[0] != NONE ? -EAGAIN : hold_record(e, r);
     if (ret) {
         free_record(e, r);
         return ret;
@@ -340,7 +340,7 @@ static int utlb_queue(struct unetmm_ep *ep, struct unetmm_request_ *request,
         r->generation = r->keyed ? 0 : e->generation[r->import];
         r->offset = request->offset;
     }
-    return begin(ep, r, &request->user_data, &request->flags);
+    return begin_send(ep, r, &request->user_data, &request->flags);
 }
 
 static int utlb_post(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
@@ -354,7 +354,7 @@ static int utlb_post(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
         return -ENOMEM;
     }
     r->post = r->write = true;
-    ret = hold(e, r);
+    ret = hold_record(e, r);
     if (ret) {
         free_record(e, r);
         return ret;

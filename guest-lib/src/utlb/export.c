@@ -43,13 +43,13 @@ static struct unetmm_utlb_exported **find(struct unetmm_ctx *ctx, uint64_t id, b
     return link;
 }
 
-static void put(struct unetmm_utlb_exported **list, struct unetmm_utlb_exported *one)
+static void add_exported(struct unetmm_utlb_exported **list, struct unetmm_utlb_exported *one)
 {
     one->next = *list;
     *list = one;
 }
 
-static struct unetmm_utlb_exported *take(struct unetmm_utlb_exported **link)
+static struct unetmm_utlb_exported *unlink_exported(struct unetmm_utlb_exported **link)
 {
     struct unetmm_utlb_exported *one = *link;
 
@@ -65,7 +65,7 @@ static struct unetmm_utlb_exported *take_all(struct unetmm_ctx *ctx,
 
     while (*link) {
         if (*link == export || (*link)->part_of == export) {
-            put(&all, take(link));
+            add_exported(&all, unlink_exported(link));
         } else {
             link = &(*link)->next;
         }
@@ -87,8 +87,8 @@ static int pin_error(int ret)
 }
 
 /* A range that the driver refuses anyway holds nothing. */
-static int hold(struct unetmm_ctx *ctx, uint64_t addr, uint64_t length,
-                struct unetmm_utlb_exported *one)
+static int hold_exported(struct unetmm_ctx *ctx, uint64_t addr, uint64_t length,
+                         struct unetmm_utlb_exported *one)
 {
     int ret;
 
@@ -104,7 +104,7 @@ static int hold(struct unetmm_ctx *ctx, uint64_t addr, uint64_t length,
     return pin_error(ret);
 }
 
-static void let_go(struct unetmm_ctx *ctx, struct unetmm_utlb_exported *one)
+static void release_exported(struct unetmm_ctx *ctx, struct unetmm_utlb_exported *one)
 {
     unetmm_utlb_let_go(ctx->utlb, &one->memory, 1);
     free(one);
@@ -116,7 +116,7 @@ static void let_all_go(struct unetmm_ctx *ctx, struct unetmm_utlb_exported *all)
         struct unetmm_utlb_exported *one = all;
 
         all = one->next;
-        let_go(ctx, one);
+        release_exported(ctx, one);
     }
 }
 
@@ -139,7 +139,7 @@ int unetmm_utlb_export(struct unetmm_ctx *ctx, struct unetmm_export *export)
     exported->id = export->id;
     exported->serial = atomic_fetch_add(&serials, 1);
     exported->write = export->rights != UNETMM_RIGHT_READ;
-    ret = hold(ctx, export->addr, export->length, exported);
+    ret = hold_exported(ctx, export->addr, export->length, exported);
     if (ret) {
         free(exported);
         return ret;
@@ -147,11 +147,11 @@ int unetmm_utlb_export(struct unetmm_ctx *ctx, struct unetmm_export *export)
     pthread_mutex_lock(&ctx->exported_lock);
     ret = sys_ioctl(ctx->fd, UNETMM_IOC_EXPORT, export);
     if (ret >= 0) {
-        put(&ctx->exported, exported);
+        add_exported(&ctx->exported, exported);
     }
     pthread_mutex_unlock(&ctx->exported_lock);
     if (ret < 0) {
-        let_go(ctx, exported);
+        release_exported(ctx, exported);
         return ret;
     }
     return 0;
@@ -203,7 +203,7 @@ static int move_part(struct unetmm_ctx *ctx, struct unetmm_redirect *request,
         ret = sys_ioctl(ctx->fd, UNETMM_IOC_REDIRECT, request);
     }
     if (ret >= 0) {
-        put(&ctx->exported, part);
+        add_exported(&ctx->exported, part);
     }
     pthread_mutex_unlock(&ctx->exported_lock);
     return ret < 0 ? ret : 0;
@@ -222,14 +222,14 @@ int unetmm_utlb_redirect(struct unetmm_ctx *ctx,
     part->id = request->id;
     part->offset = request->offset;
     ret = look_up(ctx, part->id, &serial, &part->write);
-    ret = ret ? ret : hold(ctx, request->to, request->length, part);
+    ret = ret ? ret : hold_exported(ctx, request->to, request->length, part);
     if (ret) {
         free(part);
         return ret;
     }
     ret = move_part(ctx, request, part, serial);
     if (ret) {
-        let_go(ctx, part);
+        release_exported(ctx, part);
     }
     return ret;
 }
@@ -244,11 +244,11 @@ int unetmm_utlb_redirect_end(struct unetmm_ctx *ctx,
     ret = sys_ioctl(ctx->fd, UNETMM_IOC_REDIRECT_GO, request);
     link = find(ctx, request->id, true, request->offset);
     if (ret >= 0 && *link) {
-        part = take(link);
+        part = unlink_exported(link);
     }
     pthread_mutex_unlock(&ctx->exported_lock);
     if (part) {
-        let_go(ctx, part);
+        release_exported(ctx, part);
     }
     return ret < 0 ? ret : 0;
 }
@@ -256,6 +256,6 @@ int unetmm_utlb_redirect_end(struct unetmm_ctx *ctx,
 void unetmm_utlb_forget_exports(struct unetmm_ctx *ctx)
 {
     while (ctx->exported) {
-        free(take(&ctx->exported));
+        free(unlink_exported(&ctx->exported));
     }
 }

@@ -70,8 +70,9 @@ void unetmm_utlb_free_nodes(struct node *node, int level)
     unsigned i;
 
     for (i = 0; node && level && i < FANOUT; i++) {
-        unetmm_utlb_free_nodes(atomic_load_explicit(&node->below[i],
-                                        memory_order_relaxed), level - 1);
+        struct node *below = atomic_load_explicit(&node->below[i], memory_order_relaxed);
+
+        unetmm_utlb_free_nodes(below, level - 1);
     }
     free(node);
 }
@@ -247,25 +248,33 @@ static void add_to_run(struct unetmm_utlb_ctx *u, struct run *run,
     }
 }
 
+/* Takes a page away from all, unless it has a user or lacks one of the bits `needed`. */
+static bool take_page(struct page *page, uint32_t needed)
+{
+    uint32_t word = atomic_load_explicit(&page->word, memory_order_relaxed);
+
+    do {
+        if (word & WORD_USERS || (word & needed) != needed) {
+            return false;
+        }
+    } while (!atomic_compare_exchange_weak_explicit(
+                 &page->word, &word, 0, memory_order_acq_rel,
+                 memory_order_relaxed));
+    return true;
+}
+
 static int take_unused(void *arg, uint32_t number)
 {
     struct unetmm_utlb_ctx *u = arg;
-    uint32_t word;
 
     /* The policy may be anybody's: one page a time, and one that there is. */
     if (u->taken != UNETMM_UTLB_NONE || number >= u->quota ||
         !u->slots[number].page) {
         return 0;
     }
-    word = atomic_load_explicit(&u->slots[number].page->word,
-                                memory_order_relaxed);
-    do {
-        if (word & WORD_USERS || !(word & WORD_PINNED)) {
-            return 0;
-        }
-    } while (!atomic_compare_exchange_weak_explicit(
-                 &u->slots[number].page->word, &word, 0, memory_order_acq_rel,
-                 memory_order_relaxed));
+    if (!take_page(u->slots[number].page, WORD_PINNED)) {
+        return 0;
+    }
     u->taken = number;
     return 1;
 }
@@ -290,21 +299,6 @@ static uint32_t evict(struct unetmm_utlb_ctx *u, uint32_t n)
     return evicted;
 }
 
-/* Takes the page of a slot away from all, unless it has a user. */
-static bool take_page(struct page *page)
-{
-    uint32_t word = atomic_load_explicit(&page->word, memory_order_relaxed);
-
-    do {
-        if (word & WORD_USERS) {
-            return false;
-        }
-    } while (!atomic_compare_exchange_weak_explicit(
-                 &page->word, &word, 0, memory_order_acq_rel,
-                 memory_order_relaxed));
-    return true;
-}
-
 bool unetmm_utlb_unpin_all(struct unetmm_utlb_ctx *u)
 {
     struct run run = { .npages = 0 };
@@ -317,7 +311,7 @@ bool unetmm_utlb_unpin_all(struct unetmm_utlb_ctx *u)
         if (!slot->page) {
             continue;
         }
-        if (!take_page(slot->page)) {
+        if (!take_page(slot->page, 0)) {
             all = false;
             continue;
         }

@@ -199,43 +199,56 @@ def scale_of(most):
 def draw_axes(drawing, place, names, xs, scale):
     """Draws both axes with their names, and a thin line for each step of the values.
 
-    place  (width, y of the top, pixels from one x to the next)
+    place  (width, y of the top)
+    xs     {x: its place}
     """
-    width, top, apart = place
+    width, top = place
     step, count = scale
     for number in range(count + 1):
         y = top + HIGH - HIGH * number / count
         drawing.line((LEFT, y), (width - 20, y))
         drawing.text((LEFT - 6, round(y + 4, 1)), f"{number * step:g}", "end")
-    for number, x in enumerate(xs):
-        drawing.text((LEFT + apart * (number + 0.5), top + HIGH + 18), f"{x}")
+    for x, at in xs.items():
+        drawing.text((at, top + HIGH + 18), f"{x}")
     drawing.text((LEFT, top - 10), names[1], "start", font_size=11)
-    drawing.text((LEFT + apart * len(xs) / 2, top + HIGH + 36), names[0], font_size=11)
+    drawing.text(((min(xs.values()) + max(xs.values())) / 2, top + HIGH + 36), names[0],
+                 font_size=11)
 
 
-def draw_lines(title, note, names, curves, maker, kind=Drawing):
+def places_of(xs, wide, logarithmic):
+    """{x: its place}: all x evenly spaced, or by their logarithms."""
+    apart = wide // len(xs)
+    first, last = LEFT + apart * 0.5, LEFT + apart * (len(xs) - 0.5)
+    if not logarithmic or len(xs) < 2:
+        return {x: LEFT + apart * (number + 0.5) for number, x in enumerate(xs)}
+    whole = math.log(xs[-1] / xs[0])
+    return {x: round(first + (last - first) * math.log(x / xs[0]) / whole, 1) for x in xs}
+
+
+def draw_lines(title, note, names, curves, maker, kind=Drawing, logarithmic=False):
     """The file of a chart: the text of an SVG file, or with kind=Pdf the bytes of a PDF file.
 
     note    lines below the title, for all that is the same in each curve
     names   of the axis below, and of the axis of values, with its unit
-    curves  {name: {x: value}}, of MOST_LINES at most; all x are evenly spaced
+    curves  {name: {x: value}}, of MOST_LINES at most; all x are evenly spaced, or
+            logarithmic: by their logarithms
     """
     xs = sorted({x for of in curves.values() for x in of})
     scale = scale_of(max(value for of in curves.values() for value in of.values()))
     notes = textwrap.wrap(note, LONG)
     width = max(LEFT + STEP * len(xs) + 30, 40 + 7 * max(map(len, (title, *notes, *curves))))
-    place = width, TOP + ROW * (len(notes) - 1), (width - LEFT - 30) // len(xs)
-    top, apart = place[1:]
+    top = TOP + ROW * (len(notes) - 1)
+    places = places_of(xs, width - LEFT - 30, logarithmic)
     drawing = kind(title, width, top + HIGH + 50 + ROW * len(curves), maker)
     drawing.text((12, 20), title, "start", font_weight="bold", font_size=13)
     for number, line in enumerate(notes):
         drawing.text((12, 40 + ROW * number), line, "start", font_size=11)
-    draw_axes(drawing, place, names, xs, scale)
+    draw_axes(drawing, (width, top), names, places, scale)
     for number, (name, of) in enumerate(curves.items()):
         colour = list(COLOURS)[number % len(COLOURS)]
         dashes = DASHES[number // len(COLOURS)]
-        points = [(LEFT + apart * (xs.index(x) + 0.5),
-                   top + HIGH - HIGH * of[x] / (scale[0] * scale[1])) for x in xs if x in of]
+        points = [(places[x], top + HIGH - HIGH * of[x] / (scale[0] * scale[1]))
+                  for x in xs if x in of]
         y = top + HIGH + 56 + ROW * number
         drawing.path(points, colour, dashes)
         drawing.path([(LEFT, y - 4), (LEFT + 36, y - 4)], colour, dashes)

@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -21,14 +22,23 @@ from unetmm_tools.guest import profiles
 
 TOPOLOGIES = os.path.join(REPO, "sim", "topologies")
 HOSTS = os.path.join(REPO, "sim")
-SOURCES = ("pinned", "tlb", "shadow", "odp")
+SOURCES = ("pinned", "tlb", "ktlb", "utlb", "shadow", "odp")
+POLICIES = ("rnr", "redirect", "skip", "drop", "backup")
+CONTROLS = ("none", "window", "delay")
+CHOICES = ("source", "policy", "congestion")        # parameters with an option of their own
 EXAMPLES = """examples:
   Eight clients and a server that has half of its values in memory:
     scripts/scale --nodes 9 --workload kv
   The costs of pinned memory and of page faults as more clients ask:
     scripts/scale --nodes 8,16,32,64 --workload kv --source pinned,odp --svg kv.svg
+  Datagrams that are lost at absent buffers, beside a backup ring and RNR NACKs:
+    scripts/scale --nodes 9,17,33 --workload incast --policy drop,backup,rnr
   An incast on a leaf-spine into buffers of which half are absent:
     scripts/scale --nodes 64 --topology leaf-spine --workload incast --set requests=50
+  An incast of many senders without and with a congestion control:
+    scripts/scale --nodes 33,65,129 --workload incast --source pinned --congestion none,delay
+  The sends of a file of four hosts, in two groups:
+    scripts/scale --nodes 8 --workload replay --trace sim/traces/four.txt
   A packet trace of each card, for Wireshark with tools/wireshark/unetmm.lua:
     scripts/scale --nodes 2 --workload ring --pcap ring
 """
@@ -59,9 +69,9 @@ def offered(path):
              for row in rows if "param" in row})
 
 
-def simulate(path, lines, pcap):
+def simulate(path, lines, pcap=None, trace=None):
     """The rows of one run."""
-    command = [path, *(("--pcap", pcap) if pcap else ())]
+    command = [path, *(("--pcap", pcap) if pcap else ()), *(("--trace", trace) if trace else ())]
     done = subprocess.run(command, input="\n".join(lines) + "\n", capture_output=True, text=True,
                           check=False)
     if done.returncode:
@@ -87,6 +97,24 @@ def percentile(times, share):
 def count(hosts, name):
     """The sum of a card's counter over all hosts."""
     return sum(host["counters"].get(name, 0) for host in hosts)
+
+
+def instructions(path, lines, count_of):
+    """Instructions of a processor for an operation: those of a run, less those of one with half of
+    the requests, by the operations that it has more.  valgrind counts them."""
+    found = []
+    for part in (count_of, count_of // 2):
+        done = subprocess.run(
+            ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", path],
+            input="\n".join([*lines, f"set requests {part}"]) + "\n", capture_output=True, text=True,
+            check=False)
+        counted = re.search(r"Collected : (\d+)", done.stderr)
+        if done.returncode or not counted:
+            raise ScaleError(f"valgrind ended with status {done.returncode}")
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        found.append((int(counted[1]), figures(rows)["operations"]))
+    (most, operations), (least, fewer) = found
+    return (most - least) / (operations - fewer)
 
 
 def under_way(hosts, links):
@@ -119,7 +147,10 @@ def figures(rows):
         "faults": sum(host["faults"] for host in hosts),
         "page_ins": sum(host["page_ins"] for host in hosts),
         "rnr_nacks": count(hosts, "rel_nacks_sent"),
-        "resent": count(hosts, "rel_resent"),
+        "resent": count(hosts, "rel_resent") + sum(host["again"] for host in hosts),
+        "aside": max(host["aside"] for host in hosts),
+        "lost": sum(number for host in hosts for name, number in host["counters"].items()
+                    if name.startswith("drop_") and not name.startswith("drop_rel_")),
         "dropped": sum(link["full"] + link["lost"] for link in links),
         "queue_kib": max((link["queue"] for link in links if link["from"] >= len(hosts)),
                          default=0) / 1024,
@@ -180,6 +211,11 @@ def parse(arguments):
     add("--workload", metavar="NAME", help="the programs; --list has them (default: kv)")
     add("--source", type=named(SOURCES), default=["odp"], metavar="NAME[,NAME]",
         help=f"of translations: {', '.join(SOURCES)} (default: odp)")
+    add("--policy", type=named(POLICIES), default=["rnr"], metavar="NAME[,NAME]",
+        help=f"for messages whose buffer is absent: {', '.join(POLICIES)}; the last two are for "
+        "datagrams, of workload incast (default: rnr)")
+    add("--congestion", type=named(CONTROLS), default=["none"], metavar="NAME[,NAME]",
+        help=f"the card's congestion control: {', '.join(CONTROLS)} (default: none)")
     add("--set", action="append", default=[], metavar="NAME=VALUE[,VALUE]",
         help="a parameter of the workload; --list has them")
     add("--cost", action="append", default=[], metavar="NAME=VALUE",
@@ -191,6 +227,10 @@ def parse(arguments):
     add("--svg", metavar="FILE",
         help="draw p99 by the number of hosts, with a line for each other choice")
     add("--goodput", action="store_true", help="--svg draws the goodput, not p99")
+    add("--instructions", action="store_true",
+        help="count a processor's instructions for an operation, with valgrind, in 3 runs of each")
+    add("--trace", metavar="FILE", help="sends for workload replay: lines MICROSECONDS HOST PEER "
+        "BYTES (docs/scale.rst)")
     add("--pcap", metavar="PREFIX", help="write PREFIX-HOST.pcap of each card")
     return parser.parse_args(arguments)
 
@@ -200,7 +240,7 @@ def settings(words, params):
     found = {}
     for word in words:
         name, equals, text = word.partition("=")
-        if name not in params or name in ("seed", "source") or not equals:
+        if name not in params or name in ("seed", *CHOICES) or not equals:
             raise ScaleError(f"--set {word}: use NAME=VALUE with a name of scripts/scale --list")
         _, least, most, _ = params[name]
         values = [int(value) if value.isdecimal() else -1 for value in text.split(",")]
@@ -236,8 +276,9 @@ def costs(words):
 
 def combinations(options, sets):
     """A dict for each run."""
-    keys = ("nodes", "source", *sets)
-    for values in itertools.product(options.nodes, options.source, *sets.values()):
+    keys = ("nodes", *CHOICES, *sets)
+    for values in itertools.product(options.nodes, *(getattr(options, name) for name in CHOICES),
+                                    *sets.values()):
         yield dict(zip(keys, values))
 
 
@@ -249,13 +290,15 @@ def run(options, path, params):
     rows = []
     for choice in combinations(options, sets):
         lines = net.network(choice["nodes"]).lines() + same + [
-            f"set source {choice['source']}",
-            *(f"set {name} {choice[name]}" for name in sets)]
+            *(f"set {name} {choice[name]}" for name in (*CHOICES, *sets))]
         began = time.monotonic()
         print("  " + ", ".join(f"{key} {value}" for key, value in choice.items()) + " ...",
               file=sys.stderr, flush=True)
-        found = figures(simulate(path, lines, options.pcap))
+        found = figures(simulate(path, lines, options.pcap, options.trace))
         print(f"  {found['events']} events, {time.monotonic() - began:.1f} s", file=sys.stderr)
+        if options.instructions:
+            found["instructions"] = instructions(path, lines,
+                                                 choice.get("requests", params["requests"][0]))
         rows.append({"workload": options.workload, "topology": options.topology,
                      "seed": options.seed, **choice, **found})
         if options.json:
@@ -267,15 +310,17 @@ COLUMNS = (("goodput_gbps", "Gb/s", "{:.2f}"), ("p50_us", "p50 us", "{:.1f}"),
            ("p99_us", "p99 us", "{:.1f}"), ("p999_us", "p99.9 us", "{:.1f}"),
            ("pinned_mib", "pinned MiB", "{:.1f}"), ("faults", "faults", "{}"),
            ("page_ins", "page-ins", "{}"), ("rnr_nacks", "RNR NACKs", "{}"),
-           ("resent", "resent", "{}"), ("dropped", "dropped", "{}"), ("failed", "failed", "{}"))
+           ("resent", "resent", "{}"), ("aside", "aside", "{}"),
+           ("lost", "lost", "{}"), ("dropped", "dropped", "{}"), ("failed", "failed", "{}"), ("instructions", "instructions", "{:.0f}"))
 
 
 def table(rows, keys):
     """The rows for people."""
-    lines = [[*keys, *(title for _, title, _ in COLUMNS)]]
+    columns = [column for column in COLUMNS if column[0] in rows[0]]
+    lines = [[*keys, *(title for _, title, _ in columns)]]
     for row in rows:
         lines.append([str(row[key]) for key in keys] + [
-            "-" if row[name] is None else form.format(row[name]) for name, _, form in COLUMNS])
+            "-" if row[name] is None else form.format(row[name]) for name, _, form in columns])
     wide = [max(len(line[at]) for line in lines) for at in range(len(lines[0]))]
     return "\n".join("  ".join(cell.rjust(size) for cell, size in zip(line, wide))
                      for line in lines)
@@ -296,7 +341,8 @@ def chart(rows, keys, goodput):
     same = [f"{key} {first[key]}" for key in keys if key != "nodes" and key not in several]
     return drawing.draw_lines(
         f"Workload {first['workload']} on a {first['topology']}, seed {first['seed']}",
-        f"the same in all lines: {', '.join(same) or 'parameters as by default'}", ("hosts", unit), curves, "scripts/scale")
+        f"the same in all lines: {', '.join(same) or 'parameters as by default'}", ("hosts, logarithmic", unit), curves,
+        "scripts/scale", logarithmic=True)
 
 
 def check_files(options):
@@ -305,10 +351,16 @@ def check_files(options):
         path = getattr(options, option)
         if path and not os.path.isdir(os.path.dirname(path) or "."):
             raise ScaleError(f"--{option} {path}: there is no such folder")
+    if options.trace and (options.instructions or not os.path.isfile(options.trace)):
+        raise ScaleError("--trace counts no instructions" if options.instructions else
+                         f"--trace {options.trace}: there is no such file")
+    if options.instructions and not shutil.which("valgrind"):
+        raise ScaleError("--instructions needs Debian's package valgrind")
     if options.goodput and not options.svg:
         raise ScaleError("--goodput needs --svg FILE")
     if options.pcap and "," in "".join([*map(str, options.set), *(
-            "," for given in (options.nodes, options.source) if len(given) > 1)]):
+            "," for given in (options.nodes, *(getattr(options, name) for name in CHOICES))
+            if len(given) > 1)]):
         raise ScaleError("--pcap writes the files of one run: give one value of each option")
 
 
@@ -328,7 +380,7 @@ def print_list(workloads, params):
         print(f"{name:<10}  {text}")
     print()
     for name, (default, least, most, text) in params.items():
-        if name not in ("seed", "source"):
+        if name not in ("seed", *CHOICES):
             print(f"{name:<10}  {text} ({least} to {most}; default: {default})")
 
 
@@ -346,7 +398,9 @@ def main(arguments=None):
             raise ScaleError(f"--workload {options.workload}: use {', '.join(workloads)}")
         check_files(options)
         rows = run(options, path, params)
-        keys = ["nodes", "source", *settings(options.set, params)]
+        keys = ["nodes", *CHOICES, *settings(options.set, params)]
+        if options.congestion == ["none"]:
+            keys.remove("congestion")
         if not options.json:
             print(table(rows, keys))
         if options.svg:

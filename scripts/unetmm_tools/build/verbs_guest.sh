@@ -9,6 +9,8 @@
 VERBS_PACKAGES=(perftest ibverbs-utils rdmacm-utils python3-pyverbs ibverbs-providers
     libibverbs1 librdmacm1 libibumad3 libnl-3-200 libnl-route-3-200 libpci3)
 VERBS_MODULES=(ib_uverbs rdma_ucm ib_umad ip6_udp_tunnel udp_tunnel)
+# Programs of the kernel that use verbs, and a disk for them: tests insert these.
+VERBS_KERNEL_MODULES=(nvme-rdma nvmet-rdma brd)
 VERBS_LIB=usr/lib/$HOST_TRIPLET
 
 verbs_debs_dir() {
@@ -120,20 +122,36 @@ make_verbs_calls() {
         "$REPO/tests/verbs/test_provider.c" -lcmocka -lpthread
 }
 
-# verbs_modules KERNEL ROOT: in an order in which insmod can take them.
+# verbs_modules KERNEL ROOT: in an order in which insmod can take them: verbs-modules, then
+# kernel-modules.
 verbs_modules() {
-    local dir file n=10
+    local dir file first folder n=10
     dir=$(kernel_dir "$1")
-    # A kernel that we build has all of them in itself.
+    # A kernel that we build has the first ones in itself.
     if ! kernel_is_built "$1"; then
-        for file in $(module_order "$dir" "${VERBS_MODULES[@]}"); do
+        first=$(module_order "$dir" "${VERBS_MODULES[@]}")
+        for file in $(module_order "$dir" "${VERBS_MODULES[@]}" "${VERBS_KERNEL_MODULES[@]}"); do
+            folder="kernel-modules"
+            grep -qxF "$file" <<<"$first" && folder="verbs-modules"
             add_module "$2" "$dir/lib/modules/$(cat "$dir/release")/$file" \
-                "verbs-modules/$n-$(basename "$file")"
+                "$folder/$n-$(basename "$file")"
             n=$((n + 1))
         done
     fi
     install -D -m 644 "$(driver_dir "$1")/unetmm_ib.ko" "$2/verbs-modules/$n-unetmm_ib.ko"
     strip_paths "$2/verbs-modules/$n-unetmm_ib.ko"
+}
+
+# verbs_test_module KERNEL ROOT: tests of verbs in the kernel.
+verbs_test_module() {
+    local dir
+    dir=$(mktemp -d)
+    cp "$REPO"/tests/verbs/module/* "$dir/"
+    make -C "$(kernel_dir "$1")/headers" M="$dir" W=1 CONFIG_DEBUG_INFO_BTF_MODULES= modules \
+        >"$dir/log" 2>&1 || { cat "$dir/log"; die "the test module does not compile"; }
+    install -D -m 644 "$dir/kernel_verbs.ko" "$2/verbs-tests/kernel_verbs.ko"
+    strip_paths "$2/verbs-tests/kernel_verbs.ko"
+    rm -rf "$dir"
 }
 
 # make_verbs_overlay KERNEL DIR: DIR/overlay is the archive.
@@ -146,6 +164,7 @@ make_verbs_overlay() {
     unset LD_LIBRARY_PATH
     verbs_tests "$debs" "$root"
     verbs_modules "$1" "$root"
+    verbs_test_module "$1" "$root"
     install -m 755 "$REPO/tests/verbs/verbs-up" "$root/usr/bin/verbs-up"
     (cd "$root" && find . -mindepth 1 -print0 | LC_ALL=C sort -z |
         cpio --null -o -H newc -R 0:0 --quiet --reproducible) >"$dir/overlay"
@@ -164,8 +183,9 @@ verbs_overlay_dir() {
     local kernel
     kernel=$(verbs_kernel "$1")
     echo "$CACHE/verbs-guest/$kernel-$(hash_text "$(driver_dir "$kernel")" "$(verbs_debs_dir)" \
-        "$(hash_files "$REPO" tests/verbs/verbs-up scripts/unetmm_tools/build/verbs_guest.sh \
-            guest-lib/verbs guest-lib/src guest-lib/include hw/net/unetmm/abi)" "$(rdma_headers_dir)")"
+        "$(hash_files "$REPO" tests/verbs/verbs-up tests/verbs/module \
+            scripts/unetmm_tools/build/verbs_guest.sh guest-lib/verbs guest-lib/src \
+            guest-lib/include hw/net/unetmm/abi)" "$(rdma_headers_dir)")"
 }
 
 # setup_verbs_sources: makes the headers and libraries that the provider is compiled with.

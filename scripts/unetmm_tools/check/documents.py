@@ -5,10 +5,11 @@ Prints one line for each error, and nothing if there is none.  The documents are
 those in docs/, README.md, CONTRIBUTING.md and the manual pages.  Names of tests
 are
 
-    test_FILE.TEST         TEST(TEST, ...) in tests/core/ROOM/test_FILE.c
+    test_FILE.TEST         TEST(TEST, ...) or TEST_OF(TEST, ...) in tests/core/ROOM/test_FILE.c
     /unetmm/GROUP/TEST     in a program of tests/qtest
     unetmm-FILE.TEST       in a part of qos-test, tests/qtest/unetmm-FILE.c
-    PROGRAM.TEST           in the table of tests/guest/SUBJECT/PROGRAM.c
+    PROGRAM.TEST           TEST(TEST, ...) with _ for -, or a macro like it, or TEST_NAMED("TEST", ...),
+                           in tests/guest/SUBJECT/PROGRAM.c
     fuzz-NAME              tests/fuzz/fuzz-NAME.c
 
 and [ROOM/]FILE.c: FUNCTION(), also behind hw/net/unetmm/, guest-driver/ or guest-lib/src/,
@@ -112,11 +113,17 @@ def words():
     return set(re.findall(r"\w+", sources()))
 
 
+# Pages about the product's code: a test's function of the same name is another one.
+PRODUCT = {f"docs/{name}.rst": "^(hw|guest-driver|guest-lib)/"
+           for name in ("rooms", "driver", "library-rooms")}
+
+
 @functools.cache
-def called():
-    """All words before a parenthesis: functions, and macros like them."""
-    return set(re.findall(r"\b(\w+)\s*\(", sources()) +
-               re.findall(r"(?m)^TEST\((\w+)", sources()))
+def called(pattern=""):
+    """All words before a parenthesis in these sources: functions, and macros like them."""
+    text = sources(pattern)
+    return set(re.findall(r"\b(\w+)\s*\(", text) +
+               re.findall(r"(?m)^TEST(?:_OF)?\((\w+)", text))
 
 
 @functools.cache
@@ -137,7 +144,7 @@ def is_core_test(name):
     if not match:
         return None
     text = read_all(f"tests/core/*/{match[1]}.c")
-    return has(rf"(?m)^TEST\({match[2]}\b", text)
+    return has(rf"(?m)^TEST(?:_OF)?\({match[2]}\b", text)
 
 
 def is_program_test(name):
@@ -167,7 +174,8 @@ def is_guest_test(name):
     if match[1] == "kinds":
         kind = match[2].partition(".")[0]
         return f"KIND({kind}," in read("tests/guest/memory/kinds.h")
-    return f'{{ "{match[2]}",' in text
+    function = re.escape(match[2].replace("-", "_"))
+    return has(rf'(?m)^\w+\((?:{function}|"{re.escape(match[2])}"),', text)
 
 
 def is_fuzz_target(name):
@@ -236,7 +244,7 @@ def check_words(page):
             yield f"{page}: there is no {name}"
     # In the text, or a frame of gdb's
     for name in sorted(set(re.findall(r"\b(\w+)\(\)", text) + re.findall(
-            r"(?m)^ +#\d+ +(\w+) \(", text)) - called() - FOREIGN):
+            r"(?m)^ +#\d+ +(\w+) \(", text)) - called(PRODUCT.get(page, "")) - FOREIGN):
         yield f"{page}: there is no {name}()"
     for name in sorted(set(re.findall(
             r"(?<![\w./-])(?:docs|hw|guest-driver|guest-lib|scripts|tests|tools|debian)"
@@ -250,7 +258,7 @@ def check_words(page):
 
 # Where the options of a command are: its own file, and all that may parse them.
 COMMANDS = ((r"scripts/[\w-]+", r"^scripts/"),
-            (r"(?:tests|docs)(?:/\w+)+/run", r"^(tests|docs)/.*/run$"),
+            (r"(?:tests|docs)(?:/\w+)+/run", r"^((tests|docs)/.*/run|scripts/unetmm_tools/course/.*)$"),
             (r"unetmm-[a-z]+", r"^guest-lib/tools/"))
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
 

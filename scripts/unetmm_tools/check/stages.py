@@ -272,6 +272,11 @@ def stage_verbs(options):
     yield from own_runner("verbs", options, 1800, talks=True)
 
 
+def stage_ulps(options):
+    """Kernels and middleware on verbs."""
+    yield from own_runner("ulps", options, 1800, talks=True)
+
+
 def stage_mpi(options):
     """scripts/cluster, and MPI on its guests."""
     yield shell_test("the provider and its tests suit the libfabric of Debian 13",

@@ -153,6 +153,8 @@ def stage_style(options):
          [RUN, "check.pools"], 60, None, True),
         (one, "the tests of all calls have a row for each call",
          [RUN, "check.calls"], 60),
+        (one, "each mutant that is known to be equivalent is still one of its file",
+         [os.path.join(REPO, "tests", "mutate", "run"), "--check"], 60),
         (one, "no C function has more than 60 lines",
          [RUN, "check.lengths"], 60),
         (one, "codespell: documents, manual pages, sources",

@@ -22,7 +22,8 @@ from unetmm_tools.check.stages import (cross, e2e, stage_commands, stage_docs, s
                                        stage_fabtests, stage_fuzz, stage_lockstep, stage_mpi,
                                        stage_msan, stage_mutate, stage_package, stage_qtest,
                                        stage_roots, stage_scale, stage_stock, stage_threads,
-                                       stage_tools, stage_unit, stage_verbs)
+                                       stage_tools, stage_ulps, stage_unit,
+                                       stage_verbs)
 from unetmm_tools.check.style import stage_style
 
 UNSTEADY_LIST = os.path.join(REPO, "tests", "unsteady.txt")
@@ -48,6 +49,8 @@ STAGES = {
             "mpi5-guest"]),
     "verbs": (stage_verbs, ["qemu", "initramfs-6.1", "verbs-guest-6.1", "python-guest",
               "verbs-calls"]),
+    "ulps": (stage_ulps, ["qemu", "initramfs-6.1", "verbs-guest-6.1", "python-guest",
+             "ulps-guest-6.1"]),
     "commands": (stage_commands, ["qemu", "stock", "initramfs-6.1"]),
     "tools": (stage_tools, ["qemu", "stock", "initramfs-6.1", "initramfs-6.12", "unit",
               "python-guest", "verbs-calls"]),

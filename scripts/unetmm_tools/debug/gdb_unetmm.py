@@ -22,7 +22,7 @@ PLACES = {
     "miss-report": "miss_report",
     "fault-reply": "unetmm_fault_reply",
     "tlb-insert": "unetmm_tlb_insert",
-    "evict": "unetmm_tlb_evicted",
+    "evict": "unetmm_miss_report_eviction",
     "invalidate": "unetmm_invalidate",
     "receive": "unetmm_recv_frame",
     "completion": "unetmm_ep_complete",

@@ -35,9 +35,8 @@ static void resolve(Slots *t, const struct unetmm_fault *f)
 
 /* ---- Absent, kept, resolved ---- */
 
-TEST(test_absent_goes_to_the_ring, slots_test)
+TEST_OF(test_absent_goes_to_the_ring, Slots *t, slots_test)
 {
-    Slots *t = *state;
     struct unetmm_fault f;
 
     slots_open(t, SOURCE, 4);
@@ -59,9 +58,8 @@ TEST(test_absent_goes_to_the_ring, slots_test)
 }
 
 /* The end of a channel comes behind a message of it that is in the ring. */
-TEST(test_end_waits_for_the_ring, slots_test)
+TEST_OF(test_end_waits_for_the_ring, Slots *t, slots_test)
 {
-    Slots *t = *state;
     struct unetmm_fault f;
 
     slots_open(t, SOURCE, 4);
@@ -81,9 +79,8 @@ TEST(test_end_waits_for_the_ring, slots_test)
 }
 
 /* A report does not wait for buffers that come back: their completions name no channel. */
-TEST(test_end_waits_for_no_buffer, slots_test)
+TEST_OF(test_end_waits_for_no_buffer, Slots *t, slots_test)
 {
-    Slots *t = *state;
     struct unetmm_fault first, second;
 
     slots_open(t, SOURCE, 4);
@@ -114,10 +111,9 @@ TEST(test_end_waits_for_no_buffer, slots_test)
 }
 
 /* Packets that may be shown at last are shown as the budget goes. */
-TEST(test_shown_in_parts, slots_test)
+TEST_OF(test_shown_in_parts, Slots *t, slots_test)
 {
     enum { BEHIND = 150, AT_ONCE = 65536 / UNETMM_LEAST_BYTES };
-    Slots *t = *state;
     struct unetmm_fault f;
     struct unetmm_cqe cqe;
     unsigned got = 0;
@@ -152,9 +148,8 @@ TEST(test_shown_in_parts, slots_test)
 }
 
 /* Packets behind it land, and are shown behind it. */
-TEST(test_order_is_kept, slots_test)
+TEST_OF(test_order_is_kept, Slots *t, slots_test)
 {
-    Slots *t = *state;
     struct unetmm_fault f;
 
     slots_open(t, SOURCE, 4);
@@ -183,10 +178,8 @@ TEST(test_order_is_kept, slots_test)
 }
 
 /* Each further bit in its turn, round the bitmap, which is no power of two. */
-TEST(test_bits_go_round, slots_test)
+TEST_OF(test_bits_go_round, Slots *t, slots_test)
 {
-    Slots *t = *state;
-
     slots_open(t, SOURCE, 3);
     fake_buffers(&t->d, 2, 2048);
     for (unsigned i = 0; i < 20; i++) {
@@ -204,9 +197,8 @@ TEST(test_bits_go_round, slots_test)
 }
 
 /* Resolved in any order: shown in one. */
-TEST(test_resolved_backwards, slots_test)
+TEST_OF(test_resolved_backwards, Slots *t, slots_test)
 {
-    Slots *t = *state;
     struct unetmm_fault f[4];
 
     slots_open(t, SOURCE, 4);
@@ -231,9 +223,8 @@ TEST(test_resolved_backwards, slots_test)
 }
 
 /* A short message is no exception: it needs its buffer, and its turn. */
-TEST(test_small_ones_too, slots_test)
+TEST_OF(test_small_ones_too, Slots *t, slots_test)
 {
-    Slots *t = *state;
     struct unetmm_fault f;
 
     slots_open(t, SOURCE, 4);
@@ -253,9 +244,8 @@ TEST(test_small_ones_too, slots_test)
 }
 
 /* A buffer that is no good waits for its turn, and comes back in it. */
-TEST(test_bad_buffer_keeps_its_turn, slots_test)
+TEST_OF(test_bad_buffer_keeps_its_turn, Slots *t, slots_test)
 {
-    Slots *t = *state;
     struct unetmm_fault f;
 
     slots_open(t, SOURCE, 4);
@@ -275,9 +265,8 @@ TEST(test_bad_buffer_keeps_its_turn, slots_test)
 }
 
 /* The driver cannot have the memory: the buffer comes back with its status. */
-TEST(test_failed, slots_test)
+TEST_OF(test_failed, Slots *t, slots_test)
 {
-    Slots *t = *state;
     struct unetmm_fault f;
 
     slots_open(t, SOURCE, 4);
@@ -299,9 +288,8 @@ TEST(test_failed, slots_test)
  * Source tlb is asked for the page as well: it can be given in no other way.
  * A packet that lands behind it does not take that back.
  */
-TEST(test_tlb_is_asked_too, slots_test)
+TEST_OF(test_tlb_is_asked_too, Slots *t, slots_test)
 {
-    Slots *t = *state;
     struct unetmm_fault f, miss;
 
     slots_open(t, UNETMM_SOURCE_TLB, 4);
@@ -326,9 +314,8 @@ TEST(test_tlb_is_asked_too, slots_test)
 
 /* ---- No room ---- */
 
-TEST(test_bitmap_full, slots_test)
+TEST_OF(test_bitmap_full, Slots *t, slots_test)
 {
-    Slots *t = *state;
     struct unetmm_fault f;
 
     slots_open(t, SOURCE, 2);
@@ -356,10 +343,8 @@ TEST(test_bitmap_full, slots_test)
     slots_got(t, 3, 100, 5);
 }
 
-TEST(test_ring_empty, slots_test)
+TEST_OF(test_ring_empty, Slots *t, slots_test)
 {
-    Slots *t = *state;
-
     slots_open(t, SOURCE, 4);
     slots_post(t, 0, 4);
     expect_count(&t->h, drop_backup_ring, 1, slots_give(t, 100, 0));
@@ -373,10 +358,8 @@ TEST(test_ring_empty, slots_test)
 }
 
 /* The ring is off: there is none. */
-TEST(test_ring_off, slots_test)
+TEST_OF(test_ring_off, Slots *t, slots_test)
 {
-    Slots *t = *state;
-
     slots_open(t, SOURCE, 4);
     fake_buffers(&t->d, 2, 100);
     fake_set_reg(&t->h, UNETMM_REG_RING(UNETMM_RING_BACKUP) +
@@ -386,9 +369,8 @@ TEST(test_ring_off, slots_test)
 }
 
 /* An invalid buffer is passed over, once. */
-TEST(test_ring_garbage, slots_test)
+TEST_OF(test_ring_garbage, Slots *t, slots_test)
 {
-    Slots *t = *state;
     struct unetmm_fault f;
 
     slots_open(t, SOURCE, 4);
@@ -407,9 +389,8 @@ TEST(test_ring_garbage, slots_test)
     fake_backup_check(&t->d, &f, 7);
 }
 
-TEST(test_buffer_refused, slots_test)
+TEST_OF(test_buffer_refused, Slots *t, slots_test)
 {
-    Slots *t = *state;
     struct unetmm_fault f;
 
     slots_open(t, SOURCE, 4);
@@ -424,9 +405,8 @@ TEST(test_buffer_refused, slots_test)
 }
 
 /* Nothing is written while there is no room to say so. */
-TEST(test_fault_ring_full, slots_test)
+TEST_OF(test_fault_ring_full, Slots *t, slots_test)
 {
-    Slots *t = *state;
     unsigned n = 0;
 
     t->d.ring[UNETMM_RING_FAULT].log2 = 3;
@@ -457,10 +437,8 @@ TEST(test_fault_ring_full, slots_test)
 }
 
 /* Packets that wait have their places in the completion queue. */
-TEST(test_cq_full, slots_test)
+TEST_OF(test_cq_full, Slots *t, slots_test)
 {
-    Slots *t = *state;
-
     t->e.cq_log2 = 2;
     slots_open(t, SOURCE, 8);
     fake_buffers(&t->d, 4, 2048);
@@ -480,10 +458,8 @@ TEST(test_cq_full, slots_test)
 }
 
 /* A send has taken a place: the walk stops, and goes on with the bell. */
-TEST(test_walk_waits, slots_test)
+TEST_OF(test_walk_waits, Slots *t, slots_test)
 {
-    Slots *t = *state;
-
     t->e.cq_log2 = 1;
     slots_open(t, SOURCE, 8);
     fake_buffers(&t->d, 4, 2048);
@@ -525,10 +501,8 @@ static void take_unseen(FakeHost *host, uint64_t addr, size_t bytes)
 }
 
 /* Having shown that it waits, the card looks again: no bell is needed. */
-TEST(test_walk_looks_again, slots_test)
+TEST_OF(test_walk_looks_again, Slots *t, slots_test)
 {
-    Slots *t = *state;
-
     t->e.cq_log2 = 1;
     slots_open(t, SOURCE, 8);
     fake_buffers(&t->d, 4, 2048);
@@ -553,9 +527,8 @@ TEST(test_walk_looks_again, slots_test)
 
 /* ---- Beyond the tail ---- */
 
-TEST(test_beyond_the_tail, slots_test)
+TEST_OF(test_beyond_the_tail, Slots *t, slots_test)
 {
-    Slots *t = *state;
     struct unetmm_notify n;
     struct unetmm_fault f;
     uint32_t posted;
@@ -601,9 +574,8 @@ TEST(test_beyond_the_tail, slots_test)
 }
 
 /* A frame is a look at the tail, too; one armed anew is armed once. */
-TEST(test_tail_by_frame, slots_test)
+TEST_OF(test_tail_by_frame, Slots *t, slots_test)
 {
-    Slots *t = *state;
     struct unetmm_notify n;
     uint32_t posted;
 
@@ -629,9 +601,8 @@ TEST(test_tail_by_frame, slots_test)
 }
 
 /* The notification ring is full: it is late, not lost; or not owed any more. */
-TEST(test_tail_waits_for_room, slots_test)
+TEST_OF(test_tail_waits_for_room, Slots *t, slots_test)
 {
-    Slots *t = *state;
     struct unetmm_notify n;
     uint32_t posted;
 
@@ -653,9 +624,8 @@ TEST(test_tail_waits_for_room, slots_test)
 }
 
 /* Bad buffers posted later are the driver's to find. */
-TEST(test_too_short_later, slots_test)
+TEST_OF(test_too_short_later, Slots *t, slots_test)
 {
-    Slots *t = *state;
     struct unetmm_fault f;
 
     slots_open(t, SOURCE, 6);
@@ -679,9 +649,8 @@ static uint8_t done_as(Slots *t, uint16_t ep, struct unetmm_cmd_backup b)
     return fake_command(&t->d, cmd, NULL);
 }
 
-TEST(test_forged_done, slots_test)
+TEST_OF(test_forged_done, Slots *t, slots_test)
 {
-    Slots *t = *state;
     struct unetmm_cmd_backup good = { .slot = 1, .bit = 1, .cookie = 5 };
     struct unetmm_cmd_backup bad;
 
@@ -723,9 +692,8 @@ TEST(test_forged_done, slots_test)
     assert_int_equal(fake_card(&t->e).fq_cons, 3);
 }
 
-TEST(test_forged_tail, slots_test)
+TEST_OF(test_forged_tail, Slots *t, slots_test)
 {
-    Slots *t = *state;
     struct unetmm_cmd cmd = { .opcode = UNETMM_CMD_TAIL_ARM, .ep = 1,
                               .tail.arm = 1 };
 
@@ -741,9 +709,8 @@ TEST(test_forged_tail, slots_test)
 }
 
 /* Its packets are lost and counted, and answers for them come too late. */
-TEST(test_destroyed_with_packets, slots_test)
+TEST_OF(test_destroyed_with_packets, Slots *t, slots_test)
 {
-    Slots *t = *state;
     struct unetmm_fault f;
     FakeEp next;
 
@@ -770,9 +737,8 @@ TEST(test_destroyed_with_packets, slots_test)
 }
 
 /* A forged index stops it. */
-TEST(test_stopped_with_packets, slots_test)
+TEST_OF(test_stopped_with_packets, Slots *t, slots_test)
 {
-    Slots *t = *state;
     struct unetmm_fault f;
 
     slots_open(t, SOURCE, 4);
@@ -792,9 +758,8 @@ TEST(test_stopped_with_packets, slots_test)
 }
 
 /* A process takes its buffers back: a packet that had none has none. */
-TEST(test_index_moved_back, slots_test)
+TEST_OF(test_index_moved_back, Slots *t, slots_test)
 {
-    Slots *t = *state;
     struct unetmm_fault f;
 
     slots_open(t, SOURCE, 4);
@@ -811,10 +776,8 @@ TEST(test_index_moved_back, slots_test)
     slots_got(t, 3, 100, 0);
 }
 
-TEST(test_reset_with_packets, slots_test)
+TEST_OF(test_reset_with_packets, Slots *t, slots_test)
 {
-    Slots *t = *state;
-
     slots_open(t, SOURCE, 4);
     fake_buffers(&t->d, 4, 2048);
     slots_post(t, 0, 4);
@@ -828,9 +791,8 @@ TEST(test_reset_with_packets, slots_test)
 }
 
 /* Values that EP_CREATE refuses. */
-TEST(test_create, slots_test)
+TEST_OF(test_create, Slots *t, slots_test)
 {
-    Slots *t = *state;
     static const struct {
         uint16_t bits;
         uint8_t policy, status;
@@ -865,9 +827,8 @@ TEST(test_create, slots_test)
 /* ---- Time: packets that land, and packets that wait ---- */
 
 /* The older one is resolved while the younger lands. */
-TEST(test_resolved_during_landing, slots_test)
+TEST_OF(test_resolved_during_landing, Slots *t, slots_test)
 {
-    Slots *t = *state;
     struct unetmm_fault f;
 
     t->p.dma_page_ns = 1000;
@@ -885,9 +846,8 @@ TEST(test_resolved_during_landing, slots_test)
     slots_got(t, 1, 100, 1);
 }
 
-TEST(test_landed_before_resolved, slots_test)
+TEST_OF(test_landed_before_resolved, Slots *t, slots_test)
 {
-    Slots *t = *state;
     struct unetmm_fault f;
 
     t->p.dma_page_ns = 1000;

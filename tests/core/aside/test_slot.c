@@ -21,10 +21,8 @@ static void land_in_turn(Slots *t)
     fake_expect_none(&t->e);
 }
 
-TEST(test_present_pinned, slots_test)
+TEST_OF(test_present_pinned, Slots *t, slots_test)
 {
-    Slots *t = *state;
-
     slots_open(t, UNETMM_SOURCE_PINNED, 0);
     land_in_turn(t);
     assert_int_equal(fake_counter(&t->h, UNETMM_C_rx_frames), 16);
@@ -65,9 +63,8 @@ TEST(test_present_odp, slots_test)
 }
 
 /* Nothing is looked at before a packet needs it. */
-TEST(test_nothing_ahead, slots_test)
+TEST_OF(test_nothing_ahead, Slots *t, slots_test)
 {
-    Slots *t = *state;
     struct unetmm_fault f;
 
     slots_open(t, UNETMM_SOURCE_TLB, 0);
@@ -118,9 +115,8 @@ TEST(test_absent_odp, slots_test)
 }
 
 /* Only the pages that the packet touches have to be there. */
-TEST(test_touched_pages_do, slots_test)
+TEST_OF(test_touched_pages_do, Slots *t, slots_test)
 {
-    Slots *t = *state;
     struct unetmm_fault f;
 
     slots_open(t, UNETMM_SOURCE_ODP, 0);
@@ -136,9 +132,8 @@ TEST(test_touched_pages_do, slots_test)
 }
 
 /* DEFERRED, then RETRY, then ERROR: the buffer goes back to the next packet. */
-TEST(test_answers, slots_test)
+TEST_OF(test_answers, Slots *t, slots_test)
 {
-    Slots *t = *state;
     struct unetmm_fault f;
 
     slots_open(t, UNETMM_SOURCE_TLB, 0);
@@ -195,10 +190,8 @@ static const uint8_t garbage_status[] = {
 };
 
 /* Each goes back in its turn, and the packet finds the good one behind. */
-TEST(test_garbage, slots_test)
+TEST_OF(test_garbage, Slots *t, slots_test)
 {
-    Slots *t = *state;
-
     slots_open(t, UNETMM_SOURCE_PINNED, 0);
     for (unsigned i = 0; i < G_N_ELEMENTS(garbage); i++) {
         struct unetmm_fqe fqe = garbage[i];
@@ -219,10 +212,8 @@ TEST(test_garbage, slots_test)
 }
 
 /* One packet does not pay for all that a process posts. */
-TEST(test_garbage_is_bounded, slots_test)
+TEST_OF(test_garbage_is_bounded, Slots *t, slots_test)
 {
-    Slots *t = *state;
-
     t->e.fq_log2 = t->e.cq_log2 = 6;
     slots_open(t, UNETMM_SOURCE_PINNED, 0);
     for (unsigned i = 0; i < 64; i++) {
@@ -233,10 +224,8 @@ TEST(test_garbage_is_bounded, slots_test)
     assert_int_equal(fake_card(&t->e).cq_prod, 16);
 }
 
-TEST(test_too_short, slots_test)
+TEST_OF(test_too_short, Slots *t, slots_test)
 {
-    Slots *t = *state;
-
     slots_open(t, UNETMM_SOURCE_PINNED, 0);
     slots_post(t, 0, 1);
     fake_snapshot(&t->h);
@@ -247,10 +236,8 @@ TEST(test_too_short, slots_test)
 }
 
 /* The bus refuses the buffer: it goes back, the packet is lost. */
-TEST(test_dma_refused, slots_test)
+TEST_OF(test_dma_refused, Slots *t, slots_test)
 {
-    Slots *t = *state;
-
     slots_open(t, UNETMM_SOURCE_PINNED, 0);
     slots_post(t, 0, 2);
     t->h.refuse_first = fake_vpage(t->s, SLOTS_PAGE(0))->dma;
@@ -261,10 +248,8 @@ TEST(test_dma_refused, slots_test)
     slots_got(t, 1, 100, 2);
 }
 
-TEST(test_queue_refused, slots_test)
+TEST_OF(test_queue_refused, Slots *t, slots_test)
 {
-    Slots *t = *state;
-
     slots_open(t, UNETMM_SOURCE_PINNED, 0);
     slots_post(t, 0, 1);
     t->h.refuse_first = t->e.fq;
@@ -275,10 +260,8 @@ TEST(test_queue_refused, slots_test)
 }
 
 /* A place in the completion queue for each; the process makes room. */
-TEST(test_cq_full, slots_test)
+TEST_OF(test_cq_full, Slots *t, slots_test)
 {
-    Slots *t = *state;
-
     t->e.cq_log2 = 1;
     slots_open(t, UNETMM_SOURCE_PINNED, 0);
     slots_post(t, 0, 4);
@@ -340,10 +323,8 @@ TEST(test_slow_shadow, slots_test)
 }
 
 /* The second page goes while the first one moves. */
-TEST(test_gone_meanwhile, slots_test)
+TEST_OF(test_gone_meanwhile, Slots *t, slots_test)
 {
-    Slots *t = *state;
-
     open_slow(t, UNETMM_SOURCE_ODP);
     slots_present(t, 0, 2);
     fake_post(&t->e, SLOTS_PAGE(0), 2 * FAKE_PAGE, 9);
@@ -368,10 +349,8 @@ static void take_entry(FakeHost *host, uint64_t addr)
     fake_table_set(t->s, SLOTS_PAGE(0), 0);
 }
 
-TEST(test_gone_before_lock, slots_test)
+TEST_OF(test_gone_before_lock, Slots *t, slots_test)
 {
-    Slots *t = *state;
-
     slots_open(t, UNETMM_SOURCE_SHADOW, 0);
     slots_present(t, 0, 1);
     slots_post(t, 0, 1);
@@ -384,9 +363,8 @@ TEST(test_gone_before_lock, slots_test)
 }
 
 /* Destroyed while a page moves: EP_DESTROY completes behind it. */
-TEST(test_destroyed_meanwhile, slots_test)
+TEST_OF(test_destroyed_meanwhile, Slots *t, slots_test)
 {
-    Slots *t = *state;
     struct unetmm_cmd cmd = { .opcode = UNETMM_CMD_EP_DESTROY, .ep = 1 };
     struct unetmm_cmd_done done;
 
@@ -406,9 +384,8 @@ TEST(test_destroyed_meanwhile, slots_test)
  * A card is restored whose completion queue has no place for the message that
  * lands: the message is lost, and nothing is written over the others.
  */
-TEST(test_lands_without_a_place, slots_test)
+TEST_OF(test_lands_without_a_place, Slots *t, slots_test)
 {
-    Slots *t = *state;
     UnetmmEp *ep;
 
     open_slow(t, UNETMM_SOURCE_TLB);

@@ -132,9 +132,8 @@ static uint8_t set_raw(Fix *f, uint64_t list, uint32_t slots, uint32_t bytes)
     return fake_command(&f->d, cmd, NULL);
 }
 
-TEST(test_set, fix_test)
+TEST_OF(test_set, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint64_t list = fake_alloc(&f->h, 4096, 4096, FAKE_RW);
     uint32_t bytes = UNETMM_SLOT_HEAD + f->h.core.params.user_mtu;
     uint64_t odd = cpu_to_le64(list + 4), high = cpu_to_le64(~0ull - 8);
@@ -169,9 +168,8 @@ static uint8_t create_as(Fix *f, FakeSpace *s, uint8_t policy)
 }
 
 /* Not without a buffer, nor where nobody brings pages. */
-TEST(test_who, fix_test)
+TEST_OF(test_who, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *pinned = fake_space(&f->d, 5, UNETMM_SOURCE_PINNED, 4);
 
     assert_int_equal(create_as(f, f->s1, UNETMM_POLICY_REDIRECT),
@@ -185,10 +183,8 @@ TEST(test_who, fix_test)
                      UNETMM_CS_OK);
 }
 
-TEST(test_promises, fix_test)
+TEST_OF(test_promises, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     redirecting(f);
     /* Somebody has to wait, and none needs more than the window. */
     assert_int_equal(fake_channel(&f->a, 1, fake_peer_mac, PEER_EP, 1, 1000),
@@ -211,9 +207,8 @@ TEST(test_promises, fix_test)
     assert_int_equal(set_raw(f, 0, 0, 0), UNETMM_CS_OK);
 }
 
-TEST(test_done_of_nothing, fix_test)
+TEST_OF(test_done_of_nothing, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd cmd = { .opcode = UNETMM_CMD_SYSBUF_DONE };
 
     open_all(f);
@@ -232,9 +227,8 @@ TEST(test_done_of_nothing, fix_test)
 /* ---- WRITEs ------------------------------------------------------------- */
 
 /* It is here and not in its place: all that is told, then and later. */
-TEST(test_write, fix_test)
+TEST_OF(test_write, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_slot slot;
 
     open_all(f);
@@ -268,10 +262,8 @@ TEST(test_write, fix_test)
 }
 
 /* A later packet for the page waits behind it, though the page is there. */
-TEST(test_follows, fix_test)
+TEST_OF(test_follows, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_all(f);
     give_write(f, 0, OFFSET, 500, LAST, 0x11);
     fake_insert(f->s1, PEER_PAGE(20), 4, NULL);
@@ -294,9 +286,8 @@ TEST(test_follows, fix_test)
 }
 
 /* Before its turn; and the earlier one comes later, round it. */
-TEST(test_early, fix_test)
+TEST_OF(test_early, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_slot slot;
 
     open_all(f);
@@ -317,10 +308,8 @@ TEST(test_early, fix_test)
 }
 
 /* Two pages, one of which is there. */
-TEST(test_half_there, fix_test)
+TEST_OF(test_half_there, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_all(f);
     fake_insert(f->s1, PEER_PAGE(20), 1, NULL);
     give_write(f, 0, 3900, 300, LAST, 0x44);
@@ -330,9 +319,8 @@ TEST(test_half_there, fix_test)
 }
 
 /* In more pieces than a slot has room for: the peer comes again. */
-TEST(test_too_many_pieces, fix_test)
+TEST_OF(test_too_many_pieces, Fix *f, fix_test)
 {
-    Fix *f = *state;
     unsigned n = UNETMM_SLOT_PIECES;
 
     redirecting(f);
@@ -362,10 +350,8 @@ TEST(test_too_many_pieces, fix_test)
 }
 
 /* A part of it may move, which the card knows and the driver does not. */
-TEST(test_movable, fix_test)
+TEST_OF(test_movable, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     redirecting(f);
     assert_int_equal(set_channel(f, &f->a, PEER_CH, CREDITS, 0),
                      UNETMM_CS_OK);
@@ -378,9 +364,8 @@ TEST(test_movable, fix_test)
 }
 
 /* A request behind it waits for its turn, and reads the written bytes. */
-TEST(test_read_behind, fix_test)
+TEST_OF(test_read_behind, Fix *f, fix_test)
 {
-    Fix *f = *state;
     PeerFrame frame;
 
     open_all(f);
@@ -403,10 +388,8 @@ TEST(test_read_behind, fix_test)
 
 /* ---- Errors ------------------------------------------------------------- */
 
-TEST(test_failed, fix_test)
+TEST_OF(test_failed, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_all(f);
     give_write(f, 1, OFFSET + 4096, 100, LAST | NOTIFY, 2);
     give_write(f, 0, OFFSET, 100, LAST | NOTIFY, 1);
@@ -426,9 +409,8 @@ TEST(test_failed, fix_test)
 }
 
 /* The region goes meanwhile: the packet in a slot is rejected. */
-TEST(test_region_gone, fix_test)
+TEST_OF(test_region_gone, Fix *f, fix_test)
 {
-    Fix *f = *state;
     PeerFrame frame;
 
     open_all(f);
@@ -443,10 +425,8 @@ TEST(test_region_gone, fix_test)
 }
 
 /* The endpoint goes: a slot that the driver has is nobody's until it says. */
-TEST(test_endpoint_gone, fix_test)
+TEST_OF(test_endpoint_gone, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_all(f);
     give_write(f, 0, OFFSET, 100, LAST, 1);
     assert_int_equal(fake_ep_destroy(&f->a), UNETMM_CS_OK);
@@ -459,10 +439,8 @@ TEST(test_endpoint_gone, fix_test)
 }
 
 /* The channel goes: its slots are not promised again before they are back. */
-TEST(test_channel_gone, fix_test)
+TEST_OF(test_channel_gone, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_all(f);
     give_write(f, 0, OFFSET, 100, LAST, 1);
     assert_int_equal(clear_channel(&f->a, PEER_CH), UNETMM_CS_OK);
@@ -473,10 +451,8 @@ TEST(test_channel_gone, fix_test)
     assert_int_equal(set_channel(f, &f->a, PEER_CH, SLOTS, 0), UNETMM_CS_OK);
 }
 
-TEST(test_reset, fix_test)
+TEST_OF(test_reset, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_all(f);
     give_write(f, 0, OFFSET, 100, LAST, 1);
     fake_set_reg(&f->h, UNETMM_REG_CTRL, UNETMM_CTRL_RESET);
@@ -486,9 +462,8 @@ TEST(test_reset, fix_test)
 }
 
 /* The fault ring is full: it is reported when there is room, in order. */
-TEST(test_ring_full, fix_test)
+TEST_OF(test_ring_full, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault fault;
     uint32_t first;
 
@@ -528,10 +503,8 @@ static void give_send(Fix *f, uint32_t n, uint32_t at, uint32_t len,
     fake_serve(&f->d);
 }
 
-TEST(test_send, fix_test)
+TEST_OF(test_send, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_all(f);
     fake_post(&f->a, PEER_PAGE(8), 4096, 9);
     fake_ring_bell(&f->a);
@@ -553,10 +526,9 @@ TEST(test_send, fix_test)
 }
 
 /* It has been copied, and cannot be told of yet: it is told of later, once. */
-TEST(test_send_behind_cq_full, fix_test)
+TEST_OF(test_send_behind_cq_full, Fix *f, fix_test)
 {
     uint8_t data[700];
-    Fix *f = *state;
 
     open_all(f);
     fake_post(&f->a, PEER_PAGE(8), 4096, 9);
@@ -590,10 +562,8 @@ TEST(test_send_behind_cq_full, fix_test)
 }
 
 /* A buffer is not given back while somebody may still copy to it. */
-TEST(test_send_failed, fix_test)
+TEST_OF(test_send_failed, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_all(f);
     fake_post(&f->a, PEER_PAGE(8), 4096, 9);
     fake_ring_bell(&f->a);
@@ -605,10 +575,8 @@ TEST(test_send_failed, fix_test)
     fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_FLUSHED, 9);
 }
 
-TEST(test_send_nowhere, fix_test)
+TEST_OF(test_send_nowhere, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_all(f);
     fake_post(&f->a, PEER_PAGE(8), 4096, 9);
     fake_ring_bell(&f->a);
@@ -621,10 +589,8 @@ TEST(test_send_nowhere, fix_test)
 /* ---- Credits ------------------------------------------------------------ */
 
 /* A peer that does not keep to them fills nobody else's slots. */
-TEST(test_overdrawn, fix_test)
+TEST_OF(test_overdrawn, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_all(f);
     for (unsigned i = 0; i < CREDITS; i++) {
         give_write(f, i, OFFSET + 10 * i, 10, LAST, i);
@@ -661,10 +627,8 @@ static void grant(Fix *f, uint32_t psn, uint32_t limit)
 }
 
 /* No new packet without a credit; the last one asks for more. */
-TEST(test_limited, fix_test)
+TEST_OF(test_limited, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_limited(f, 3);
     peer_post(f, peer_sqe(UNETMM_OP_WRITE, 0, 5 * PEER_MTU, 0, 1));
     peer_expect(f, UNETMM_WIRE_WRITE, PEER_MY);
@@ -691,10 +655,8 @@ TEST(test_limited, fix_test)
 }
 
 /* The grant is lost, and nothing is on its way: it asks until it has one. */
-TEST(test_probe, fix_test)
+TEST_OF(test_probe, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_limited(f, 1);
     peer_post(f, peer_sqe(UNETMM_OP_WRITE, 0, 2 * PEER_MTU, 0, 1));
     peer_expect(f, UNETMM_WIRE_WRITE, PEER_MY);
@@ -718,10 +680,9 @@ TEST(test_probe, fix_test)
 }
 
 /* Packets on their way keep their timeout, though a credit has come. */
-TEST(test_granted_and_lost, fix_test)
+TEST_OF(test_granted_and_lost, Fix *f, fix_test)
 {
     struct unetmm_sqe write = peer_sqe(UNETMM_OP_WRITE, 0, PEER_MTU, 0, 1);
-    Fix *f = *state;
 
     open_limited(f, 1);
     write.nsegs = 2;
@@ -740,10 +701,8 @@ TEST(test_granted_and_lost, fix_test)
 }
 
 /* Nobody answers: the channel ends as any other does. */
-TEST(test_probe_in_vain, fix_test)
+TEST_OF(test_probe_in_vain, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_limited(f, 1);
     peer_post(f, peer_sqe(UNETMM_OP_WRITE, 0, 2 * PEER_MTU, 0, 1));
     peer_ack(f, PEER_MY + 1, 0);
@@ -754,10 +713,9 @@ TEST(test_probe_in_vain, fix_test)
 }
 
 /* The answer to a READ is no grant: its request asks for one as well. */
-TEST(test_limited_read, fix_test)
+TEST_OF(test_limited_read, Fix *f, fix_test)
 {
     static const uint8_t answer[100];
-    Fix *f = *state;
 
     open_limited(f, 1);
     peer_post(f, peer_sqe(UNETMM_OP_READ, 0, 100, 0, 1));
@@ -774,10 +732,8 @@ TEST(test_limited_read, fix_test)
 }
 
 /* PENDING: it is not sent again, and asked about instead. */
-TEST(test_pending, fix_test)
+TEST_OF(test_pending, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_limited(f, 3);
     peer_post(f, peer_sqe(UNETMM_OP_WRITE, 0, 100, 0, 1));
     peer_expect(f, UNETMM_WIRE_WRITE, PEER_MY);
@@ -805,10 +761,8 @@ TEST(test_pending, fix_test)
 }
 
 /* Asked for, an acknowledgement is given: also of nothing. */
-TEST(test_asked, fix_test)
+TEST_OF(test_asked, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_all(f);
     peer_give(f, (struct unetmm_frame) {
         .opcode = UNETMM_WIRE_ACK, .psn = PEER_MY, .flags = ASK }, NULL, 0);
@@ -817,10 +771,8 @@ TEST(test_asked, fix_test)
 }
 
 /* A stream that has forgotten the slot in which a packet waits is refused. */
-TEST(test_slot_forgotten, fix_test)
+TEST_OF(test_slot_forgotten, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_all(f);
     give_write(f, 0, OFFSET, 100, LAST | ASK, 1);
     assert_int_equal(sysbuf(f)->slots[oldest(f)].state, UNETMM_SLOT_TOLD);
@@ -863,9 +815,8 @@ static void expect_refused(Fix *f, const char *text)
     assert_non_null(strstr(why, text));
 }
 
-TEST(test_bad_slots_saved, fix_test)
+TEST_OF(test_bad_slots_saved, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint64_t addr;
 
     open_all(f);
@@ -877,10 +828,8 @@ TEST(test_bad_slots_saved, fix_test)
 }
 
 /* Slots of channels that are gone, and promises: more than there are. */
-TEST(test_promises_saved, fix_test)
+TEST_OF(test_promises_saved, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_all(f);
     give_write(f, 0, OFFSET, 100, LAST, 1);
     assert_int_equal(fake_ep_destroy(&f->a), UNETMM_CS_OK);
@@ -893,10 +842,8 @@ TEST(test_promises_saved, fix_test)
 }
 
 /* A channel that was cleared keeps its promise until its slots are back. */
-TEST(test_cleared_saved, fix_test)
+TEST_OF(test_cleared_saved, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_all(f);
     give_write(f, 0, OFFSET, 100, LAST, 1);
     assert_int_equal(clear_channel(&f->a, PEER_CH), UNETMM_CS_OK);
@@ -913,10 +860,8 @@ TEST(test_cleared_saved, fix_test)
  * As many channels as there are slots, each with one, and all pages absent:
  * everybody's packets go in turn, none is lost.
  */
-TEST(test_many, fix_test)
+TEST_OF(test_many, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     redirecting(f);
     open_region(f);
     for (unsigned c = 0; c < SLOTS; c++) {

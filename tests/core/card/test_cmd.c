@@ -10,9 +10,8 @@ static uint8_t cmd(Fix *f, struct unetmm_cmd c)
     return fake_command(&f->d, c, NULL);
 }
 
-TEST(test_nop_and_unknown, fix_test)
+TEST_OF(test_nop_and_unknown, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd c = { .opcode = UNETMM_CMD_NOP };
 
     assert_int_equal(cmd(f, c), UNETMM_CS_OK);
@@ -34,9 +33,8 @@ static struct unetmm_cmd space_cmd(uint16_t id, uint8_t source,
     };
 }
 
-TEST(test_space_create, fix_test)
+TEST_OF(test_space_create, Fix *f, fix_test)
 {
-    Fix *f = *state;
     static const struct {
         uint16_t id;
         uint8_t source, levels;
@@ -78,9 +76,8 @@ TEST(test_space_create, fix_test)
     }
 }
 
-TEST(test_space_destroy, fix_test)
+TEST_OF(test_space_destroy, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd c = { .opcode = UNETMM_CMD_SPACE_DESTROY, .space = 1 };
 
     assert_int_equal(cmd(f, c), UNETMM_CS_BUSY);
@@ -97,9 +94,8 @@ TEST(test_space_destroy, fix_test)
                      UNETMM_CS_OK);
 }
 
-TEST(test_ep_create_bad, fix_test)
+TEST_OF(test_ep_create_bad, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd good;
     FakeEp e;
 
@@ -154,9 +150,8 @@ TEST(test_ep_create_bad, fix_test)
 }
 
 /* An index block that the bus refuses: the endpoint is stopped at birth. */
-TEST(test_ep_create_refused_memory, fix_test)
+TEST_OF(test_ep_create_refused_memory, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_notify n;
     FakeEp e;
 
@@ -172,9 +167,8 @@ TEST(test_ep_create_refused_memory, fix_test)
     assert_int_equal(fake_ep_destroy(&e), UNETMM_CS_OK);
 }
 
-TEST(test_ep_destroy_bad, fix_test)
+TEST_OF(test_ep_destroy_bad, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd c = { .opcode = UNETMM_CMD_EP_DESTROY };
     static const uint16_t bad[] = { 0, 3, 7, 8, 0xffff };
 
@@ -188,9 +182,8 @@ TEST(test_ep_destroy_bad, fix_test)
 }
 
 /* Closing the last endpoint of a space drops the space's translations. */
-TEST(test_last_endpoint_drops_translations, fix_test)
+TEST_OF(test_last_endpoint_drops_translations, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeEp c;
 
     fake_ep_open(&c, &f->d, 3, f->s1);
@@ -205,9 +198,8 @@ TEST(test_last_endpoint_drops_translations, fix_test)
     assert_int_equal(f->d.evictions, 0);
 }
 
-TEST(test_channel_bad, fix_test)
+TEST_OF(test_channel_bad, Fix *f, fix_test)
 {
-    Fix *f = *state;
     const uint8_t *mac = fake_peer_mac;
     uint8_t group[6] = { 1, 0, 0, 0, 0, 0 };
     struct unetmm_cmd c = {
@@ -246,9 +238,8 @@ TEST(test_channel_bad, fix_test)
     assert_int_equal(fake_channel(&f->a, 15, mac, 1, 1, 65536), UNETMM_CS_OK);
 }
 
-TEST(test_reply_bad, fix_test)
+TEST_OF(test_reply_bad, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd good = {
         .opcode = UNETMM_CMD_FAULT_REPLY, .space = 1,
         .reply = { .fault_id = UNETMM_FAULT_NONE, .npages = 1,
@@ -297,9 +288,8 @@ TEST(test_reply_bad, fix_test)
 }
 
 /* A source that takes no translations refuses them. */
-TEST(test_reply_to_table_source, fix_test)
+TEST_OF(test_reply_to_table_source, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd c = {
         .opcode = UNETMM_CMD_FAULT_REPLY, .space = 3,
         .reply = { .fault_id = UNETMM_FAULT_NONE, .npages = 1,
@@ -396,9 +386,8 @@ TEST(test_policies, fix_test)
     }
 }
 
-TEST(test_create_destroy_storm, fix_test)
+TEST_OF(test_create_destroy_storm, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd destroy = { .opcode = UNETMM_CMD_EP_DESTROY, .ep = 3 };
     struct unetmm_cmd_done done;
     FakeEp e;
@@ -474,11 +463,10 @@ static void slow(UnetmmParams *p)
     p->dma_page_ns = 1000;
 }
 
-TEST(test_closing, fix_test_with, slow)
+TEST_OF(test_closing, Fix *f, fix_test_with, slow)
 {
     struct unetmm_cmd gone = { .opcode = UNETMM_CMD_EP_DESTROY, .ep = 1 };
     struct unetmm_cmd_done done;
-    Fix *f = *state;
 
     peer_open(f);
     ask_all(f, 1, true);
@@ -497,9 +485,8 @@ TEST(test_closing, fix_test_with, slow)
 }
 
 /* The control endpoint has no channels, and nothing that is reached by one. */
-TEST(test_control_endpoint, fix_test)
+TEST_OF(test_control_endpoint, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s = fake_space(&f->d, 0, UNETMM_SOURCE_DIRECT, 0);
     FakeEp control;
 

@@ -8,10 +8,8 @@
 #include "peer.h"
 
 /* Bytes of datagrams, and of packets, which are counted as well. */
-TEST(test_sent, fix_test)
+TEST_OF(test_sent, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     fake_insert(f->s1, PEER_PAGE(0), 2, NULL);
     expect_count(&f->h, tx_bytes, 708, {
@@ -51,10 +49,8 @@ static void give_write(Fix *f, uint32_t psn, uint32_t region, uint32_t len)
         .flags = UNETMM_WIRE_F_LAST | UNETMM_WIRE_F_ASK }, data, len);
 }
 
-TEST(test_received, fix_test)
+TEST_OF(test_received, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     expect_count(&f->h, rel_acks_sent, 1,
                  give_write(f, PEER_YOURS, PEER_REGION, 100));
@@ -79,10 +75,8 @@ static void tlb_of_one(UnetmmParams *p)
     p->tlb_victims = 2;
 }
 
-TEST(test_tlb, fix_test_with, tlb_of_one)
+TEST_OF(test_tlb, Fix *f, fix_test_with, tlb_of_one)
 {
-    Fix *f = *state;
-
     expect_count(&f->h, tlb_inserts, 2,
                  fake_insert(f->s1, PEER_PAGE(0), 2, NULL));
     expect_count(&f->h, tlb_hits, 0,
@@ -114,13 +108,12 @@ static void control(FakeEp *e, uint64_t at, struct unetmm_cqe *cqe)
  * x-lie: a completion of the driver's endpoint has one bit that is wrong, one
  * of those that say how it ended, but never its phase; a process's is true.
  */
-TEST(test_lies, fix_test)
+TEST_OF(test_lies, Fix *f, fix_test)
 {
     const unsigned data = offsetof(struct unetmm_cqe, data);
     const unsigned flags = offsetof(struct unetmm_cqe, flags);
     unsigned seen[8 * sizeof(struct unetmm_cqe)] = { 0 };
     struct unetmm_cqe due, is;
-    Fix *f = *state;
     FakeEp e;
     uint64_t at;
 

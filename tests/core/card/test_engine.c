@@ -46,9 +46,8 @@ static void open_deep(Fix *f, FakeEp *ep, uint16_t id)
     fake_connect_peer(ep, FIX_WIRE, 13, FIX_MTU);
 }
 
-TEST(test_descriptor_budget, fix_test_with, few_descriptors)
+TEST_OF(test_descriptor_budget, Fix *f, fix_test_with, few_descriptors)
 {
-    Fix *f = *state;
     FakeEp e;
 
     open_deep(f, &e, 3);
@@ -77,9 +76,8 @@ static void few_bytes(UnetmmParams *p)
     p->budget_bytes = 65536;
 }
 
-TEST(test_byte_budget, fix_test_with, few_bytes)
+TEST_OF(test_byte_budget, Fix *f, fix_test_with, few_bytes)
 {
-    Fix *f = *state;
     FakeEp e;
 
     open_deep(f, &e, 3);
@@ -105,9 +103,8 @@ static void send_some(FakeEp *e, unsigned n)
 }
 
 /* One budget for all doorbells, until the main loop comes round. */
-TEST(test_budget_is_carried, fix_test_with, few_descriptors)
+TEST_OF(test_budget_is_carried, Fix *f, fix_test_with, few_descriptors)
 {
-    Fix *f = *state;
     FakeEp e;
 
     open_deep(f, &e, 3);
@@ -129,9 +126,9 @@ TEST(test_budget_is_carried, fix_test_with, few_descriptors)
     }
     assert_int_equal(fake_counter(&f->h, UNETMM_C_budget_stops), 1);
     /* From inside it is no turn of the main loop. */
-    unetmm_enter(&f->h.core);
+    unetmm_engine_enter(&f->h.core);
     unetmm_core_run(&f->h.core);
-    unetmm_leave(&f->h.core);
+    unetmm_engine_leave(&f->h.core);
     assert_int_equal(f->h.wire->len, 10);
     f->h.later = 0;
     unetmm_core_run(&f->h.core);
@@ -141,10 +138,8 @@ TEST(test_budget_is_carried, fix_test_with, few_descriptors)
 }
 
 /* As many turns of endpoints as that allows, though none has much to do. */
-TEST(test_turns_are_carried, fix_test_with, few_descriptors)
+TEST_OF(test_turns_are_carried, Fix *f, fix_test_with, few_descriptors)
 {
-    Fix *f = *state;
-
     f->h.stuck = true;
     for (unsigned i = 0; i < 2 * 10; i++) {
         fake_ring_bell(&f->a);
@@ -155,9 +150,8 @@ TEST(test_turns_are_carried, fix_test_with, few_descriptors)
 }
 
 /* Frames in the net layer wait for a new budget, and are asked for then. */
-TEST(test_arrivals_budget, fix_test_with, few_bytes)
+TEST_OF(test_arrivals_budget, Fix *f, fix_test_with, few_bytes)
 {
-    Fix *f = *state;
     FakeFrame *frame = fake_datagram(&f->a, FIX_WIRE, 11, 30000, 1);
     unsigned asked = f->h.may_receive;
 
@@ -208,10 +202,8 @@ static void spend_arrivals(Fix *f, uint32_t left)
  * writes the completion in a turn of its own, though its next send waits for a
  * page.
  */
-TEST(test_completion_beside_fault, fix_test_with, few_bytes)
+TEST_OF(test_completion_beside_fault, Fix *f, fix_test_with, few_bytes)
 {
-    Fix *f = *state;
-
     peer_open(f);
     peer_post(f, peer_sqe(UNETMM_OP_WRITE, 0, 100, 0, 1));
     peer_expect(f, UNETMM_WIRE_WRITE, PEER_MY);
@@ -241,10 +233,8 @@ static void fill_queue(Fix *f)
 }
 
 /* They are delivered in one turn, for nobody else wants to have it. */
-TEST(test_queue_in_one_turn, fix_test_with, few_bytes)
+TEST_OF(test_queue_in_one_turn, Fix *f, fix_test_with, few_bytes)
 {
-    Fix *f = *state;
-
     fill_queue(f);
     f->h.later = 0;
     unetmm_core_run(&f->h.core);
@@ -252,9 +242,8 @@ TEST(test_queue_in_one_turn, fix_test_with, few_bytes)
 }
 
 /* The wire fills the queue up again and again: an endpoint sends all the same. */
-TEST(test_flood_beside_send, fix_test_with, few_bytes)
+TEST_OF(test_flood_beside_send, Fix *f, fix_test_with, few_bytes)
 {
-    Fix *f = *state;
     FakeFrame *frame = fake_datagram(&f->a, 60, 11, 9000, 0);
 
     fill_queue(f);
@@ -273,9 +262,8 @@ TEST(test_flood_beside_send, fix_test_with, few_bytes)
 }
 
 /* Queues of very different depth: nobody waits for another's queue. */
-TEST(test_round_robin, fix_test)
+TEST_OF(test_round_robin, Fix *f, fix_test)
 {
-    Fix *f = *state;
     unsigned place[3] = { 0, 0, 0 };
     FakeEp e[3];
 
@@ -320,10 +308,8 @@ static void refill(FakeHost *host, const uint8_t *data, size_t bytes)
     }
 }
 
-TEST(test_endless_supply, fix_test)
+TEST_OF(test_endless_supply, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     f->h.on_send = refill;
     fake_send_inline(&f->a, FIX_WIRE, 1, 8, 1, UNETMM_SQE_F_QUIET);
     fake_ring_bell(&f->a);
@@ -348,9 +334,8 @@ static void run_inside(FakeHost *host, const uint8_t *data, size_t bytes)
     unetmm_core_run(&host->core);
 }
 
-TEST(test_run_inside, fix_test_with, few_bytes)
+TEST_OF(test_run_inside, Fix *f, fix_test_with, few_bytes)
 {
-    Fix *f = *state;
     unsigned asked;
 
     fake_insert(f->s1, PAGE(0), 1, NULL);
@@ -372,9 +357,8 @@ TEST(test_run_inside, fix_test_with, few_bytes)
 }
 
 /* A flood of commands is worked off in several runs, all of it. */
-TEST(test_command_flood, fix_test_bare, NULL)
+TEST_OF(test_command_flood, Fix *f, fix_test_bare, NULL)
 {
-    Fix *f = *state;
     struct unetmm_cmd nop = { .opcode = UNETMM_CMD_NOP };
     struct unetmm_cmd_done done;
     uint16_t first = f->d.tag;
@@ -402,10 +386,8 @@ TEST(test_command_flood, fix_test_bare, NULL)
 
 /* ---- Wake-ups ---- */
 
-TEST(test_armed_once, fix_test)
+TEST_OF(test_armed_once, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     deliver(f, 0);
     assert_int_equal(notified(f, 1), 0);
     arm(&f->a, ARM(1));
@@ -437,9 +419,8 @@ TEST(test_armed_once, fix_test)
     assert_int_equal(notified(f, 1), 1);
 }
 
-TEST(test_arm_wraps, fix_test)
+TEST_OF(test_arm_wraps, Fix *f, fix_test)
 {
-    Fix *f = *state;
     static const uint32_t start[] = { 0x7ffffffe, 0xfffffffe, 0xffffffff };
 
     for (unsigned i = 0; i < G_N_ELEMENTS(start); i++) {
@@ -522,9 +503,8 @@ static unsigned race_run(Fix *f, unsigned kind)
     return accesses;
 }
 
-TEST(test_no_lost_wakeup, fix_test)
+TEST_OF(test_no_lost_wakeup, Fix *f, fix_test)
 {
-    Fix *f = *state;
     unsigned pairs = 0;
 
     for (unsigned kind = 0; kind < 2; kind++) {
@@ -573,9 +553,8 @@ static void small_notify_ring(Fix *f, uint32_t log2)
 }
 
 /* The ring is full: a sticky event, and nobody's wake-up is lost. */
-TEST(test_notify_ring_full, fix_test)
+TEST_OF(test_notify_ring_full, Fix *f, fix_test)
 {
-    Fix *f = *state;
     bool woken[8] = { false };
     struct unetmm_notify n;
     FakeEp e[5];
@@ -604,10 +583,8 @@ TEST(test_notify_ring_full, fix_test)
                 UNETMM_EVENT_NOTIFY_FULL);
 }
 
-TEST(test_notify_ring_wraps, fix_test)
+TEST_OF(test_notify_ring_wraps, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     for (uint32_t log2 = 1; log2 < 5; log2++) {
         small_notify_ring(f, log2);
         for (unsigned i = 0; i < 100; i++) {
@@ -622,9 +599,8 @@ TEST(test_notify_ring_wraps, fix_test)
 }
 
 /* A wake-up that waits for a closed endpoint waits for nothing. */
-TEST(test_notify_of_closed_endpoint, fix_test)
+TEST_OF(test_notify_of_closed_endpoint, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_notify n;
 
     fake_set_reg(&f->h, UNETMM_REG_RING(UNETMM_RING_NOTIFY) +
@@ -642,9 +618,8 @@ TEST(test_notify_of_closed_endpoint, fix_test)
     assert_false(fake_notification(&f->d, &n));
 }
 
-TEST(test_notify_moderation, fix_test)
+TEST_OF(test_notify_moderation, Fix *f, fix_test)
 {
-    Fix *f = *state;
     unsigned *n = &f->h.interrupts[UNETMM_VEC_NOTIFY];
 
     fake_set_reg(&f->h, UNETMM_REG_RING(UNETMM_RING_NOTIFY) +
@@ -668,9 +643,8 @@ TEST(test_notify_moderation, fix_test)
 }
 
 /* One run of the engine costs at most one message a vector. */
-TEST(test_interrupts_are_batched, fix_test)
+TEST_OF(test_interrupts_are_batched, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeEp e[4];
 
     for (unsigned i = 0; i < 4; i++) {

@@ -79,10 +79,8 @@ static void one_of_each(Fix *f, unsigned round)
  * Descriptors, free buffers, commands and lists are copied once: the messages
  * are right although each is destroyed in the moment in which it has been read.
  */
-TEST(test_each_is_read_once, fix_test)
+TEST_OF(test_each_is_read_once, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     f->h.on_read = forget;
     for (unsigned round = 0; round < 20; round++) {
         /* The first message waits for its buffer's pages. */
@@ -168,9 +166,8 @@ static uint64_t returned(Fix *f)
 }
 
 /* Each that goes back is charged; the others go on in the main loop. */
-TEST(test_bad_buffers_budget, fix_test_with, few)
+TEST_OF(test_bad_buffers_budget, Fix *f, fix_test_with, few)
 {
-    Fix *f = *state;
     FakeEp e;
 
     open_bad(f, &e);
@@ -190,9 +187,8 @@ TEST(test_bad_buffers_budget, fix_test_with, few)
 }
 
 /* However fast they are posted again; and others are served, and receive. */
-TEST(test_bad_buffers_without_end, fix_test_with, few)
+TEST_OF(test_bad_buffers_without_end, Fix *f, fix_test_with, few)
 {
-    Fix *f = *state;
     unsigned runs = 0;
     FakeEp e;
 
@@ -218,9 +214,8 @@ TEST(test_bad_buffers_without_end, fix_test_with, few)
 }
 
 /* A frame for it is charged for those that it sends back. */
-TEST(test_bad_buffers_by_frames, fix_test_with, few)
+TEST_OF(test_bad_buffers_by_frames, Fix *f, fix_test_with, few)
 {
-    Fix *f = *state;
     FakeFrame *frame;
     unsigned taken = 0;
     FakeEp e;
@@ -251,9 +246,8 @@ static void deepest(UnetmmParams *p)
  * The longest queue, full of noise, at one doorbell: each slot is looked at
  * once at most, nobody waits for ever, and nothing is left to be done.
  */
-TEST(test_queue_of_noise, fix_test_with, deepest)
+TEST_OF(test_queue_of_noise, Fix *f, fix_test_with, deepest)
 {
-    Fix *f = *state;
     uint64_t seed = fake_seed();
     uint32_t slots = 1u << UNETMM_MAX_RING_LOG2;
     struct unetmm_cqe cqe;
@@ -292,9 +286,8 @@ static void slow(UnetmmParams *p)
 }
 
 /* A frame that waits behind one that is landing is cut as it would be at once. */
-TEST(test_short_in_the_queue, fix_test_with, slow)
+TEST_OF(test_short_in_the_queue, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     FakeFrame *long_one;
 
     fake_post(&f->a, PAGE(0), 2 * FAKE_PAGE, 1);
@@ -355,9 +348,8 @@ static void check_cqe(Fix *f, uint64_t at)
  * Where the card writes lies a secret, and its frames have carried one: none of
  * it reaches processes, the driver or the wire.
  */
-TEST(test_nothing_old_is_written, fix_test)
+TEST_OF(test_nothing_old_is_written, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault fault;
     struct unetmm_frame *h;
     struct unetmm_notify n;
@@ -424,9 +416,8 @@ static void few_faults(UnetmmParams *p)
  * All misses that may be out are one process's, and the driver does not answer:
  * endpoints that need no translation, or have theirs, go on as before.
  */
-TEST(test_faults_of_one_stop_nobody, fix_test_with, few_faults)
+TEST_OF(test_faults_of_one_stop_nobody, Fix *f, fix_test_with, few_faults)
 {
-    Fix *f = *state;
     FakeEp greedy[4];
 
     fake_insert(f->s1, PAGE(0), 2, NULL);
@@ -632,10 +623,9 @@ static void listen(Fix *f, Liar *l)
  * packets that were not sent, answers without a request, or twice: only the
  * memory that is open is written.
  */
-TEST(test_liar, fix_test)
+TEST_OF(test_liar, Fix *f, fix_test)
 {
     Liar l = { .random = fake_seed() };
-    Fix *f = *state;
 
     peer_open(f);
     fake_insert(f->s1, PAGE(2), 1, NULL);
@@ -696,9 +686,8 @@ static void all_under_way(Fix *f)
 }
 
 /* After a reset no timer is left, and not one access more is made. */
-TEST(test_reset_cancels_all, fix_test_with, slow)
+TEST_OF(test_reset_cancels_all, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     uint64_t accesses;
 
     all_under_way(f);

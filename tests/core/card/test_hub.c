@@ -270,9 +270,8 @@ static void expect_some(Hub *hub)
 #define HUB(fn) cmocka_unit_test_setup_teardown(fn, hub_setup, hub_teardown)
 
 /* No entry of either card, however often the hub comes back, moves more. */
-TEST(test_writes_in_one_turn, HUB)
+TEST_OF(test_writes_in_one_turn, Hub *hub, HUB)
 {
-    Hub *hub = *state;
     Card *a = &hub->card[0];
     uint64_t most = 0;
 
@@ -292,9 +291,8 @@ TEST(test_writes_in_one_turn, HUB)
 }
 
 /* Its packets are charged, and not the message besides. */
-TEST(test_long_message_is_charged_once, HUB)
+TEST_OF(test_long_message_is_charged_once, Hub *hub, HUB)
 {
-    Hub *hub = *state;
     Card *a = &hub->card[0];
     uint64_t most = 0;
 
@@ -306,9 +304,8 @@ TEST(test_long_message_is_charged_once, HUB)
 }
 
 /* Both at once: neither direction stops the other. */
-TEST(test_writes_both_ways, HUB)
+TEST_OF(test_writes_both_ways, Hub *hub, HUB)
 {
-    Hub *hub = *state;
     uint64_t most = 0;
 
     for (unsigned i = 0; i < 2; i++) {
@@ -327,9 +324,8 @@ TEST(test_writes_both_ways, HUB)
 }
 
 /* Datagrams that nobody acknowledges. */
-TEST(test_datagrams_in_one_turn, HUB)
+TEST_OF(test_datagrams_in_one_turn, Hub *hub, HUB)
 {
-    Hub *hub = *state;
     Card *a = &hub->card[0], *b = &hub->card[1];
     uint64_t most = 0;
 

@@ -10,6 +10,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "fixture.h"
+#include "congestion/congestion.h"
 #include "slots.h"
 #include "ud.h"
 
@@ -297,9 +298,8 @@ static void busy_scene(Fix *f)
     assert_int_equal(f->h.core.port->fifo_used, 1);
 }
 
-TEST(test_busy, fix_test_with, paged)
+TEST_OF(test_busy, Fix *f, fix_test_with, paged)
 {
-    Fix *f = *state;
     struct unetmm_cqe cqe;
 
     busy_scene(f);
@@ -324,9 +324,8 @@ TEST(test_busy, fix_test_with, paged)
     fake_check(f->s2, PAGE(0), 2 * FAKE_PAGE, 5);
 }
 
-TEST(test_closing, fix_test_with, paged)
+TEST_OF(test_closing, Fix *f, fix_test_with, paged)
 {
-    Fix *f = *state;
     struct unetmm_cmd cmd = { .opcode = UNETMM_CMD_EP_DESTROY, .ep = 1 };
     struct unetmm_cmd_done done;
     uint16_t tag;
@@ -348,10 +347,8 @@ TEST(test_closing, fix_test_with, paged)
 }
 
 /* The frame that the net layer had stays there: lost, counted, not waited for. */
-TEST(test_left_behind, fix_test)
+TEST_OF(test_left_behind, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     f->h.answer = UNETMM_SENT_QUEUED;
     fake_send_inline(&f->a, FIX_WIRE, 1, 30, 1, 0);
     fake_send_inline(&f->a, FIX_WIRE, 2, 30, 2, 0);
@@ -376,9 +373,8 @@ TEST(test_left_behind, fix_test)
 }
 
 /* A card that stands still does nothing, takes nothing and forgets nothing. */
-TEST(test_pause, fix_test)
+TEST_OF(test_pause, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeFrame *frame = fake_datagram(&f->a, FIX_WIRE, 11, 30, 6);
     uint64_t writes;
 
@@ -420,9 +416,8 @@ static void move_to_paused(Fix *f)
 }
 
 /* The main loop turns while the machine stands still: nobody hears of it. */
-TEST(test_paused_interrupt, fix_test)
+TEST_OF(test_paused_interrupt, Fix *f, fix_test)
 {
-    Fix *f = *state;
     unsigned *sent = &f->h.interrupts[UNETMM_VEC_FAULT];
 
     fake_set_reg(&f->h, UNETMM_REG_RING(UNETMM_RING_FAULT) +
@@ -448,9 +443,8 @@ TEST(test_paused_interrupt, fix_test)
 }
 
 /* An answer that was late, and is due: those that wait for it wait on. */
-TEST(test_paused_miss, fix_test)
+TEST_OF(test_paused_miss, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault miss;
     uint64_t writes;
 
@@ -476,9 +470,8 @@ TEST(test_paused_miss, fix_test)
 }
 
 /* A page that moves, a channel's time: a timer that comes changes nothing. */
-TEST(test_paused_timer, fix_test_with, paged)
+TEST_OF(test_paused_timer, Fix *f, fix_test_with, paged)
 {
-    Fix *f = *state;
     uint64_t reads;
 
     busy_scene(f);
@@ -496,9 +489,8 @@ TEST(test_paused_timer, fix_test_with, paged)
 }
 
 /* The link is the new place's; a change is an event. */
-TEST(test_link, fix_test)
+TEST_OF(test_link, Fix *f, fix_test)
 {
-    Fix *f = *state;
     GByteArray *saved = unetmm_core_save(&f->h.core);
     g_autofree char *why = NULL;
 
@@ -510,9 +502,8 @@ TEST(test_link, fix_test)
 }
 
 /* A snapshot is loaded into a card that has gone on, and goes back in time. */
-TEST(test_snapshot, fix_test_with, paged)
+TEST_OF(test_snapshot, Fix *f, fix_test_with, paged)
 {
-    Fix *f = *state;
     GByteArray *saved, *again;
     g_autofree uint8_t *ram = NULL;
     g_autofree char *why = NULL;
@@ -555,6 +546,9 @@ TEST(test_snapshot, fix_test_with, paged)
     X("local-queue", local_queue, 65) \
     X("flows", flows, 17) \
     X("backup-bits", backup_bits, 65) \
+    X("congestion", congestion, UNETMM_CONGESTION_DELAY) \
+    X("congestion-window", congestion_window, 17) \
+    X("congestion-trip-ns", congestion_trip_ns, 1) \
     X("x-dma-page-ns", dma_page_ns, 1) \
     X("mac", mac[5], 0x77)
 
@@ -572,9 +566,8 @@ static void other_params(unsigned n, UnetmmParams *p, const char **name)
 }
 
 /* A sentence that begins with the property, and a card that works as new. */
-TEST(test_mismatch, fix_test_with, paged)
+TEST_OF(test_mismatch, Fix *f, fix_test_with, paged)
 {
-    Fix *f = *state;
     GByteArray *saved;
 
     busy_scene(f);
@@ -600,9 +593,8 @@ TEST(test_mismatch, fix_test_with, paged)
     g_byte_array_unref(saved);
 }
 
-TEST(test_truncated, fix_test_with, paged)
+TEST_OF(test_truncated, Fix *f, fix_test_with, paged)
 {
-    Fix *f = *state;
     GByteArray *saved;
     FakeHost other;
 
@@ -636,9 +628,8 @@ static void put_u64(GByteArray *saved, unsigned at, uint64_t value)
 }
 
 /* A card of the parameters that a stream begins with takes it. */
-TEST(test_saved_params, fix_test_with, paged)
+TEST_OF(test_saved_params, Fix *f, fix_test_with, paged)
 {
-    Fix *f = *state;
     const UnetmmParams *mine = &f->h.core.params;
     UnetmmParams p = { .budget_descriptors = 77, .budget_bytes = 1 << 17 };
     g_autofree char *why = NULL;
@@ -673,10 +664,9 @@ static void expect_params(GByteArray *saved, size_t bytes, const char *part)
     }
 }
 
-TEST(test_saved_params_wrong, fix_test)
+TEST_OF(test_saved_params_wrong, Fix *f, fix_test)
 {
     enum { MARK, VERSION, ENDPOINTS };
-    Fix *f = *state;
     GByteArray *saved = unetmm_core_save(&f->h.core);
     UnetmmParams p = f->h.core.params;
     size_t bytes = 0;
@@ -864,9 +854,8 @@ TEST(test_lies, cmocka_unit_test)
 /* ---- A miss that waits for another's answer ----------------------------- */
 
 /* An answer without a page: both look again, and one asks for both. */
-TEST(test_joined_anew, fix_test)
+TEST_OF(test_joined_anew, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault miss;
     FakeEp third;
 
@@ -887,9 +876,8 @@ TEST(test_joined_anew, fix_test)
 }
 
 /* Each lie about it, told to a card that takes the truth. */
-TEST(test_joined_lies, fix_test)
+TEST_OF(test_joined_lies, Fix *f, fix_test)
 {
-    Fix *f = *state;
     UnetmmCore *c = &f->h.core;
     UnetmmMiss *joined = NULL;
     uint16_t leader;
@@ -974,6 +962,7 @@ static void waiting_scene(Slots *t)
     X(e->error = true, "stopped and has slots that wait") \
     X(e->error = true; e->head_offset = 0, "somebody waits for a slot") \
     X(e->notify_tail = true, "a notification that will not come") \
+    X(e->end_status = UNETMM_ST_TIMEOUT, "a notification that will not come") \
     X(e->raw = true, "could not have been") \
     X(c->landing->cqe.flags = UNETMM_CQE_F_INLINE, "lands in its completion") \
     X(c->landing->cqe.opcode = UNETMM_CQE_CONTROL, "lands where it cannot") \
@@ -1016,9 +1005,8 @@ TEST(test_waiting_lies, cmocka_unit_test)
 }
 
 /* All that waits goes on, from the card that it has been moved to. */
-TEST(test_waiting, slots_test)
+TEST_OF(test_waiting, Slots *t, slots_test)
 {
-    Slots *t = *state;
     struct unetmm_notify n;
 
     waiting_scene(t);
@@ -1061,13 +1049,13 @@ static void answer_backups(UnetmmCore *core)
                 .status = n % 2,
             };
 
-            unetmm_enter(core);
+            unetmm_engine_enter(core);
             unetmm_backup_done(core, i, &b);
-            unetmm_leave(core);
+            unetmm_engine_leave(core);
         }
-        unetmm_enter(core);
+        unetmm_engine_enter(core);
         unetmm_tail_arm(core, i, &tail, &result);
-        unetmm_leave(core);
+        unetmm_engine_leave(core);
     }
 }
 
@@ -1084,10 +1072,10 @@ static void answer_all(UnetmmCore *core, uint64_t list)
         };
         uint32_t taken;
 
-        unetmm_enter(core);
+        unetmm_engine_enter(core);
         unetmm_fault_reply(core, core->miss->all[number].ep->space,
                            &reply, &taken);
-        unetmm_leave(core);
+        unetmm_engine_leave(core);
     }
 }
 
@@ -1192,10 +1180,8 @@ static void flips(Fix *f, unsigned salt)
     flips_of(&f->h, &f->d, &f->b, salt);
 }
 
-TEST(test_flips_busy, fix_test_with, paged)
+TEST_OF(test_flips_busy, Fix *f, fix_test_with, paged)
 {
-    Fix *f = *state;
-
     busy_scene(f);
     fake_invalidate(f->s1, PAGE(1), FAKE_PAGE);
     flips(f, 1);
@@ -1213,10 +1199,8 @@ TEST(test_flips_run, cmocka_unit_test)
     run_end(r);
 }
 
-TEST(test_flips_waiting, slots_test)
+TEST_OF(test_flips_waiting, Slots *t, slots_test)
 {
-    Slots *t = *state;
-
     waiting_scene(t);
     flips_of(&t->h, &t->d, &t->e, 5);
 }

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "fixture.h"
+#include "congestion/congestion.h"
 #include "reliable/reliable.h"
 
 #define NOP ((struct unetmm_cmd) { .opcode = UNETMM_CMD_NOP })
@@ -102,7 +103,7 @@ TEST(test_identity, fix_test_bare, odd_limits)
 
     assert_int_equal(fake_reg(h, UNETMM_REG_ID), 0x4d4d4e55);
     assert_int_equal(fake_reg(h, UNETMM_REG_VERSION), 0x00020000);
-    assert_int_equal(fake_reg(h, UNETMM_REG_CAPS), 0x1ffff);
+    assert_int_equal(fake_reg(h, UNETMM_REG_CAPS), 0x3ffff);
     assert_int_equal(fake_reg(h, UNETMM_REG_MAC_LO), 0x4d005452);
     assert_int_equal(fake_reg(h, UNETMM_REG_MAC_HI), 0x014d);
     assert_int_equal(fake_reg(h, UNETMM_REG_USER_MTU), 1234);
@@ -140,9 +141,8 @@ static uint64_t card_clock(FakeHost *h)
 }
 
 /* The clock of the card's records. */
-TEST(test_clock, fix_test)
+TEST_OF(test_clock, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint64_t start = card_clock(&f->h);
     struct unetmm_fault m;
 
@@ -333,9 +333,8 @@ TEST(test_counters_latch, fix_test)
     assert_int_equal(fake_reg(h, other + 4), 7);
 }
 
-TEST(test_endpoint_counters, fix_test)
+TEST_OF(test_endpoint_counters, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint64_t card = fake_counter(&f->h, UNETMM_C_doorbells);
 
     fake_ring_bell(&f->a);
@@ -416,9 +415,8 @@ TEST(test_ring_bad_geometry, fix_test)
     }
 }
 
-TEST(test_ring_index_rules, fix_test)
+TEST_OF(test_ring_index_rules, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeHost *h = &f->h;
     uint32_t cmd = UNETMM_REG_RING(UNETMM_RING_CMD);
     uint32_t cmdc = UNETMM_REG_RING(UNETMM_RING_CMDC);
@@ -458,10 +456,8 @@ static void small_rings(Fix *f, uint32_t log2)
 }
 
 /* Several times round each size of ring: every slot, both phases. */
-TEST(test_command_ring_wraps, fix_test_bare, NULL)
+TEST_OF(test_command_ring_wraps, Fix *f, fix_test_bare, NULL)
 {
-    Fix *f = *state;
-
     for (uint32_t log2 = 1; log2 <= 5; log2++) {
         small_rings(f, log2);
         for (unsigned i = 0; i < (5u << log2) + 1; i++) {
@@ -471,9 +467,8 @@ TEST(test_command_ring_wraps, fix_test_bare, NULL)
 }
 
 /* More commands than the completion ring has room for: none is lost. */
-TEST(test_completion_ring_full, fix_test_bare, NULL)
+TEST_OF(test_completion_ring_full, Fix *f, fix_test_bare, NULL)
 {
-    Fix *f = *state;
     struct unetmm_cmd_done done;
     uint16_t first;
 
@@ -497,10 +492,8 @@ TEST(test_completion_ring_full, fix_test_bare, NULL)
     assert_false(fake_done(&f->d, &done));
 }
 
-TEST(test_index_wraps_32_bits, fix_test_bare, NULL)
+TEST_OF(test_index_wraps_32_bits, Fix *f, fix_test_bare, NULL)
 {
-    Fix *f = *state;
-
     for (unsigned i = 0; i < 2; i++) {
         f->h.core.ring->all[i].prod = f->h.core.ring->all[i].cons = 0xfffffff0;
         f->d.ring[i].index = 0xfffffff0;
@@ -545,9 +538,8 @@ TEST(test_bad_ring_memory_is_fatal, cmocka_unit_test_teardown, fix_teardown)
     }
 }
 
-TEST(test_bad_fault_ring_is_fatal, fix_test)
+TEST_OF(test_bad_fault_ring_is_fatal, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeRing *r = &f->d.ring[UNETMM_RING_FAULT];
 
     f->h.refuse_first = r->base;
@@ -560,9 +552,8 @@ TEST(test_bad_fault_ring_is_fatal, fix_test)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_faults_send), 0);
 }
 
-TEST(test_bad_notify_ring_is_fatal, fix_test)
+TEST_OF(test_bad_notify_ring_is_fatal, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeRing *r = &f->d.ring[UNETMM_RING_NOTIFY];
 
     f->h.refuse_first = r->base;
@@ -573,9 +564,8 @@ TEST(test_bad_notify_ring_is_fatal, fix_test)
     assert_true(fake_reg(&f->h, UNETMM_REG_STATUS) & UNETMM_STATUS_FATAL);
 }
 
-TEST(test_nothing_runs_while_disabled, fix_test)
+TEST_OF(test_nothing_runs_while_disabled, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd_done done;
 
     fake_set_reg(&f->h, UNETMM_REG_CTRL, 0);
@@ -592,9 +582,8 @@ TEST(test_nothing_runs_while_disabled, fix_test)
 
 /* ---- Events and interrupts ---- */
 
-TEST(test_events, fix_test)
+TEST_OF(test_events, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeHost *h = &f->h;
 
     fake_set_reg(h, UNETMM_REG_EVENTS, UNETMM_EVENT_ALL);
@@ -622,9 +611,8 @@ TEST(test_events, fix_test)
     assert_int_equal(h->interrupts[UNETMM_VEC_EVENT], 4);
 }
 
-TEST(test_moderation, fix_test)
+TEST_OF(test_moderation, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeHost *h = &f->h;
     unsigned *n = &h->interrupts[UNETMM_VEC_EVENT];
 
@@ -656,9 +644,8 @@ TEST(test_moderation, fix_test)
     assert_int_equal(h->timer, INT64_MAX);
 }
 
-TEST(test_reset_is_power_on, fix_test)
+TEST_OF(test_reset_is_power_on, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeHost *h = &f->h;
     uint32_t fresh[0x300 / 4], after[0x300 / 4];
     FakeHost other;
@@ -697,10 +684,8 @@ static void one_descriptor(UnetmmParams *p)
     p->budget_descriptors = 1;
 }
 
-TEST(test_reset_stops_at_once, fix_test_with, one_descriptor)
+TEST_OF(test_reset_stops_at_once, Fix *f, fix_test_with, one_descriptor)
 {
-    Fix *f = *state;
-
     for (unsigned i = 0; i < 8; i++) {
         fake_send_inline(&f->a, FIX_WIRE, i, 8, i, 0);
     }
@@ -723,39 +708,45 @@ typedef struct Limit {
 #define LIMIT(field, g0, g1, b0, b1, b2) \
     { offsetof(UnetmmParams, field), { g0, g1, g1 }, { b0, b1, b2 } }
 
+static const Limit limits[] = {
+    LIMIT(endpoints, 2, 1024, 0, 1, 1025),
+    LIMIT(spaces, 2, 1024, 0, 1, 1025),
+    LIMIT(channels, 1, 1024, 0, 1025, 0xffffffff),
+    LIMIT(tlb_sets, 1, 1 << 20, 0, 3, 1 << 21),
+    LIMIT(tlb_ways, 1, 64, 0, 65, 0x80000000),
+    LIMIT(tlb_victims, 0, 1024, 1025, 1 << 20, 0xffffffff),
+    LIMIT(tlb_index, 0, 1, 2, 3, 0xffffffff),
+    LIMIT(tlb_replace, 0, UNETMM_TLB_NUM_REPLACE - 1,
+          UNETMM_TLB_NUM_REPLACE, UNETMM_TLB_NUM_REPLACE + 1, 0xffffffff),
+    LIMIT(cache_entries, 64, 1 << 20, 32, 100, 1 << 21),
+    LIMIT(cache_ways, 1, 16, 0, 3, 32),
+    LIMIT(utlb_fetch, 1, 32, 0, 12, 64),
+    LIMIT(pretranslate, 1, 16, 0, 17, 0xffffffff),
+    LIMIT(fault_batch, 1, 512, 0, 513, 0xffffffff),
+    LIMIT(max_faults, 1, 16384, 0, 16385, 0xffffffff),
+    LIMIT(user_mtu, 256, 65536, 0, 255, 65537),
+    LIMIT(local_queue, 1, 4096, 0, 4097, 0xffffffff),
+    LIMIT(regions, 0, 65536, 65537, 1 << 20, 0xffffffff),
+    LIMIT(imports, 0, 1024, 1025, 65536, 0xffffffff),
+    LIMIT(reliable, 0, 4096, 4097, 65536, 0xffffffff),
+    LIMIT(reliable_keep, 0, 4096, 4097, 65536, 0xffffffff),
+    LIMIT(window_pages, 0, 65536, 65537, 1 << 20, 0xffffffff),
+    LIMIT(window_queue, 1, 1 << 20, 0, (1 << 20) + 1, 0xffffffff),
+    LIMIT(proxy_pages, 0, 65536, 65537, 1 << 20, 0xffffffff),
+    LIMIT(flows, 0, 4096, 4097, 65536, 0xffffffff),
+    LIMIT(backup_bits, 0, 4096, 4097, 65536, 0xffffffff),
+    LIMIT(congestion, 0, UNETMM_NUM_CONGESTION - 1, UNETMM_NUM_CONGESTION,
+          UNETMM_NUM_CONGESTION + 1, 0xffffffff),
+    LIMIT(congestion_window, 1, 64, 0, 65, 0xffffffff),
+    LIMIT(congestion_trip_ns, 0, 1000000000, 1000000001, 1u << 31,
+          0xffffffff),
+    LIMIT(sysbuf_slots, 0, 4096, 4097, 65536, 0xffffffff),
+    LIMIT(budget_descriptors, 1, 65536, 0, 65537, 0xffffffff),
+    LIMIT(budget_bytes, 65536, 1 << 30, 0, 65535, (1 << 30) + 1),
+};
+
 TEST(test_params_check, cmocka_unit_test)
 {
-    static const Limit limits[] = {
-        LIMIT(endpoints, 2, 1024, 0, 1, 1025),
-        LIMIT(spaces, 2, 1024, 0, 1, 1025),
-        LIMIT(channels, 1, 1024, 0, 1025, 0xffffffff),
-        LIMIT(tlb_sets, 1, 1 << 20, 0, 3, 1 << 21),
-        LIMIT(tlb_ways, 1, 64, 0, 65, 0x80000000),
-        LIMIT(tlb_victims, 0, 1024, 1025, 1 << 20, 0xffffffff),
-        LIMIT(tlb_index, 0, 1, 2, 3, 0xffffffff),
-        LIMIT(tlb_replace, 0, UNETMM_TLB_NUM_REPLACE - 1,
-              UNETMM_TLB_NUM_REPLACE, UNETMM_TLB_NUM_REPLACE + 1, 0xffffffff),
-        LIMIT(cache_entries, 64, 1 << 20, 32, 100, 1 << 21),
-        LIMIT(cache_ways, 1, 16, 0, 3, 32),
-        LIMIT(utlb_fetch, 1, 32, 0, 12, 64),
-        LIMIT(pretranslate, 1, 16, 0, 17, 0xffffffff),
-        LIMIT(fault_batch, 1, 512, 0, 513, 0xffffffff),
-        LIMIT(max_faults, 1, 16384, 0, 16385, 0xffffffff),
-        LIMIT(user_mtu, 256, 65536, 0, 255, 65537),
-        LIMIT(local_queue, 1, 4096, 0, 4097, 0xffffffff),
-        LIMIT(regions, 0, 65536, 65537, 1 << 20, 0xffffffff),
-        LIMIT(imports, 0, 1024, 1025, 65536, 0xffffffff),
-        LIMIT(reliable, 0, 4096, 4097, 65536, 0xffffffff),
-        LIMIT(reliable_keep, 0, 4096, 4097, 65536, 0xffffffff),
-        LIMIT(window_pages, 0, 65536, 65537, 1 << 20, 0xffffffff),
-        LIMIT(window_queue, 1, 1 << 20, 0, (1 << 20) + 1, 0xffffffff),
-        LIMIT(proxy_pages, 0, 65536, 65537, 1 << 20, 0xffffffff),
-        LIMIT(flows, 0, 4096, 4097, 65536, 0xffffffff),
-        LIMIT(backup_bits, 0, 4096, 4097, 65536, 0xffffffff),
-        LIMIT(sysbuf_slots, 0, 4096, 4097, 65536, 0xffffffff),
-        LIMIT(budget_descriptors, 1, 65536, 0, 65537, 0xffffffff),
-        LIMIT(budget_bytes, 65536, 1 << 30, 0, 65535, (1 << 30) + 1),
-    };
     UnetmmParams p;
 
     for (unsigned i = 0; i < G_N_ELEMENTS(limits); i++) {
@@ -868,4 +859,58 @@ TEST(test_save_limit, cmocka_unit_test)
                      grows[i].least);
         }
     }
+}
+
+/* Every place for a miss is in use, in the longest state, and in both lists. */
+static void use_all_misses(UnetmmCore *core)
+{
+    uint32_t n = unetmm_misses(core);
+
+    for (uint32_t i = 0; i < n; i++) {
+        core->miss->all[i].state = UNETMM_MISS_ASKED;
+        core->miss->all[i].npages = 1;
+        core->miss->all[i].late = true;
+        core->miss->in_flight[i] = i;
+        unetmm_list_add(&core->miss->wanted, i);
+    }
+    core->miss->in_flight_used = n;
+}
+
+/*
+ * No module saves more than it says.  Parts of other modules stand inside of
+ * the parts of endpoints and spaces.
+ */
+TEST(test_save_limit_of_module, cmocka_unit_test)
+{
+    FakeHost host;
+    UnetmmParams p;
+    unsigned compared = 0;
+
+    fake_params(&p);
+    p.endpoints = 2;
+    p.reliable = 64;
+    fake_host_init(&host, &p);
+    use_all_misses(&host.core);
+    for (unsigned i = 0; host.core.tables->modules[i]; i++) {
+        const UnetmmModule *module = host.core.tables->modules[i];
+        UnetmmStream st = { .params = &p };
+
+        if (!module->save_limit || !module->save ||
+            g_str_equal(module->name, "ep") ||
+            g_str_equal(module->name, "space")) {
+            continue;
+        }
+        st.out = g_byte_array_new();
+        module->save(&st, &host.core);
+        assert_false(st.wrong);
+        if (st.out->len > module->save_limit(&host.core)) {
+            fail_msg("%s saves %u bytes of %" PRIu64, module->name,
+                     st.out->len, module->save_limit(&host.core));
+        }
+        compared++;
+        g_byte_array_unref(st.out);
+    }
+    assert_true(compared >= 8);
+    unetmm_core_reset(&host.core);
+    fake_host_free(&host);
 }

@@ -23,6 +23,11 @@ static void slow(UnetmmParams *p)
     p->dma_page_ns = PAGE_NS;
 }
 
+static void paced(UnetmmParams *p)
+{
+    p->congestion = UNETMM_CONGESTION_DELAY;
+}
+
 static void give(Fix *f, uint8_t opcode, uint32_t n, uint64_t at, uint32_t imm,
                  uint32_t flags, uint32_t len)
 {
@@ -293,6 +298,7 @@ static void voids_follow(Fix *f, UnetmmCore *c, UnetmmRel *rel)
 }
 
 LIE(all_gathered, t->done = t->desc.len)
+LIE(no_window, rel->congestion.window = UNETMM_CONGESTION_ONE - 1)
 LIE(message_wraps,
     unetmm_rel_msg(rel, rel->msgs.first)->segs[0].addr = -50ull)
 
@@ -302,6 +308,9 @@ TEST(test_sends, cmocka_unit_test)
     TELL(NULL, half_sent, voids_follow, "packets are of no message");
     TELL(NULL, half_sent, all_gathered, CANNOT);
     TELL(NULL, half_sent, message_wraps, "a segment wraps round");
+    TELL(paced, half_sent, the_truth, NULL);
+    TELL(paced, half_sent, no_window, "ep[1].rel[0].tx.congestion.window is "
+         "255, which is out of range");
 }
 
 static void datagram_waits(Fix *f)
@@ -700,17 +709,17 @@ static UnetmmMove *part(UnetmmCore *c)
 #define FOR_NOTHING "a part of a region waits for nothing"
 
 LIE(waits_for_back, part(c)->waits = UNETMM_REDIRECT_BACK;
-    part(c)->state = UNETMM_MOVED_BEGUN)
+    part(c)->state = UNETMM_MOVE_BEGUN)
 LIE(waits_for_end, part(c)->waits = UNETMM_REDIRECT_END;
-    part(c)->state = UNETMM_MOVED_BEGUN)
+    part(c)->state = UNETMM_MOVE_BEGUN)
 LIE(waits_for_begin, part(c)->waits = UNETMM_REDIRECT_BEGIN;
-    part(c)->state = UNETMM_MOVED_GOING)
+    part(c)->state = UNETMM_MOVE_DONE)
 LIE(waits_for_go, part(c)->waits = UNETMM_REDIRECT_GO)
 LIE(copied_beyond, part(c)->from = part(c)->last + 2)
 LIE(copied_all, part(c)->from = part(c)->last + 1)
 LIE(copied_before, part(c)->from = part(c)->first - 1)
 LIE(copied_none, part(c)->from = part(c)->first)
-LIE(never_moved, part(c)->state = UNETMM_MOVED_BACK + 1)
+LIE(never_moved, part(c)->state = UNETMM_MOVE_RETURNING + 1)
 LIE(beyond_region, part(c)->last = PEER_LENGTH)
 
 TEST(test_moved, cmocka_unit_test)
@@ -761,9 +770,8 @@ TEST(test_times, cmocka_unit_test)
 }
 
 /* The first packet of a SEND is refused, with no pause: the card makes one. */
-TEST(test_no_pause, fix_test)
+TEST_OF(test_no_pause, Fix *f, fix_test)
 {
-    Fix *f = *state;
     int64_t was;
 
     peer_open(f);
@@ -972,6 +980,7 @@ TEST(test_layout, cmocka_unit_test)
     note_scene(found, slow, answering_atomic);
     note_scene(found, NULL, keeping);
     note_scene(found, NULL, half_sent);
+    note_scene(found, paced, half_sent);
     note_scene(found, slow, datagram_moves);
     note_scene(found, slow, shadow_moves);
     note_scene(found, slow, landing);

@@ -37,10 +37,8 @@ static FakeFrame *frame(Fix *f, uint32_t len, uint32_t n)
     return fake_datagram(&f->a, FIX_WIRE, 11, len, n);
 }
 
-TEST(test_send_takes_its_time, fix_test_with, slow)
+TEST_OF(test_send_takes_its_time, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
-
     fake_fill(f->s1, PAGE(0) + 100, 2 * 4096, 1);
     fake_insert(f->s1, PAGE(0), 3, NULL);
     fake_send_at(&f->a, FIX_WIRE, PAGE(0) + 100, 2 * 4096, 1);
@@ -58,10 +56,8 @@ TEST(test_send_takes_its_time, fix_test_with, slow)
 }
 
 /* The data is that of the end of the page's time. */
-TEST(test_data_moves_at_the_end, fix_test_with, slow)
+TEST_OF(test_data_moves_at_the_end, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
-
     fake_fill(f->s1, PAGE(0), 100, 1);
     fake_insert(f->s1, PAGE(0), 1, NULL);
     fake_send_at(&f->a, FIX_WIRE, PAGE(0), 100, 1);
@@ -71,10 +67,8 @@ TEST(test_data_moves_at_the_end, fix_test_with, slow)
     fake_check_frame(fake_wire_at(&f->h, 0), 100, 2);
 }
 
-TEST(test_endpoints_move_together, fix_test_with, slow)
+TEST_OF(test_endpoints_move_together, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
-
     fake_insert(f->s1, PAGE(0), 1, NULL);
     fake_insert(f->s2, PAGE(0), 1, NULL);
     fake_send_at(&f->a, FIX_WIRE, PAGE(0), 100, 1);
@@ -90,9 +84,8 @@ TEST(test_endpoints_move_together, fix_test_with, slow)
 }
 
 /* An entry is busy from its lookup to the page's end, and only then. */
-TEST(test_busy_entry_is_not_evicted, fix_test_with, slow_one_set)
+TEST_OF(test_busy_entry_is_not_evicted, Fix *f, fix_test_with, slow_one_set)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
     uint32_t taken;
 
@@ -121,9 +114,8 @@ TEST(test_busy_entry_is_not_evicted, fix_test_with, slow_one_set)
 }
 
 /* An insert refused because all was busy is asked again at the release. */
-TEST(test_refused_and_retried, fix_test_with, slow_one_set)
+TEST_OF(test_refused_and_retried, Fix *f, fix_test_with, slow_one_set)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
     FakeEp c;
 
@@ -151,10 +143,8 @@ TEST(test_refused_and_retried, fix_test_with, slow_one_set)
 
 /* ---- Receiving ---- */
 
-TEST(test_receive_page_by_page, fix_test_with, slow)
+TEST_OF(test_receive_page_by_page, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
-
     fake_post(&f->a, PAGE(0) + 4000, 9000, 1);
     fix_settle(f);
     fake_deliver(&f->h, frame(f, 8000, 5));
@@ -170,10 +160,8 @@ TEST(test_receive_page_by_page, fix_test_with, slow)
 }
 
 /* Messages queue while one lands; inline ones and other endpoints' too. */
-TEST(test_landing_with_several_queued, fix_test_with, slow)
+TEST_OF(test_landing_with_several_queued, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
-
     for (unsigned i = 0; i < 3; i++) {
         fake_post(&f->a, PAGE(3 * i), 9000, i);
     }
@@ -193,9 +181,8 @@ TEST(test_landing_with_several_queued, fix_test_with, slow)
 }
 
 /* The queue is full: the wire is told to wait, and then to go on. */
-TEST(test_queue_full_while_landing, fix_test_with, slow_short_queue)
+TEST_OF(test_queue_full_while_landing, Fix *f, fix_test_with, slow_short_queue)
 {
-    Fix *f = *state;
     FakeFrame *one = frame(f, 8, 9);
 
     fake_post(&f->a, PAGE(0), 9000, 1);
@@ -220,9 +207,8 @@ TEST(test_queue_full_while_landing, fix_test_with, slow_short_queue)
 }
 
 /* A card that is turned off meanwhile drops frames; it blocks no wire. */
-TEST(test_queue_full_and_disabled, fix_test_with, slow_short_queue)
+TEST_OF(test_queue_full_and_disabled, Fix *f, fix_test_with, slow_short_queue)
 {
-    Fix *f = *state;
     FakeFrame *one = frame(f, 8, 9);
 
     fake_post(&f->a, PAGE(0), 9000, 1);
@@ -246,10 +232,8 @@ TEST(test_queue_full_and_disabled, fix_test_with, slow_short_queue)
 }
 
 /* A landing message has a right to its place in the completion queue. */
-TEST(test_place_for_landing_message, fix_test_with, slow)
+TEST_OF(test_place_for_landing_message, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
-
     fake_post(&f->a, PAGE(0), 4096, 1);
     fake_insert(f->s1, PAGE(5), 1, NULL);
     fix_settle(f);
@@ -277,10 +261,8 @@ TEST(test_place_for_landing_message, fix_test_with, slow)
 
 /* ---- Invalidation under load ---- */
 
-TEST(test_invalidate_waits_for_the_page, fix_test_with, slow)
+TEST_OF(test_invalidate_waits_for_the_page, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
-
     fake_fill(f->s1, PAGE(0), 4 * 4096, 1);
     fake_insert(f->s1, PAGE(0), 4, NULL);
     fake_send_at(&f->a, FIX_WIRE, PAGE(0), 4 * 4096, 1);
@@ -305,10 +287,9 @@ TEST(test_invalidate_waits_for_the_page, fix_test_with, slow)
 }
 
 /* The registers may be written while an invalidation is under way. */
-TEST(test_invalidate_registers_change, fix_test_with, slow)
+TEST_OF(test_invalidate_registers_change, Fix *f, fix_test_with, slow)
 {
     static const uint32_t spaces[] = { 0, 2, 3, 7, 8, 0xffff, 0xffffffff };
-    Fix *f = *state;
 
     fake_insert(f->s1, PAGE(0), 1, NULL);
     fake_send_at(&f->a, FIX_WIRE, PAGE(0), 4096, 1);
@@ -336,9 +317,8 @@ static uint8_t inv_command(Fix *f, uint32_t space, uint64_t start,
 }
 
 /* INVALIDATE: at once, or INV_CTRL says when; the registers keep values. */
-TEST(test_invalidate_command, fix_test_with, slow)
+TEST_OF(test_invalidate_command, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     uint32_t busy;
 
     fake_set_reg(&f->h, UNETMM_REG_INV_SPACE, 77);
@@ -363,10 +343,9 @@ TEST(test_invalidate_command, fix_test_with, slow)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_invalidations), 2);
 }
 
-TEST(test_invalidate_command_bad, fix_test_with, slow)
+TEST_OF(test_invalidate_command_bad, Fix *f, fix_test_with, slow)
 {
     static const uint32_t spaces[] = { 0, 2, 3, 7, 8, 0xffff };
-    Fix *f = *state;
     uint32_t busy;
 
     fake_insert(f->s1, PAGE(0), 4, NULL);
@@ -382,10 +361,8 @@ TEST(test_invalidate_command_bad, fix_test_with, slow)
     assert_int_equal(f->h.core.source->tlb.used, 0);
 }
 
-TEST(test_invalidate_bad_arguments, fix_test)
+TEST_OF(test_invalidate_bad_arguments, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     fake_insert(f->s1, PAGE(0), 4, NULL);
     fake_set_reg(&f->h, UNETMM_REG_INV_START_LO, 0x2000);
     fake_set_reg(&f->h, UNETMM_REG_INV_LAST_LO, 0x1000);
@@ -411,9 +388,8 @@ TEST(test_invalidate_bad_arguments, fix_test)
 }
 
 /* A transfer that waits for a translation never delays an invalidation. */
-TEST(test_waiting_transfer_holds_nothing, fix_test_with, slow)
+TEST_OF(test_waiting_transfer_holds_nothing, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
 
     fake_insert(f->s1, PAGE(0), 1, NULL);
@@ -430,10 +406,8 @@ TEST(test_waiting_transfer_holds_nothing, fix_test_with, slow)
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
 }
 
-TEST(test_receive_invalidated, fix_test_with, slow)
+TEST_OF(test_receive_invalidated, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
-
     fake_post(&f->a, PAGE(0), 3 * 4096, 1);
     fix_settle(f);
     /* The last page goes while the first one moves. */
@@ -451,10 +425,8 @@ TEST(test_receive_invalidated, fix_test_with, slow)
 }
 
 /* The page that is moving goes: it lands, and the invalidation waits. */
-TEST(test_receive_invalidated_page_in_flight, fix_test_with, slow)
+TEST_OF(test_receive_invalidated_page_in_flight, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
-
     fake_post(&f->a, PAGE(0), 4096, 1);
     fix_settle(f);
     fake_deliver(&f->h, frame(f, 4000, 5));
@@ -469,9 +441,8 @@ TEST(test_receive_invalidated_page_in_flight, fix_test_with, slow)
  * The head in which a message is landing is lost, asked for again, and fails:
  * the message and the buffer are each reported once.
  */
-TEST(test_landing_head_fails_meanwhile, fix_test_with, slow)
+TEST_OF(test_landing_head_fails_meanwhile, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     struct unetmm_cqe cqe;
     unsigned got[2] = { 0, 0 };
 
@@ -499,9 +470,8 @@ TEST(test_landing_head_fails_meanwhile, fix_test_with, slow)
 
 /* ---- Ends in mid-transfer ---- */
 
-TEST(test_destroy_completes_late, fix_test_with, slow)
+TEST_OF(test_destroy_completes_late, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     struct unetmm_cmd destroy = { .opcode = UNETMM_CMD_EP_DESTROY, .ep = 1 };
     struct unetmm_cmd nop = { .opcode = UNETMM_CMD_NOP };
     struct unetmm_cmd space = { .opcode = UNETMM_CMD_SPACE_DESTROY,
@@ -531,9 +501,8 @@ TEST(test_destroy_completes_late, fix_test_with, slow)
     assert_int_equal(fake_command(&f->d, space, NULL), UNETMM_CS_OK);
 }
 
-TEST(test_destroy_while_receiving, fix_test_with, slow)
+TEST_OF(test_destroy_while_receiving, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     struct unetmm_cmd destroy = { .opcode = UNETMM_CMD_EP_DESTROY, .ep = 1 };
     struct unetmm_cmd_done done;
 
@@ -559,9 +528,8 @@ TEST(test_destroy_while_receiving, fix_test_with, slow)
 }
 
 /* The completion ring keeps a place for each late completion. */
-TEST(test_late_completions_have_room, fix_test_with, slow)
+TEST_OF(test_late_completions_have_room, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     struct unetmm_cmd nop = { .opcode = UNETMM_CMD_NOP };
     struct unetmm_cmd_done done;
     uint32_t reg = UNETMM_REG_RING(UNETMM_RING_CMDC);
@@ -597,9 +565,8 @@ TEST(test_late_completions_have_room, fix_test_with, slow)
     assert_int_equal(n, 12);
 }
 
-TEST(test_reset_in_mid_transfer, fix_test_with, slow)
+TEST_OF(test_reset_in_mid_transfer, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     uint32_t mark = 0x5a5a5a5a;
 
     fake_post(&f->a, PAGE(0), 4096, 1);
@@ -625,10 +592,8 @@ TEST(test_reset_in_mid_transfer, fix_test_with, slow)
 }
 
 /* An endpoint that is stopped while its page moves. */
-TEST(test_stopped_while_moving, fix_test_with, slow)
+TEST_OF(test_stopped_while_moving, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
-
     fake_insert(f->s1, PAGE(0), 1, NULL);
     fake_send_at(&f->a, FIX_WIRE, PAGE(0), 4096, 1);
     fake_ring_bell(&f->a);
@@ -642,9 +607,8 @@ TEST(test_stopped_while_moving, fix_test_with, slow)
     assert_int_equal(f->h.core.source->tlb.used, 0);
 }
 
-TEST(test_bus_refuses_in_flight, fix_test_with, slow)
+TEST_OF(test_bus_refuses_in_flight, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     uint64_t dma;
 
     fake_post(&f->a, PAGE(0), 2 * 4096, 1);
@@ -703,9 +667,8 @@ static void load_step(Fix *f, Load *l)
 
 /* Everything at once, slowly: every message is accounted for. */
 ALSO(test_random_under_load, fix_test_with, slow_one_set)
-TEST(test_random_under_load, fix_test_with, slow)
+TEST_OF(test_random_under_load, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     Load l = { .random = fake_seed() };
     struct unetmm_cqe cqe;
 

@@ -80,9 +80,8 @@ static void record(Fix *f, unsigned flags)
 }
 
 /* An index first, then a read barrier, then the entries that it covers. */
-TEST(test_entries_after_index, fix_test)
+TEST_OF(test_entries_after_index, Fix *f, fix_test)
 {
-    Fix *f = *state;
     unsigned index = 0, entries = 0;
     bool seen = false;
 
@@ -103,9 +102,8 @@ TEST(test_entries_after_index, fix_test)
 }
 
 /* An entry's body, then a write barrier, then the word with the phase. */
-TEST(test_phase_after_body, fix_test)
+TEST_OF(test_phase_after_body, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint64_t bytes = sizeof(struct unetmm_cqe) << f->a.cq_log2;
     unsigned body = 0, entries = 0;
 
@@ -126,9 +124,8 @@ TEST(test_phase_after_body, fix_test)
 }
 
 /* After the last completion a full barrier, and then a look at cq_arm. */
-TEST(test_look_after_completion, fix_test)
+TEST_OF(test_look_after_completion, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint64_t bytes = sizeof(struct unetmm_cqe) << f->a.cq_log2;
     unsigned completion = 0;
     bool looked = false;
@@ -149,10 +146,9 @@ TEST(test_look_after_completion, fix_test)
 }
 
 /* The slots, then a barrier, and then the index that gives them back. */
-TEST(test_index_after_slots, fix_test)
+TEST_OF(test_index_after_slots, Fix *f, fix_test)
 {
     uint64_t card = offsetof(struct unetmm_ep_index, card);
-    Fix *f = *state;
     unsigned slot = 0, indices = 0;
 
     /* A completion has a barrier of its own. */

@@ -211,9 +211,8 @@ static void sent(Raw *r, const Plain *f)
 
 /* ---- Whose a frame is ---- */
 
-TEST(test_addresses, T)
+TEST_OF(test_addresses, Raw *r, T)
 {
-    Raw *r = *state;
     Plain f;
 
     for (unsigned i = 0; i < RAWS; i++) {
@@ -228,9 +227,8 @@ TEST(test_addresses, T)
     expect_count(&r->h, drop_no_flow, 1, for_whom(r, &f, 0));
 }
 
-TEST(test_groups, T)
+TEST_OF(test_groups, Raw *r, T)
 {
-    Raw *r = *state;
     Plain f;
 
     plain(&f, group, peer, 0x0800, 64);
@@ -251,9 +249,8 @@ TEST(test_groups, T)
 }
 
 /* The address of all is one of a group like others. */
-TEST(test_group_of_all, T)
+TEST_OF(test_group_of_all, Raw *r, T)
 {
-    Raw *r = *state;
     Plain f;
 
     plain(&f, to_all, peer, 0x0806, 60);
@@ -269,9 +266,8 @@ TEST(test_group_of_all, T)
     for_whom(r, &f, 5);
 }
 
-TEST(test_promiscuous, T)
+TEST_OF(test_promiscuous, Raw *r, T)
 {
-    Raw *r = *state;
     Plain f;
 
     assert_int_equal(flow(&r->e[2], 7, UNETMM_FLOW_ANY, 0, NULL, 0),
@@ -286,10 +282,9 @@ TEST(test_promiscuous, T)
 }
 
 /* The address of nobody, which flows without an address have: no one's own. */
-TEST(test_nobody, T)
+TEST_OF(test_nobody, Raw *r, T)
 {
     static const uint8_t nobody[6];
-    Raw *r = *state;
     Plain f;
 
     plain(&f, nobody, peer, 0x0800, 60);
@@ -303,9 +298,8 @@ TEST(test_nobody, T)
     for_whom(r, &f, 6);
 }
 
-TEST(test_ports, T)
+TEST_OF(test_ports, Raw *r, T)
 {
-    Raw *r = *state;
     Plain f;
 
     assert_int_equal(flow(&r->e[1], 5, UNETMM_FLOW_TCP, 80, macs[0], 0),
@@ -331,9 +325,8 @@ TEST(test_ports, T)
     for_whom(r, &f, 1);
 }
 
-TEST(test_ipv6_ports, T)
+TEST_OF(test_ipv6_ports, Raw *r, T)
 {
-    Raw *r = *state;
     Plain f;
 
     assert_int_equal(flow(&r->e[1], 5, UNETMM_FLOW_TCP, 443, macs[0], 0),
@@ -350,9 +343,8 @@ TEST(test_ipv6_ports, T)
     for_whom(r, &f, 1);
 }
 
-TEST(test_ethertypes, T)
+TEST_OF(test_ethertypes, Raw *r, T)
 {
-    Raw *r = *state;
     Plain f;
 
     assert_int_equal(flow(&r->e[1], 5, UNETMM_FLOW_ETHERTYPE, 0x88cc, macs[0],
@@ -383,9 +375,8 @@ TEST(test_ethertypes, T)
 }
 
 /* A frame cut anywhere goes to the owner of its address, or to nobody. */
-TEST(test_cut, T)
+TEST_OF(test_cut, Raw *r, T)
 {
-    Raw *r = *state;
     Plain f;
 
     assert_int_equal(flow(&r->e[1], 5, UNETMM_FLOW_TCP, 80, macs[0], 0),
@@ -413,9 +404,8 @@ TEST(test_cut, T)
     }
 }
 
-TEST(test_lengths, T)
+TEST_OF(test_lengths, Raw *r, T)
 {
-    Raw *r = *state;
     static Plain f;
 
     for (uint32_t bytes = 0; bytes < UNETMM_MAX_FRAME + 20; bytes +=
@@ -433,9 +423,8 @@ TEST(test_lengths, T)
     }
 }
 
-TEST(test_checksum_flag, T)
+TEST_OF(test_checksum_flag, Raw *r, T)
 {
-    Raw *r = *state;
     struct unetmm_cqe cqe;
     Plain f;
 
@@ -452,9 +441,8 @@ TEST(test_checksum_flag, T)
 
 /* ---- Claims of flows ---- */
 
-TEST(test_flow_refused, T)
+TEST_OF(test_flow_refused, Raw *r, T)
 {
-    Raw *r = *state;
     static const uint8_t zero[6];
     FakeEp *e = r->e;
 
@@ -495,9 +483,8 @@ TEST(test_flow_refused, T)
 #undef BAD
 }
 
-TEST(test_flow_of_others, T)
+TEST_OF(test_flow_of_others, Raw *r, T)
 {
-    Raw *r = *state;
     FakeEp other;
 
     fake_ep_open(&other, &r->d, 5, r->s[0]);
@@ -509,9 +496,8 @@ TEST(test_flow_of_others, T)
 }
 
 /* Its flows go with an endpoint, and others may claim them. */
-TEST(test_flows_end, T)
+TEST_OF(test_flows_end, Raw *r, T)
 {
-    Raw *r = *state;
     Plain f;
 
     plain(&f, macs[0], peer, 0x0800, 60);
@@ -525,9 +511,8 @@ TEST(test_flows_end, T)
 
 /* ---- Sending ---- */
 
-TEST(test_send, T)
+TEST_OF(test_send, Raw *r, T)
 {
-    Raw *r = *state;
     static const uint32_t lengths[] = { 14, 59, 60, 1514, 4097, 9022 };
     Plain f;
 
@@ -552,9 +537,8 @@ static void refused(Raw *r, const Plain *f, uint32_t imm, uint8_t status)
     assert_int_equal(r->h.wire->len, 0);
 }
 
-TEST(test_send_refused, T)
+TEST_OF(test_send_refused, Raw *r, T)
 {
-    Raw *r = *state;
     static Plain f;
 
     for (uint32_t bytes = 0; bytes < UNETMM_ETH_HEADER; bytes++) {
@@ -579,9 +563,8 @@ TEST(test_send_refused, T)
                  refused(r, &f, 0, UNETMM_ST_LINK_DOWN));
 }
 
-TEST(test_bad_descriptors, T)
+TEST_OF(test_bad_descriptors, Raw *r, T)
 {
-    Raw *r = *state;
     static const struct unetmm_sqe bad[] = {
         { .opcode = UNETMM_OP_SEND },
         { .opcode = UNETMM_OP_WRITE },
@@ -625,9 +608,8 @@ TEST(test_bad_descriptors, T)
                      UNETMM_CS_BAD_ARG);
 }
 
-TEST(test_create_refused, T)
+TEST_OF(test_create_refused, Raw *r, T)
 {
-    Raw *r = *state;
     FakeEp ep;
 
     fake_ep_init(&ep, &r->d, 5, r->s[0]);
@@ -637,9 +619,8 @@ TEST(test_create_refused, T)
     assert_int_equal(raw_create(&ep, 0x80), UNETMM_CS_BAD_ARG);
 }
 
-TEST(test_offload, T)
+TEST_OF(test_offload, Raw *r, T)
 {
-    Raw *r = *state;
     uint32_t imm = UNETMM_TX_CSUM | UNETMM_TX_SEGMENT | 1000;
     static Plain f;
 
@@ -675,9 +656,8 @@ TEST(test_offload, T)
 }
 
 /* The host is never asked about a frame without a whole header. */
-TEST(test_offload_cut, T)
+TEST_OF(test_offload_cut, Raw *r, T)
 {
-    Raw *r = *state;
     uint32_t imm = UNETMM_TX_CSUM | UNETMM_TX_SEGMENT | 1000;
     Plain f;
 
@@ -699,10 +679,9 @@ TEST(test_offload_cut, T)
 }
 
 /* A frame behind a tag, whatever that says, is treated as without one. */
-TEST(test_offload_tagged, T)
+TEST_OF(test_offload_tagged, Raw *r, T)
 {
     static const uint16_t tags[] = { 0, 1, 0x0008, 0x0800, 0x86dd, 0xffff };
-    Raw *r = *state;
     Plain f, tagged;
 
     for (unsigned i = 0; i < 2 * G_N_ELEMENTS(tags); i++) {
@@ -728,9 +707,8 @@ TEST(test_offload_tagged, T)
 }
 
 /* The wire takes one: the next sends wait until all pieces have gone. */
-TEST(test_wire_busy, T)
+TEST_OF(test_wire_busy, Raw *r, T)
 {
-    Raw *r = *state;
     uint32_t imm = UNETMM_TX_CSUM | UNETMM_TX_SEGMENT | 1000;
     static Plain f, g;
 
@@ -753,10 +731,9 @@ TEST(test_wire_busy, T)
 }
 
 /* Endpoints that wait for the wire get it in turn. */
-TEST(test_wire_in_turn, T)
+TEST_OF(test_wire_in_turn, Raw *r, T)
 {
     unsigned sent[RAWS] = { 0 };
-    Raw *r = *state;
     Plain f;
 
     r->h.answer = UNETMM_SENT_QUEUED;
@@ -776,9 +753,8 @@ TEST(test_wire_in_turn, T)
 
 /* ---- On the card itself ---- */
 
-TEST(test_local, T)
+TEST_OF(test_local, Raw *r, T)
 {
-    Raw *r = *state;
     static Plain f;
     struct unetmm_cqe cqe;
 
@@ -800,9 +776,8 @@ TEST(test_local, T)
 }
 
 /* To all others here, and to the wire. */
-TEST(test_local_group, T)
+TEST_OF(test_local_group, Raw *r, T)
 {
-    Raw *r = *state;
     Plain f;
 
     plain(&f, to_all, macs[0], 0x0806, 60);
@@ -820,9 +795,8 @@ static void frugal(UnetmmParams *p)
 }
 
 /* A frame to a group is work for each of its endpoints, and has its budget. */
-TEST(test_copies_budget, FRUGAL)
+TEST_OF(test_copies_budget, Raw *r, FRUGAL)
 {
-    Raw *r = *state;
     const uint64_t *received =
         &r->h.core.counters[UNETMM_C_eth_rx_frames];
     Plain f;
@@ -858,10 +832,9 @@ TEST(test_copies_budget, FRUGAL)
 }
 
 /* A frame that is cut is as much work as it has pieces. */
-TEST(test_pieces_budget, FRUGAL)
+TEST_OF(test_pieces_budget, Raw *r, FRUGAL)
 {
     enum { PIECES = 65536 / UNETMM_LEAST_BYTES, MSS = UNETMM_ETH_MIN_MSS };
-    Raw *r = *state;
     static Plain f;
 
     ip(&f, peer, macs[0], 6, 80, 54 + PIECES * MSS);
@@ -881,9 +854,8 @@ TEST(test_pieces_budget, FRUGAL)
 }
 
 /* From the wire as well: the next frame waits. */
-TEST(test_copies_of_arrivals, FRUGAL)
+TEST_OF(test_copies_of_arrivals, Raw *r, FRUGAL)
 {
-    Raw *r = *state;
     unsigned taken = 0;
     Plain f;
 
@@ -903,9 +875,8 @@ static void slow(UnetmmParams *p)
 }
 
 /* With a time for each page, copies land one after the other. */
-TEST(test_group_slow, SLOW)
+TEST_OF(test_group_slow, Raw *r, SLOW)
 {
-    Raw *r = *state;
     Plain f;
 
     plain(&f, to_all, peer, 0x0806, 60);
@@ -918,9 +889,8 @@ TEST(test_group_slow, SLOW)
 }
 
 /* A copy that waits is nobody's when its endpoint has gone. */
-TEST(test_group_slow_gone, SLOW)
+TEST_OF(test_group_slow_gone, Raw *r, SLOW)
 {
-    Raw *r = *state;
     Plain f;
 
     plain(&f, to_all, peer, 0x0806, 60);
@@ -941,9 +911,8 @@ static void slow_queue_of_one(UnetmmParams *p)
 }
 
 /* With no room in the card's queue a frame waits, and is not lost. */
-TEST(test_local_full, CRAMPED)
+TEST_OF(test_local_full, Raw *r, CRAMPED)
 {
-    Raw *r = *state;
     Plain f;
 
     unsigned got = 0;
@@ -973,9 +942,8 @@ TEST(test_local_full, CRAMPED)
 
 /* ---- The driver's own ---- */
 
-TEST(test_vector, T)
+TEST_OF(test_vector, Raw *r, T)
 {
-    Raw *r = *state;
     FakeSpace zero = { .driver = &r->d, .source = UNETMM_SOURCE_DIRECT };
     FakeEp net;
     Plain f;
@@ -1002,9 +970,8 @@ TEST(test_vector, T)
 
 /* ---- Saved and restored ---- */
 
-TEST(test_migrate, SLOW)
+TEST_OF(test_migrate, Raw *r, SLOW)
 {
-    Raw *r = *state;
     g_autoptr(GByteArray) saved = NULL;
     char *why = NULL;
     Plain f;

@@ -10,10 +10,8 @@
 
 /* ---- On the card itself ---- */
 
-TEST(test_local, fix_test)
+TEST_OF(test_local, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     fake_fill(f->s1, PAGE(3) + 7, 9000, 4);
     fake_post(&f->b, PAGE(0) + 123, 9000, 2);
     fix_settle(f);
@@ -27,10 +25,8 @@ TEST(test_local, fix_test)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_local_frames), 1);
 }
 
-TEST(test_local_to_itself, fix_test)
+TEST_OF(test_local_to_itself, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     fake_channel(&f->a, 7, f->h.core.params.mac, 1, 8, FIX_MTU);
     fake_channel(&f->a, 8, f->h.core.params.mac, 1, 7, FIX_MTU);
     for (unsigned i = 0; i < 50; i++) {
@@ -43,9 +39,8 @@ TEST(test_local_to_itself, fix_test)
 }
 
 /* The same checks as from the wire: no channel back, no delivery. */
-TEST(test_local_is_checked, fix_test)
+TEST_OF(test_local_is_checked, Fix *f, fix_test)
 {
-    Fix *f = *state;
     const uint8_t *own = f->h.core.params.mac;
 
     fake_channel(&f->a, 7, own, 2, 9, FIX_MTU);
@@ -58,10 +53,8 @@ TEST(test_local_is_checked, fix_test)
 }
 
 /* The link is no matter of local frames. */
-TEST(test_local_without_link, fix_test)
+TEST_OF(test_local_without_link, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     unetmm_core_set_link(&f->h.core, false);
     f->h.core.port->busy = true;
     fake_send_inline(&f->a, FIX_LOCAL, 1, 8, 1, 0);
@@ -77,10 +70,8 @@ static void slow_short_queue(UnetmmParams *p)
 }
 
 /* The queue is full: the sender waits, and nothing is lost. */
-TEST(test_local_queue_full, fix_test_with, slow_short_queue)
+TEST_OF(test_local_queue_full, Fix *f, fix_test_with, slow_short_queue)
 {
-    Fix *f = *state;
-
     fake_insert(f->s1, PAGE(0), 1, NULL);
     for (unsigned i = 0; i < 10; i++) {
         fake_post(&f->b, PAGE(0) + 100 * i, 100, i);
@@ -109,20 +100,16 @@ TEST(test_local_queue_full, fix_test_with, slow_short_queue)
 
 /* ---- The wire's answers ---- */
 
-TEST(test_refused, fix_test)
+TEST_OF(test_refused, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     f->h.answer = UNETMM_SENT_REFUSED;
     fake_send_inline(&f->a, FIX_WIRE, 1, 8, 1, 0);
     expect_count(&f->h, drop_refused, 1, fake_ring_bell(&f->a));
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_REFUSED, 1);
 }
 
-TEST(test_queued, fix_test)
+TEST_OF(test_queued, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     for (unsigned purged = 0; purged < 2; purged++) {
         f->h.answer = UNETMM_SENT_QUEUED;
         fake_wire_clear(&f->h);
@@ -153,10 +140,8 @@ TEST(test_queued, fix_test)
     }
 }
 
-TEST(test_link_down, fix_test)
+TEST_OF(test_link_down, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     fake_set_reg(&f->h, UNETMM_REG_EVENT_MASK, UNETMM_EVENT_LINK);
     unetmm_core_set_link(&f->h.core, false);
     assert_int_equal(f->h.interrupts[UNETMM_VEC_EVENT], 1);
@@ -177,10 +162,9 @@ TEST(test_link_down, fix_test)
 }
 
 /* A wire that takes one frame at a time takes them from all in turn. */
-TEST(test_wire_in_turn, fix_test)
+TEST_OF(test_wire_in_turn, Fix *f, fix_test)
 {
     unsigned sent[3] = { 0 };
-    Fix *f = *state;
 
     f->h.answer = UNETMM_SENT_QUEUED;
     for (unsigned i = 0; i < 6; i++) {
@@ -202,10 +186,8 @@ TEST(test_wire_in_turn, fix_test)
 }
 
 /* Blocked on the wire when the link goes: told, not left waiting. */
-TEST(test_link_goes_while_blocked, fix_test)
+TEST_OF(test_link_goes_while_blocked, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     f->h.answer = UNETMM_SENT_QUEUED;
     fake_send_inline(&f->a, FIX_WIRE, 1, 8, 1, 0);
     fake_send_inline(&f->a, FIX_WIRE, 2, 8, 2, 0);
@@ -217,10 +199,8 @@ TEST(test_link_goes_while_blocked, fix_test)
 }
 
 /* The frame that the net layer owns outlives a reset. */
-TEST(test_reset_while_queued, fix_test)
+TEST_OF(test_reset_while_queued, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     f->h.answer = UNETMM_SENT_QUEUED;
     fake_send_inline(&f->a, FIX_WIRE, 1, 8, 1, 0);
     fake_ring_bell(&f->a);
@@ -269,10 +249,8 @@ static void echo_in_send(FakeHost *host, const uint8_t *data, size_t bytes)
     echo.depth--;
 }
 
-TEST(test_answer_inside_send, fix_test)
+TEST_OF(test_answer_inside_send, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     echo = (Echo) { .f = f, .queue = g_ptr_array_new(), .limit = 5 };
     echo.answer = fake_datagram(&f->a, FIX_WIRE, 11, 30, 3);
     f->h.on_send = echo_in_send;
@@ -316,9 +294,8 @@ static void enter_everything(FakeHost *host, const uint8_t *data,
     assert_true(host->core.engine.depth >= 1);
 }
 
-TEST(test_entry_points_inside_send, fix_test)
+TEST_OF(test_entry_points_inside_send, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd_done done;
     unsigned n = 0;
 
@@ -345,10 +322,8 @@ static void reset_in_send(FakeHost *host, const uint8_t *data, size_t bytes)
     unetmm_core_reset(&host->core);
 }
 
-TEST(test_reset_inside_send, fix_test)
+TEST_OF(test_reset_inside_send, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     f->h.on_send = reset_in_send;
     for (unsigned i = 0; i < 3; i++) {
         fake_send_inline(&f->a, FIX_WIRE, i, 8, i, 0);
@@ -526,9 +501,8 @@ TEST(test_all_misbehaviour, cmocka_unit_test_teardown, fix_teardown)
 }
 
 /* Off means off: no random number is drawn, no payload checksum written. */
-TEST(test_knobs_off, fix_test)
+TEST_OF(test_knobs_off, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint64_t random = f->h.core.random;
     struct unetmm_frame h;
 
@@ -562,11 +536,10 @@ TEST(test_random_numbers, fix_test)
 }
 
 /* Any bit behind the Ethernet header, and one bit only. */
-TEST(test_corrupt_anywhere, fix_test)
+TEST_OF(test_corrupt_anywhere, Fix *f, fix_test)
 {
     uint8_t seen[64 + 8 - UNETMM_ETH_HEADER] = { 0 };
     uint8_t truth[64 + 8], differs;
-    Fix *f = *state;
 
     unetmm_core_set_seed(&f->h.core, fake_seed());
     for (unsigned i = 0; i < 20000; i++) {
@@ -627,10 +600,8 @@ TEST(test_seed_repeats, cmocka_unit_test_teardown, fix_teardown)
     assert_memory_equal(counts[0], counts[1], sizeof(counts[0]));
 }
 
-TEST(test_reorder_swaps_neighbours, fix_test)
+TEST_OF(test_reorder_swaps_neighbours, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     f->h.core.knobs.reorder = 1000000;
     fake_send_inline(&f->a, FIX_WIRE, 1, 8, 1, 0);
     fake_ring_bell(&f->a);
@@ -656,10 +627,8 @@ TEST(test_reorder_swaps_neighbours, fix_test)
 }
 
 /* The timer is for others too: a frame held back goes at its own time. */
-TEST(test_held_until_its_time, fix_test)
+TEST_OF(test_held_until_its_time, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     f->h.core.knobs.reorder = 1000000;
     fake_send_inline(&f->a, FIX_WIRE, 1, 8, 1, 0);
     fake_ring_bell(&f->a);
@@ -672,10 +641,8 @@ TEST(test_held_until_its_time, fix_test)
 
 /* A frame held back whose time comes while the wire is blocked: its timer must
  * not fire for ever, and it goes when the wire does. */
-TEST(test_held_while_blocked, fix_test)
+TEST_OF(test_held_while_blocked, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     f->h.core.knobs.reorder = 1000000;
     fake_send_inline(&f->a, FIX_WIRE, 1, 8, 1, 0);
     fake_ring_bell(&f->a);
@@ -701,9 +668,8 @@ static void all_late(Fix *f, uint32_t most_ns)
 }
 
 /* Each late by no more than was said, and none before another. */
-TEST(test_delay_keeps_order, fix_test)
+TEST_OF(test_delay_keeps_order, Fix *f, fix_test)
 {
-    Fix *f = *state;
     unsigned seen = 0;
     int64_t last = 0;
 
@@ -730,10 +696,8 @@ TEST(test_delay_keeps_order, fix_test)
 }
 
 /* One that is not late goes at once, unless one before it is. */
-TEST(test_delay_is_passed_on, fix_test)
+TEST_OF(test_delay_is_passed_on, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     all_late(f, 1000);
     fake_send_inline(&f->a, FIX_WIRE, 1, 8, 1, 0);
     fake_ring_bell(&f->a);
@@ -801,10 +765,8 @@ TEST(test_delay_full_local, fix_test)
 }
 
 /* The wire, or the local queue, has no room when their time comes. */
-TEST(test_delayed_while_blocked, fix_test)
+TEST_OF(test_delayed_while_blocked, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     all_late(f, 1000);
     for (unsigned i = 0; i < 3; i++) {
         fake_send_inline(&f->a, FIX_WIRE, i, 8, i, 0);
@@ -820,10 +782,8 @@ TEST(test_delayed_while_blocked, fix_test)
     fake_check_frame(fake_wire_at(&f->h, 2), 8, 2);
 }
 
-TEST(test_delayed_local_full, fix_test_with, slow_short_queue)
+TEST_OF(test_delayed_local_full, Fix *f, fix_test_with, slow_short_queue)
 {
-    Fix *f = *state;
-
     fake_insert(f->s1, PAGE(0), 1, NULL);
     for (unsigned i = 0; i < 8; i++) {
         fake_post(&f->b, PAGE(0) + 100 * i, 100, i);
@@ -845,10 +805,8 @@ TEST(test_delayed_local_full, fix_test_with, slow_short_queue)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_drop_local_full), 0);
 }
 
-TEST(test_delayed_at_reset, fix_test)
+TEST_OF(test_delayed_at_reset, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     all_late(f, 1000);
     fake_send_inline(&f->a, FIX_WIRE, 1, 8, 1, 0);
     fake_send_inline(&f->a, FIX_WIRE, 2, 8, 2, 0);
@@ -861,10 +819,8 @@ TEST(test_delayed_at_reset, fix_test)
 }
 
 /* Nobody sends while the machine stands still. */
-TEST(test_delayed_while_paused, fix_test)
+TEST_OF(test_delayed_while_paused, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     all_late(f, 1000);
     fake_send_inline(&f->a, FIX_WIRE, 1, 8, 1, 0);
     fake_ring_bell(&f->a);
@@ -876,10 +832,8 @@ TEST(test_delayed_while_paused, fix_test)
     assert_int_equal(f->h.wire->len, 1);
 }
 
-TEST(test_held_at_reset, fix_test)
+TEST_OF(test_held_at_reset, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     f->h.core.knobs.reorder = 1000000;
     fake_send_inline(&f->a, FIX_WIRE, 1, 8, 1, 0);
     fake_ring_bell(&f->a);
@@ -957,9 +911,8 @@ TEST(test_forced_evictions, fix_test_with, small_tlb)
 }
 
 /* As often as the rate says; and at 0 nothing is drawn for it. */
-TEST(test_forced_rate, fix_test_with, small_tlb)
+TEST_OF(test_forced_rate, Fix *f, fix_test_with, small_tlb)
 {
-    Fix *f = *state;
     UnetmmCore draws = { .random = 0 };
     uint64_t hits;
 
@@ -1015,10 +968,8 @@ static void crowd(Fix *f)
 }
 
 /* Buffers of a moment's need are not kept; those that are kept are used again. */
-TEST(test_pool, fix_test_with, slow_long_queue)
+TEST_OF(test_pool, Fix *f, fix_test_with, slow_long_queue)
 {
-    Fix *f = *state;
-
     for (unsigned round = 0; round < 2; round++) {
         crowd(f);
         assert_int_equal(f->h.core.port->pool->len, 0);
@@ -1038,10 +989,8 @@ static void crowd_left(FakeHost *host, const uint8_t *frame, size_t bytes)
     host->on_send = NULL;
 }
 
-TEST(test_share_of_a_turn, fix_test_with, slow_long_queue)
+TEST_OF(test_share_of_a_turn, Fix *f, fix_test_with, slow_long_queue)
 {
-    Fix *f = *state;
-
     crowd(f);
     /* Looked at when the message has landed. */
     fake_send_inline(&f->a, FIX_WIRE, 1, 8, 5, 0);
@@ -1054,10 +1003,8 @@ TEST(test_share_of_a_turn, fix_test_with, slow_long_queue)
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 5);
 }
 
-TEST(test_pool_at_reset, fix_test_with, slow_long_queue)
+TEST_OF(test_pool_at_reset, Fix *f, fix_test_with, slow_long_queue)
 {
-    Fix *f = *state;
-
     crowd(f);
     unetmm_core_reset(&f->h.core);
     assert_int_equal(f->h.core.port->pool->len, UNETMM_POOL_FRAMES);

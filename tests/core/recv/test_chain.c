@@ -85,10 +85,8 @@ TEST(test_scattered, fix_test)
 }
 
 /* A message that is longer leaves the buffer where it is. */
-TEST(test_too_long, fix_test)
+TEST_OF(test_too_long, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     post(f, scattered, G_N_ELEMENTS(scattered), 7);
     fix_settle(f);
     expect_count(&f->h, drop_too_long, 1, deliver(f, ROOM + 1, 1));
@@ -98,9 +96,8 @@ TEST(test_too_long, fix_test)
 }
 
 /* The window has fewer heads than the chain has parts. */
-TEST(test_longer_than_the_window, fix_test)
+TEST_OF(test_longer_than_the_window, Fix *f, fix_test)
 {
-    Fix *f = *state;
     Part parts[MOST];
 
     for (unsigned i = 0; i < MOST; i++) {
@@ -117,10 +114,8 @@ TEST(test_longer_than_the_window, fix_test)
 }
 
 /* One part of it is behind buffers that are used first. */
-TEST(test_behind_others, fix_test)
+TEST_OF(test_behind_others, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     for (unsigned i = 0; i < 3; i++) {
         fake_post(&f->a, FIX_PAGE(20 + i), 4096, i);
     }
@@ -150,9 +145,8 @@ static void expect_back(Fix *f, uint8_t status, uint64_t cookie, unsigned n)
 }
 
 /* The producer stands in the middle of a chain. */
-TEST(test_cut, fix_test)
+TEST_OF(test_cut, Fix *f, fix_test)
 {
-    Fix *f = *state;
     const struct unetmm_fqe cut[] = {
         { .addr = FIX_VA, .len = 100, .flags = UNETMM_FQE_F_CHAIN,
           .cookie = 1 },
@@ -197,9 +191,8 @@ TEST(test_cut_bad_last, fix_test)
 }
 
 /* One part more than a chain may have: that is a buffer of its own. */
-TEST(test_too_many_parts, fix_test)
+TEST_OF(test_too_many_parts, Fix *f, fix_test)
 {
-    Fix *f = *state;
     Part parts[MOST + 1];
 
     assert_int_equal(fake_ep_destroy(&f->a), UNETMM_CS_OK);
@@ -273,11 +266,10 @@ TEST(test_no_page_for_a_bad_one, fix_test)
 }
 
 /* 64 + 16 entries: all its pages have to fit. */
-TEST(test_too_large, fix_test)
+TEST_OF(test_too_large, Fix *f, fix_test)
 {
     const Part large[] = { { 0, 40 * 4096 }, { 1, 40 * 4096 } };
     const Part fits[] = { { 0, 40 * 4096 }, { 0, 40 * 4096 } };
-    Fix *f = *state;
 
     post(f, large, 2, 4);
     expect_back(f, UNETMM_ST_TOO_LARGE, 4, 2);
@@ -288,9 +280,8 @@ TEST(test_too_large, fix_test)
 }
 
 /* Pages of which all belong in two sets, that have 2 and 16 victims. */
-TEST(test_never_together, fix_test)
+TEST_OF(test_never_together, Fix *f, fix_test)
 {
-    Fix *f = *state;
     Part parts[MOST];
 
     for (unsigned i = 0; i < MOST; i++) {
@@ -309,10 +300,9 @@ TEST(test_never_together, fix_test)
 }
 
 /* A part is paged out: the policy gives the whole buffer back. */
-TEST(test_skipped, fix_test)
+TEST_OF(test_skipped, Fix *f, fix_test)
 {
     static const Part two[] = { { 100, 100 }, { 5 * 4096 + 7, 9000 } };
-    Fix *f = *state;
 
     fake_vpage(f->s1, FIX_PAGE(6))->absent = true;
     for (unsigned i = 0; i < 2; i++) {
@@ -338,11 +328,10 @@ TEST(test_skipped, fix_test)
  * A part is paged out, and the driver has not answered for the other one yet: the message
  * is lost, and the buffer stays.
  */
-TEST(test_asked_behind_absent, fix_test)
+TEST_OF(test_asked_behind_absent, Fix *f, fix_test)
 {
     static const Part two[] = { { 0, 100 }, { 5 * 4096, 100 } };
     struct unetmm_fault fault[2];
-    Fix *f = *state;
 
     post(f, two, 2, 7);
     fake_ring_bell(&f->a);
@@ -364,10 +353,8 @@ static void slow(UnetmmParams *p)
 }
 
 /* Page by page, moved to another card in the middle. */
-TEST(test_lands_slowly, fix_test_with, slow)
+TEST_OF(test_lands_slowly, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
-
     clear(f, 8);
     post(f, scattered, G_N_ELEMENTS(scattered), 7);
     fake_post(&f->a, FIX_PAGE(30), 4096, 8);
@@ -387,10 +374,8 @@ TEST(test_lands_slowly, fix_test_with, slow)
 }
 
 /* A part goes while the message lands: the buffer stays, whole. */
-TEST(test_gone_while_landing, fix_test_with, slow)
+TEST_OF(test_gone_while_landing, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
-
     clear(f, 8);
     post(f, scattered, G_N_ELEMENTS(scattered), 7);
     fix_settle(f);

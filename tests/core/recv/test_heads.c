@@ -33,10 +33,8 @@ static void set_policy(Fix *f, uint8_t policy, uint8_t heads)
 }
 
 /* As many as the setting says are asked for, with the right to write. */
-TEST(test_how_many_are_asked, fix_test)
+TEST_OF(test_how_many_are_asked, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     for (unsigned heads = 0; heads <= 4; heads++) {
         struct unetmm_fault fault;
         unsigned n = 0;
@@ -60,9 +58,8 @@ TEST(test_how_many_are_asked, fix_test)
     }
 }
 
-TEST(test_all_pages_in_one_miss, fix_test)
+TEST_OF(test_all_pages_in_one_miss, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault fault;
 
     fake_post(&f->a, PAGE(0) + 100, 5 * 4096, 1);
@@ -79,9 +76,8 @@ TEST(test_all_pages_in_one_miss, fix_test)
 }
 
 /* A partial answer: the head asks for the rest. */
-TEST(test_answer_in_pieces, fix_test)
+TEST_OF(test_answer_in_pieces, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault fault;
 
     fake_post(&f->a, PAGE(0), 4 * 4096, 1);
@@ -114,10 +110,8 @@ TEST(test_asked_head_drops, fix_test)
     }
 }
 
-TEST(test_skip_returns_deferred, fix_test)
+TEST_OF(test_skip_returns_deferred, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     absent(f, 0, true);
     absent(f, 1, true);
     for (unsigned i = 0; i < 4; i++) {
@@ -143,10 +137,8 @@ TEST(test_skip_returns_deferred, fix_test)
 }
 
 /* Never past the pre-translated ones, even if the next would be resident. */
-TEST(test_skip_stays_in_the_window, fix_test)
+TEST_OF(test_skip_stays_in_the_window, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     set_policy(f, UNETMM_POLICY_SKIP, 2);
     absent(f, 0, true);
     absent(f, 1, true);
@@ -165,9 +157,8 @@ TEST(test_skip_stays_in_the_window, fix_test)
 }
 
 /* Deferred, then asked: skipped buffers return, the message is lost. */
-TEST(test_skip_stops_at_asked, fix_test)
+TEST_OF(test_skip_stops_at_asked, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault fault[3];
 
     for (unsigned i = 0; i < 3; i++) {
@@ -187,10 +178,8 @@ TEST(test_skip_stops_at_asked, fix_test)
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 11);
 }
 
-TEST(test_drop_never_returns, fix_test)
+TEST_OF(test_drop_never_returns, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     set_policy(f, UNETMM_POLICY_DROP, 0);
     absent(f, 0, true);
     fake_post(&f->a, PAGE(0), 4096, 10);
@@ -240,9 +229,8 @@ static void put_fqe(FakeEp *ep, const struct unetmm_fqe *fqe)
     fake_ring_bell(ep);
 }
 
-TEST(test_malformed_buffers, fix_test)
+TEST_OF(test_malformed_buffers, Fix *f, fix_test)
 {
-    Fix *f = *state;
     const struct unetmm_fqe good = { .addr = FIX_VA, .len = 4096,
                                      .cookie = 5 };
 
@@ -280,10 +268,8 @@ TEST(test_malformed_buffers, fix_test)
 }
 
 /* The largest buffer that the TLB can hold really becomes ready. */
-TEST(test_largest_buffer, fix_test)
+TEST_OF(test_largest_buffer, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     fake_map(f->s1, 0x100000, 80 * 4096, FAKE_RW);
     fake_post(&f->a, 0x100000, 80 * 4096, 1);
     fix_settle(f);
@@ -294,9 +280,8 @@ TEST(test_largest_buffer, fix_test)
 }
 
 /* Heads are ordinary entries: evicted, they are asked for again. */
-TEST(test_evicted_head_is_asked_again, fix_test)
+TEST_OF(test_evicted_head_is_asked_again, Fix *f, fix_test)
 {
-    Fix *f = *state;
     unsigned asked;
     uint32_t id;
 
@@ -314,10 +299,8 @@ TEST(test_evicted_head_is_asked_again, fix_test)
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
 }
 
-TEST(test_invalidated_head_is_asked_again, fix_test)
+TEST_OF(test_invalidated_head_is_asked_again, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     fake_post(&f->a, PAGE(0), 3 * 4096, 1);
     fix_settle(f);
     assert_false(fake_invalidate(f->s1, PAGE(1), 4096));
@@ -337,10 +320,8 @@ static void tiny_tlb(UnetmmParams *p)
 }
 
 /* Heads that do not fit together: the driver is not kept busy for ever. */
-TEST(test_no_infinite_trade, fix_test_with, tiny_tlb)
+TEST_OF(test_no_infinite_trade, Fix *f, fix_test_with, tiny_tlb)
 {
-    Fix *f = *state;
-
     for (unsigned i = 0; i < 12; i++) {
         fake_post(&f->a, PAGE(i), 4096, i);
         fake_post(&f->b, PAGE(i), 4096, i);
@@ -385,10 +366,8 @@ static void take_when_published(FakeHost *host, uint64_t addr, size_t bytes)
     }
 }
 
-TEST(test_failed_head_room_race, fix_test)
+TEST_OF(test_failed_head_room_race, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     for (unsigned i = 0; i < 16; i++) {
         deliver(f, 8, i);
     }
@@ -402,10 +381,8 @@ TEST(test_failed_head_room_race, fix_test)
 }
 
 /* Several small buffers in one page: one report. */
-TEST(test_one_report_for_one_page, fix_test)
+TEST_OF(test_one_report_for_one_page, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     for (unsigned i = 0; i < 4; i++) {
         fake_post(&f->a, PAGE(0) + 256 * i, 256, i);
     }
@@ -445,9 +422,8 @@ static struct unetmm_fault expect_head_miss(Fix *f, unsigned page,
 }
 
 /* The poster's word reaches the driver, each time that the page is asked for. */
-TEST(test_zero_is_passed_on, fix_test)
+TEST_OF(test_zero_is_passed_on, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault fault;
 
     post_zero(f, 0, 7);
@@ -468,9 +444,8 @@ TEST(test_zero_is_passed_on, fix_test)
  * A buffer that was deferred may be its owner's again before the answer comes:
  * a repeated miss for it does not say that it may be lost.
  */
-TEST(test_zero_ends_with_deferred, fix_test)
+TEST_OF(test_zero_ends_with_deferred, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault fault, again;
 
     post_zero(f, 0, 7);
@@ -494,9 +469,8 @@ TEST(test_zero_ends_with_deferred, fix_test)
 }
 
 /* In the window the retried one is asked for plainly. */
-TEST(test_zero_retried_after_deferred, fix_test)
+TEST_OF(test_zero_retried_after_deferred, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault fault;
 
     post_zero(f, 0, 7);
@@ -514,10 +488,8 @@ TEST(test_zero_retried_after_deferred, fix_test)
 }
 
 /* A miss that needs the contents does not join one that does not. */
-TEST(test_zero_joins_its_kind, fix_test)
+TEST_OF(test_zero_joins_its_kind, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     fake_post(&f->a, PAGE(0), 4096, 1);
     post_zero(f, 0, 2);
     post_zero(f, 0, 3);
@@ -529,9 +501,8 @@ TEST(test_zero_joins_its_kind, fix_test)
 }
 
 /* A head returned while its answer is under way makes the answer stale. */
-TEST(test_closing_ends_pretranslation, fix_test)
+TEST_OF(test_closing_ends_pretranslation, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault fault;
 
     fake_post(&f->a, PAGE(0), 4096, 1);
@@ -625,9 +596,8 @@ TEST(test_cost_follows_message, fix_test_bare, large_caches)
 }
 
 /* Pages ahead are looked at in the end, a few at a time. */
-TEST(test_long_head_is_looked_at_in_turns, fix_test_bare, large_caches)
+TEST_OF(test_long_head_is_looked_at_in_turns, Fix *f, fix_test_bare, large_caches)
 {
-    Fix *f = *state;
     unsigned runs = 0;
     struct unetmm_fault fault;
 
@@ -659,9 +629,8 @@ TEST(test_long_head_is_looked_at_in_turns, fix_test_bare, large_caches)
 }
 
 /* A page that goes while the others are looked at is not taken for seen. */
-TEST(test_lost_while_looked_at, fix_test_bare, large_caches)
+TEST_OF(test_lost_while_looked_at, Fix *f, fix_test_bare, large_caches)
 {
-    Fix *f = *state;
     struct unetmm_fault fault;
 
     open_long(f, UNETMM_SOURCE_TLB, LONG_PAGES);
@@ -675,10 +644,9 @@ TEST(test_lost_while_looked_at, fix_test_bare, large_caches)
 }
 
 /* Heads that may not ask any more do not keep the main loop going. */
-TEST(test_given_up_heads_end, fix_test_bare, large_caches)
+TEST_OF(test_given_up_heads_end, Fix *f, fix_test_bare, large_caches)
 {
     struct unetmm_fault fault;
-    Fix *f = *state;
 
     open_long(f, UNETMM_SOURCE_TLB, 20);
     for (unsigned i = 0; i < 4; i++) {
@@ -706,10 +674,8 @@ static void slow_and_large(UnetmmParams *p)
 }
 
 /* Only pages that the message touches are busy while it lands. */
-TEST(test_only_touched_pages_are_held, fix_test_bare, slow_and_large)
+TEST_OF(test_only_touched_pages_are_held, Fix *f, fix_test_bare, slow_and_large)
 {
-    Fix *f = *state;
-
     open_long(f, UNETMM_SOURCE_TLB, LONG_PAGES);
     fake_post(&f->a, FIX_VA, LONG_PAGES * FAKE_PAGE, 7);
     fake_ring_bell(&f->a);
@@ -728,10 +694,8 @@ TEST(test_only_touched_pages_are_held, fix_test_bare, slow_and_large)
 }
 
 /* The end of a channel comes behind a message of it that still lands. */
-TEST(test_end_waits_for_a_landing, fix_test_bare, slow_and_large)
+TEST_OF(test_end_waits_for_a_landing, Fix *f, fix_test_bare, slow_and_large)
 {
-    Fix *f = *state;
-
     open_long(f, UNETMM_SOURCE_TLB, LONG_PAGES);
     f->h.core.eps[1].channels[FIX_WIRE].tells_end = true;
     fake_post(&f->a, FIX_VA, LONG_PAGES * FAKE_PAGE, 7);

@@ -27,10 +27,8 @@ static void deliver(Fix *f, uint32_t len, uint32_t n)
     fake_deliver(&f->h, fake_datagram(&f->a, FIX_WIRE, 11, len, n));
 }
 
-TEST(test_inline, fix_test)
+TEST_OF(test_inline, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     for (uint32_t len = 0; len <= UNETMM_CQE_INLINE; len++) {
         struct unetmm_cqe cqe;
 
@@ -71,9 +69,8 @@ static void receive_at(Fix *f, uint64_t vaddr, uint32_t buf, uint32_t len)
     g_free(now);
 }
 
-TEST(test_buffer_shapes, fix_test)
+TEST_OF(test_buffer_shapes, Fix *f, fix_test)
 {
-    Fix *f = *state;
     static const uint32_t lens[] = { 41, 100, 4095, 4096, 4097, 8192, 9000 };
 
     fake_fill(f->s1, FIX_VA, FIX_PAGES * FAKE_PAGE, 999);
@@ -89,9 +86,8 @@ TEST(test_buffer_shapes, fix_test)
     assert_int_equal(drops(&f->h), 0);
 }
 
-TEST(test_random_shapes, fix_test)
+TEST_OF(test_random_shapes, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint64_t random = fake_seed();
 
     for (unsigned i = 0; i < 100; i++) {
@@ -104,10 +100,8 @@ TEST(test_random_shapes, fix_test)
     }
 }
 
-TEST(test_longer_than_buffer, fix_test)
+TEST_OF(test_longer_than_buffer, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     one_buffer(f, FIX_VA + 5, 1000, 1);
     fake_snapshot(&f->h);
     expect_count(&f->h, drop_too_long, 1, deliver(f, 1001, 1));
@@ -121,10 +115,8 @@ TEST(test_longer_than_buffer, fix_test)
     expect_count(&f->h, drop_too_long, 1, deliver(f, 41, 3));
 }
 
-TEST(test_longer_than_mtu, fix_test)
+TEST_OF(test_longer_than_mtu, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     fake_channel(&f->a, 5, fake_peer_mac, 11, 5, 1000);
     one_buffer(f, FIX_VA, 4096, 1);
     expect_count(&f->h, drop_channel, 1, fake_deliver(
@@ -134,10 +126,8 @@ TEST(test_longer_than_mtu, fix_test)
 }
 
 /* Free and completion queues go round many times. */
-TEST(test_queues_wrap, fix_test)
+TEST_OF(test_queues_wrap, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     for (unsigned i = 0; i < 200; i++) {
         uint64_t at = FIX_VA + i % 16 * 128;
 
@@ -155,10 +145,8 @@ TEST(test_queues_wrap, fix_test)
     assert_int_equal(drops(&f->h), 0);
 }
 
-TEST(test_buffers_posted_without_bell, fix_test)
+TEST_OF(test_buffers_posted_without_bell, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     /* The arrival itself looks at the free queue; its page has no answer
      * yet, so this message is lost and the next is not. */
     fake_post(&f->a, FIX_VA, 100, 1);
@@ -170,10 +158,8 @@ TEST(test_buffers_posted_without_bell, fix_test)
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
 }
 
-TEST(test_completion_queue_full, fix_test)
+TEST_OF(test_completion_queue_full, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     one_buffer(f, FIX_VA, 100, 1);
     for (unsigned i = 0; i < 16; i++) {
         deliver(f, 8, i);
@@ -193,10 +179,8 @@ TEST(test_completion_queue_full, fix_test)
 }
 
 /* The last place belongs to a send in progress. */
-TEST(test_send_keeps_its_place, fix_test)
+TEST_OF(test_send_keeps_its_place, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     fake_send_at(&f->a, FIX_WIRE, FIX_VA, 100, 7);
     fake_ring_bell(&f->a);
     for (unsigned i = 0; i < 15; i++) {
@@ -213,10 +197,8 @@ TEST(test_send_keeps_its_place, fix_test)
 /* ---- Frames ---- */
 
 /* A good message with a buffer, cut after every length. */
-TEST(test_cut_everywhere, fix_test)
+TEST_OF(test_cut_everywhere, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     one_buffer(f, FIX_VA, 4096, 1);
     fake_snapshot(&f->h);
     for (size_t cut = 0; cut < 200; cut++) {
@@ -236,9 +218,8 @@ TEST(test_cut_everywhere, fix_test)
 }
 
 /* Padding after the payload is ignored. */
-TEST(test_padding, fix_test)
+TEST_OF(test_padding, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeFrame *frame = fake_datagram(&f->a, FIX_WIRE, 11, 100, 1);
 
     one_buffer(f, FIX_VA, 4096, 1);
@@ -253,9 +234,8 @@ TEST(test_padding, fix_test)
                      0);
 }
 
-TEST(test_too_large_frame, fix_test)
+TEST_OF(test_too_large_frame, Fix *f, fix_test)
 {
-    Fix *f = *state;
     size_t bytes = UNETMM_MAX_FRAME + 1;
     FakeFrame *frame = g_malloc0(sizeof(*frame) + bytes);
     FakeFrame *good = fake_datagram(&f->a, FIX_WIRE, 11, 100, 1);
@@ -281,10 +261,8 @@ TEST(test_too_large_frame, fix_test)
         fake_expect_none(&f->a); \
     } while (0)
 
-TEST(test_each_address_field, fix_test)
+TEST_OF(test_each_address_field, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     one_buffer(f, FIX_VA, 4096, 1);
     for (unsigned i = 0; i < 6; i++) {
         BAD(h->dst[i] ^= 0x40, true, drop_other_mac);
@@ -310,10 +288,8 @@ TEST(test_each_address_field, fix_test)
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
 }
 
-TEST(test_each_header_field, fix_test)
+TEST_OF(test_each_header_field, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     one_buffer(f, FIX_VA, 4096, 1);
     BAD(h->version = 0, true, drop_malformed);
     BAD(h->version = 2, true, drop_malformed);
@@ -349,9 +325,8 @@ TEST(test_each_header_field, fix_test)
 }
 #undef BAD
 
-TEST(test_good_payload_crc, fix_test)
+TEST_OF(test_good_payload_crc, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeFrame *frame = fake_datagram(&f->a, FIX_WIRE, 11, 30, 1);
 
     fake_header(frame)->flags = cpu_to_le32(UNETMM_WIRE_F_PAYLOAD_CRC);
@@ -360,10 +335,8 @@ TEST(test_good_payload_crc, fix_test)
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
 }
 
-TEST(test_own_source_is_warned_once, fix_test)
+TEST_OF(test_own_source_is_warned_once, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     for (unsigned i = 0; i < 5; i++) {
         FakeFrame *frame = fake_datagram(&f->a, FIX_WIRE, 11, 30, 1);
 
@@ -385,9 +358,8 @@ static uint64_t control_endpoint(Fix *f, FakeSpace *s0, FakeEp *e)
     return in;
 }
 
-TEST(test_control_frames, fix_test)
+TEST_OF(test_control_frames, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s0 = fake_space(&f->d, 0, UNETMM_SOURCE_DIRECT, 0);
     FakeFrame *frame;
     struct unetmm_cqe cqe;
@@ -414,10 +386,9 @@ TEST(test_control_frames, fix_test)
 }
 
 /* For all stations: the control message PEERS, nothing else. */
-TEST(test_broadcast, fix_test)
+TEST_OF(test_broadcast, Fix *f, fix_test)
 {
     static const uint8_t all[6] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
-    Fix *f = *state;
     FakeSpace *s0 = fake_space(&f->d, 0, UNETMM_SOURCE_DIRECT, 0);
     FakeFrame *frame;
     struct unetmm_cqe cqe;
@@ -463,10 +434,8 @@ TEST(test_broadcast, fix_test)
     fake_check(s0, in, 40, peers);
 }
 
-TEST(test_disabled, fix_test)
+TEST_OF(test_disabled, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     fake_set_reg(&f->h, UNETMM_REG_CTRL, 0);
     expect_count(&f->h, drop_disabled, 1, deliver(f, 8, 1));
     fake_set_reg(&f->h, UNETMM_REG_CTRL, 1);
@@ -474,9 +443,8 @@ TEST(test_disabled, fix_test)
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
 }
 
-TEST(test_buffer_memory_refused, fix_test)
+TEST_OF(test_buffer_memory_refused, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint64_t dma;
 
     one_buffer(f, FIX_VA + 4000, 4000, 1);
@@ -515,20 +483,16 @@ TEST(test_completion_memory_refused, cmocka_unit_test_teardown, fix_teardown)
 }
 
 /* An arrival finds a forged index as well. */
-TEST(test_forged_index_at_arrival, fix_test)
+TEST_OF(test_forged_index_at_arrival, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     fake_user_word(&f->a, offsetof(struct unetmm_ep_user, fq_prod), 99);
     expect_count(&f->h, drop_stopped, 1, deliver(f, 8, 1));
     fake_expect(&f->a, UNETMM_CQE_FAILED, UNETMM_ST_BAD_INDEX, 0);
 }
 
 /* Evictions of written pages are dirty, the others clean. */
-TEST(test_dirty, fix_test)
+TEST_OF(test_dirty, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     one_buffer(f, FIX_VA, 3 * 4096, 1);
     deliver(f, 4097, 1);
     for (unsigned i = 0; i < 3; i++) {
@@ -545,9 +509,8 @@ TEST(test_dirty, fix_test)
  * A buffer that is skipped takes the last place: the message must not land in
  * the next one, for which no completion could be written.
  */
-TEST(test_skipped_takes_last_place, fix_test)
+TEST_OF(test_skipped_takes_last_place, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeEp e;
 
     fake_ep_init(&e, &f->d, 3, f->s1);

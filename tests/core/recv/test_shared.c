@@ -322,20 +322,26 @@ static void slow(UnetmmParams *p)
     p->dma_page_ns = 10000;
 }
 
+/* A message for each of two receivers, and a head for each. */
+static void two_heads(Scene *s, Fix *f)
+{
+    scene(s, f);
+    for (unsigned n = 0; n < USERS; n++) {
+        fake_connect_peer(&s->user[n], 1, 11, MTU);
+    }
+    post(s, 1, 6000, 10);
+    post(s, 3, 6000, 11);
+    settle(s);
+    fake_deliver(&s->f->h, fake_datagram(&s->user[0], 1, 11, 4096, 1));
+    fake_deliver(&s->f->h, fake_datagram(&s->user[1], 1, 11, 300, 2));
+}
+
 /* The head in which a message lands is nobody else's. */
 TEST(test_landing, fix_test_with, slow)
 {
     Scene s;
 
-    scene(&s, *state);
-    for (unsigned n = 0; n < USERS; n++) {
-        fake_connect_peer(&s.user[n], 1, 11, MTU);
-    }
-    post(&s, 1, 6000, 10);
-    post(&s, 3, 6000, 11);
-    settle(&s);
-    fake_deliver(&s.f->h, fake_datagram(&s.user[0], 1, 11, 4096, 1));
-    fake_deliver(&s.f->h, fake_datagram(&s.user[1], 1, 11, 300, 2));
+    two_heads(&s, *state);
     fake_may_migrate(&s.f->h);
     fake_ring_bell(&s.queue);
     assert_true(s.f->h.core.eps[QUEUE].landing);
@@ -350,15 +356,7 @@ TEST(test_landed, fix_test_with, slow)
 {
     Scene s;
 
-    scene(&s, *state);
-    for (unsigned n = 0; n < USERS; n++) {
-        fake_connect_peer(&s.user[n], 1, 11, MTU);
-    }
-    post(&s, 1, 6000, 10);
-    post(&s, 3, 6000, 11);
-    settle(&s);
-    fake_deliver(&s.f->h, fake_datagram(&s.user[0], 1, 11, 4096, 1));
-    fake_deliver(&s.f->h, fake_datagram(&s.user[1], 1, 11, 300, 2));
+    two_heads(&s, *state);
     for (unsigned i = 0; i < 4; i++) {
         fake_may_migrate(&s.f->h);
         fake_advance(&s.f->h, 10000);

@@ -81,9 +81,8 @@ static struct unetmm_cqe ud_received(Fix *f, FakeEp *ep, uint64_t cookie,
 
 /* ---- Good ones ---- */
 
-TEST(test_local, fix_test)
+TEST_OF(test_local, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_sqe sqe = ud_sqe(f, 1);
     struct unetmm_cqe cqe;
 
@@ -113,9 +112,8 @@ TEST(test_local, fix_test)
     assert_int_equal(cqe.source, ud_local(f, &f->a));
 }
 
-TEST(test_wire, fix_test)
+TEST_OF(test_wire, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_sqe sqe = ud_sqe(f, 1);
     struct unetmm_frame h;
 
@@ -148,10 +146,8 @@ TEST(test_wire, fix_test)
     }
 }
 
-TEST(test_from_anybody, fix_test)
+TEST_OF(test_from_anybody, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     ud_open(f);
     for (uint8_t i = 1; i < 4; i++) {
         const uint8_t mac[6] = { 2, 0, 0, 0, 9, i };
@@ -202,10 +198,8 @@ static void shape(Fix *f, unsigned data, unsigned nsegs)
 }
 
 /* Each number of inline bytes with each number of segments. */
-TEST(test_shapes, fix_test)
+TEST_OF(test_shapes, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     ud_open(f);
     for (unsigned data = UD_HEAD; data <= UNETMM_MAX_INLINE; data++) {
         for (unsigned nsegs = 0; nsegs <= 17; nsegs++) {
@@ -216,9 +210,8 @@ TEST(test_shapes, fix_test)
 
 /* ---- Bad ones ---- */
 
-TEST(test_channel_set, fix_test)
+TEST_OF(test_channel_set, Fix *f, fix_test)
 {
-    Fix *f = *state;
     const uint8_t policies[] = { UNETMM_POLICY_DROP, UNETMM_POLICY_SKIP,
                                  UNETMM_POLICY_RNR, UNETMM_POLICY_BACKUP };
 
@@ -246,9 +239,8 @@ TEST(test_channel_set, fix_test)
     X(recv_credits = 1) X(not_ready_us = 1) X(denied = 1) \
     X(state = UNETMM_CHANNEL_RTR)
 
-TEST(test_unused, fix_test)
+TEST_OF(test_unused, Fix *f, fix_test)
 {
-    Fix *f = *state;
     const struct unetmm_cmd good = ud_cmd(1, UD_KEY, UD_MTU);
     struct unetmm_cmd cmd;
 
@@ -265,9 +257,8 @@ TEST(test_unused, fix_test)
 }
 
 /* The driver of ktlb has not translated the segments behind inline bytes. */
-TEST(test_ktlb_has_none, fix_test)
+TEST_OF(test_ktlb_has_none, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeEp ep;
 
     fake_ep_open(&ep, &f->d, 3, fake_space(&f->d, 3, UNETMM_SOURCE_KTLB, 4));
@@ -295,9 +286,8 @@ static void refused(Fix *f, struct unetmm_sqe sqe, uint8_t status)
         refused(f, s, status); \
     } while (0)
 
-TEST(test_descriptors, fix_test)
+TEST_OF(test_descriptors, Fix *f, fix_test)
 {
-    Fix *f = *state;
     const struct unetmm_seg long_one = { FIX_PAGE(1), UD_MTU - UD_HEAD + 1,
                                          { 0 } };
 
@@ -335,9 +325,8 @@ TEST(test_descriptors, fix_test)
 }
 
 /* A reliable channel, and endpoint 0, have no such messages. */
-TEST(test_other_endpoints, fix_test)
+TEST_OF(test_other_endpoints, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_sqe sqe = ud_sqe(f, 5);
 
     ud_open(f);
@@ -357,10 +346,8 @@ TEST(test_other_endpoints, fix_test)
         fake_expect_none(&f->a); \
     } while (0)
 
-TEST(test_frames, fix_test)
+TEST_OF(test_frames, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     ud_open(f);
     DROPPED(drop_no_buffer, );
     ud_buffer(f, &f->a, 3, 200, 9);
@@ -394,10 +381,8 @@ TEST(test_frames, fix_test)
 /* ---- Waiting, changing, ending ---- */
 
 /* The head is kept while a page is missing. */
-TEST(test_miss, fix_test)
+TEST_OF(test_miss, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     ud_open(f);
     ud_buffer(f, &f->b, 3, 9000, 9);
     f->d.hold_back = true;
@@ -496,9 +481,8 @@ TEST(test_qkey_changes_moving, fix_test_with, time_of_a_page)
 }
 
 /* Sender and immediate are kept while the message lands. */
-TEST(test_landing, fix_test_with, time_of_a_page)
+TEST_OF(test_landing, Fix *f, fix_test_with, time_of_a_page)
 {
-    Fix *f = *state;
     FakeFrame *frame = ud_frame(&f->a, UD_PEER_EP, UD_KEY, 3000, 5);
     struct unetmm_cqe cqe;
 
@@ -523,10 +507,8 @@ static void flush(Fix *f, FakeEp *ep)
 }
 
 /* One that waits for a page, others behind it, and buffers; then the end. */
-TEST(test_flush, fix_test)
+TEST_OF(test_flush, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     ud_open(f);
     ud_buffer(f, &f->a, 3, 100, 20);
     ud_buffer(f, &f->a, 4, 100, 21);
@@ -562,9 +544,8 @@ TEST(test_flush, fix_test)
 }
 
 /* A page that is moving, and the wire, end the wait in their time. */
-TEST(test_flush_moving, fix_test_with, time_of_a_page)
+TEST_OF(test_flush_moving, Fix *f, fix_test_with, time_of_a_page)
 {
-    Fix *f = *state;
     struct unetmm_sqe sqe = ud_sqe(f, 1);
 
     ud_open(f);
@@ -579,9 +560,8 @@ TEST(test_flush_moving, fix_test_with, time_of_a_page)
 }
 
 /* A flush without a report, and another channel that is set at once. */
-TEST(test_flush_untold, fix_test_with, time_of_a_page)
+TEST_OF(test_flush_untold, Fix *f, fix_test_with, time_of_a_page)
 {
-    Fix *f = *state;
     struct unetmm_cmd other = ud_cmd(1, UD_KEY, UD_MTU);
 
     other.channel.channel = UD_CH + 1;
@@ -597,9 +577,8 @@ TEST(test_flush_untold, fix_test_with, time_of_a_page)
     fake_expect_none(&f->a);
 }
 
-TEST(test_flush_wire, fix_test)
+TEST_OF(test_flush_wire, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_sqe sqe = ud_sqe(f, 1);
 
     ud_open(f);
@@ -634,9 +613,8 @@ static void flush_full(Fix *f)
 }
 
 /* Completions that wait for room in the queue come later, in order. */
-TEST(test_flush_no_room, fix_test)
+TEST_OF(test_flush_no_room, Fix *f, fix_test)
 {
-    Fix *f = *state;
     unsigned sent = 0, back = 0;
     struct unetmm_cqe cqe;
 
@@ -653,10 +631,8 @@ TEST(test_flush_no_room, fix_test)
 }
 
 /* A message that lands has come before the end. */
-TEST(test_flush_landing, fix_test_with, time_of_a_page)
+TEST_OF(test_flush_landing, Fix *f, fix_test_with, time_of_a_page)
 {
-    Fix *f = *state;
-
     ud_open(f);
     ud_buffer(f, &f->a, 3, 3000, 9);
     ud_buffer(f, &f->a, 4, 3000, 10);
@@ -675,9 +651,8 @@ TEST(test_flush_landing, fix_test_with, time_of_a_page)
  * No other channel is set while the report waits: all that it follows comes
  * back.  Then a SET ends the flush.
  */
-TEST(test_set_meanwhile, fix_test)
+TEST_OF(test_set_meanwhile, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd other = ud_cmd(1, UD_KEY, UD_MTU);
     unsigned sent = 0, back = 0, busy = 0;
     struct unetmm_cqe cqe;
@@ -739,9 +714,8 @@ TEST(test_flush_long_ago, fix_test)
 }
 
 /* The flush is the endpoint's: its other UD channels neither send nor receive. */
-TEST(test_flush_of_another, fix_test)
+TEST_OF(test_flush_of_another, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd other = ud_cmd(1, UD_KEY, UD_MTU);
     struct unetmm_sqe sqe = ud_sqe(f, 3);
     FakeFrame *frame = ud_frame(&f->a, UD_PEER_EP, UD_KEY, 100, 1);
@@ -763,10 +737,9 @@ TEST(test_flush_of_another, fix_test)
 /* ---- Beside a reliable channel ---- */
 
 /* Messages of both go at once, and take the endpoint's buffers in turn. */
-TEST(test_beside_reliable, fix_test)
+TEST_OF(test_beside_reliable, Fix *f, fix_test)
 {
     const uint8_t data[100] = { 0 };
-    Fix *f = *state;
     struct unetmm_sqe sqe = ud_sqe(f, 0);
     unsigned ud = 0, rel = 0;
 
@@ -812,9 +785,8 @@ TEST(test_beside_reliable, fix_test)
 }
 
 /* The flush of a reliable channel does not wait for a UD message. */
-TEST(test_flush_reliable, fix_test)
+TEST_OF(test_flush_reliable, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_sqe sqe = ud_sqe(f, 1);
 
     for (unsigned wire = 0; wire < 2; wire++) {
@@ -871,10 +843,8 @@ static void ud_is_out(Fix *f, unsigned i, uint32_t len, uint32_t n)
     assert_int_equal(fake_header(frame)->imm, cpu_to_le32(0x1234));
 }
 
-TEST(test_migrate_moving, fix_test_with, time_of_a_page)
+TEST_OF(test_migrate_moving, Fix *f, fix_test_with, time_of_a_page)
 {
-    Fix *f = *state;
-
     ud_open(f);
     ud_send(f, ud_out(f, 1), 1, 4000, 7);
     fix_settle(f);
@@ -887,10 +857,8 @@ TEST(test_migrate_moving, fix_test_with, time_of_a_page)
 }
 
 /* One lands, the next waits for that. */
-TEST(test_migrate_local, fix_test_with, time_of_a_page)
+TEST_OF(test_migrate_local, Fix *f, fix_test_with, time_of_a_page)
 {
-    Fix *f = *state;
-
     ud_open(f);
     ud_buffer(f, &f->b, 3, 100, 9);
     ud_buffer(f, &f->b, 4, 100, 10);
@@ -909,10 +877,8 @@ TEST(test_migrate_local, fix_test_with, time_of_a_page)
 }
 
 /* The card keeps the one frame for some time, then the other one. */
-TEST(test_migrate_kept, fix_test)
+TEST_OF(test_migrate_kept, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     ud_open(f);
     f->h.core.knobs.delay = 1000000;
     f->h.core.knobs.delay_ns = 2000;
@@ -939,10 +905,8 @@ TEST(test_migrate_kept, fix_test)
 }
 
 /* The message has gone, and its completion has no room. */
-TEST(test_migrate_done, fix_test)
+TEST_OF(test_migrate_done, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     ud_open(f);
     for (unsigned i = 0; i < 17; i++) {
         ud_post(&f->a, ud_out(f, i), i, NULL);
@@ -959,9 +923,8 @@ TEST(test_migrate_done, fix_test)
 }
 
 /* The frame before it stays behind with the net layer, and is lost. */
-TEST(test_migrate_wire, fix_test)
+TEST_OF(test_migrate_wire, Fix *f, fix_test)
 {
-    Fix *f = *state;
     g_autofree char *why = NULL;
     GByteArray *saved;
 

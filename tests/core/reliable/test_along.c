@@ -102,10 +102,8 @@ static uint64_t count(Fix *f, enum unetmm_counter counter)
     return fake_counter(&f->h, counter);
 }
 
-TEST(test_learns, fix_test)
+TEST_OF(test_learns, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_likely(f);
     for (uint32_t n = 2; n < 100; n++) {
         round_along(f, n);
@@ -117,10 +115,8 @@ TEST(test_learns, fix_test)
 }
 
 /* A peer that does not know them gets none. */
-TEST(test_peer_lacks, fix_test)
+TEST_OF(test_peer_lacks, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_as(f, 0);
     for (uint32_t n = 0; n < 2 * AFTER_VAIN; n++) {
         round_apart(f, n);
@@ -128,10 +124,8 @@ TEST(test_peer_lacks, fix_test)
 }
 
 /* Nothing that is slower than the wait is waited for. */
-TEST(test_slow, fix_test)
+TEST_OF(test_slow, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_as(f, UNETMM_CHANNEL_F_ACK);
     for (uint32_t n = 0; n < 2 * AFTER_VAIN; n++) {
         struct unetmm_frame h;
@@ -144,9 +138,8 @@ TEST(test_slow, fix_test)
     }
 }
 
-TEST(test_in_vain, fix_test)
+TEST_OF(test_in_vain, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint32_t n = 0;
 
     open_likely(f);
@@ -173,10 +166,8 @@ TEST(test_in_vain, fix_test)
 }
 
 /* One answer waits, not two: a window may be full at the other end. */
-TEST(test_second, fix_test)
+TEST_OF(test_second, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_likely(f);
     ask(f, 2);
     peer_silence(f);
@@ -189,23 +180,47 @@ TEST(test_second, fix_test)
 }
 
 /* The end of the channel is no reason to say nothing. */
-TEST(test_cleared, fix_test)
+static void clear_while_one_waits(Fix *f, uint8_t flags)
 {
-    Fix *f = *state;
-
     open_likely(f);
     ask(f, 2);
     peer_silence(f);
     fake_command(&f->d, (struct unetmm_cmd) {
         .opcode = UNETMM_CMD_CHANNEL_CLEAR, .ep = 1,
-        .channel.channel = PEER_CH }, NULL);
+        .channel = { .channel = PEER_CH, .flags = flags } }, NULL);
     told(f, 3);
 }
 
-/* An acknowledgement that says more is a frame of its own, and the only one. */
-TEST(test_more_to_say, fix_test)
+TEST_OF(test_cleared, Fix *f, fix_test)
 {
-    Fix *f = *state;
+    clear_while_one_waits(f, 0);
+}
+
+TEST_OF(test_flushed, Fix *f, fix_test)
+{
+    clear_while_one_waits(f, UNETMM_CHANNEL_F_FLUSH);
+}
+
+/* A packet that has asked for no answer yet is acknowledged, too. */
+TEST_OF(test_flushed_unasked, Fix *f, fix_test)
+{
+    struct unetmm_frame h = message(0, 4);
+
+    open_as(f, UNETMM_CHANNEL_F_ACK);
+    h.flags = LAST;
+    peer_give(f, h, "ping", 4);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
+    peer_silence(f);
+    fake_command(&f->d, (struct unetmm_cmd) {
+        .opcode = UNETMM_CMD_CHANNEL_CLEAR, .ep = 1,
+        .channel = { .channel = PEER_CH,
+                     .flags = UNETMM_CHANNEL_F_FLUSH } }, NULL);
+    told(f, 1);
+}
+
+/* An acknowledgement that says more is a frame of its own, and the only one. */
+TEST_OF(test_more_to_say, Fix *f, fix_test)
+{
     struct unetmm_frame h;
 
     open_likely(f);
@@ -229,9 +244,8 @@ TEST(test_more_to_say, fix_test)
 }
 
 /* The answer to a READ and a fence have it, too; not a WRITE without its flag. */
-TEST(test_other_packets, fix_test)
+TEST_OF(test_other_packets, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_sqe write = peer_sqe(UNETMM_OP_WRITE, 0, 8, 0, 3);
     PeerFrame p;
 
@@ -278,9 +292,8 @@ static void write_over(Fix *f, uint32_t n, uint64_t cookie)
 }
 
 /* The end of a WRITE has it in imm. */
-TEST(test_write, fix_test)
+TEST_OF(test_write, Fix *f, fix_test)
 {
-    Fix *f = *state;
     PeerFrame p;
 
     open_as(f, UNETMM_CHANNEL_F_ACK | UNETMM_CHANNEL_F_ACK_WRITE);
@@ -314,9 +327,8 @@ TEST(test_write, fix_test)
 }
 
 /* Of a longer one the other packets say how many bytes follow. */
-TEST(test_long_write, fix_test)
+TEST_OF(test_long_write, Fix *f, fix_test)
 {
-    Fix *f = *state;
     PeerFrame p;
 
     open_as(f, UNETMM_CHANNEL_F_ACK | UNETMM_CHANNEL_F_ACK_WRITE);
@@ -359,9 +371,8 @@ TEST(test_no_room, fix_test)
 }
 
 /* The flag means nothing without that of the other packets. */
-TEST(test_writes_only, fix_test)
+TEST_OF(test_writes_only, Fix *f, fix_test)
 {
-    Fix *f = *state;
     PeerFrame p;
 
     open_as(f, UNETMM_CHANNEL_F_ACK_WRITE);
@@ -382,10 +393,8 @@ static void written(Fix *f, uint32_t n, uint32_t m)
         .flags = LAST | ASK | ALONG, .imm = PEER_MY + m }, "pong", 4);
 }
 
-TEST(test_write_came_along, fix_test)
+TEST_OF(test_write_came_along, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_as(f, 0);
     for (uint32_t n = 0; n < 3; n++) {
         fake_send_inline(&f->a, PEER_CH, 1, 4, n, 0);
@@ -419,9 +428,8 @@ TEST(test_write_came_along, fix_test)
 }
 
 /* The peer's: our send is over before its message is there. */
-TEST(test_came_along, fix_test)
+TEST_OF(test_came_along, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_frame h = message(0, 4);
 
     open_as(f, 0);
@@ -448,9 +456,8 @@ TEST(test_came_along, fix_test)
     fake_expect_none(&f->a);
 }
 
-TEST(test_malformed, fix_test)
+TEST_OF(test_malformed, Fix *f, fix_test)
 {
-    Fix *f = *state;
     static const struct unetmm_frame bad[] = {
         { .opcode = UNETMM_WIRE_SEND, .flags = LAST, .handle = 1 },
         { .opcode = UNETMM_WIRE_VOID, .handle = 1 },

@@ -41,9 +41,8 @@ static void expect_old(Fix *f, uint32_t psn, uint64_t old)
     assert_int_equal(le64_to_cpu(v), old);
 }
 
-TEST(test_add, fix_test)
+TEST_OF(test_add, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint64_t start = cpu_to_le64(0xfffffffffffffff0ull);
     FakeVpage *page = fake_vpage(f->s1, PEER_AT);
 
@@ -64,10 +63,8 @@ TEST(test_add, fix_test)
     assert_true(page->dirty);
 }
 
-TEST(test_swap, fix_test)
+TEST_OF(test_swap, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     give(f, PEER_YOURS, 0, SWAP, 0, 0x1122334455667788ull);
     expect_old(f, PEER_YOURS, 0);
@@ -81,10 +78,8 @@ TEST(test_swap, fix_test)
 }
 
 /* Repeated in every way, executed once. */
-TEST(test_once, fix_test)
+TEST_OF(test_once, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     give(f, PEER_YOURS + 1, 0, ADD, 100, 0);
     give(f, PEER_YOURS + 1, 0, ADD, 100, 0);
@@ -108,10 +103,8 @@ TEST(test_once, fix_test)
 }
 
 /* Sixteen results are kept; one that is not is not made up. */
-TEST(test_results, fix_test)
+TEST_OF(test_results, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     for (unsigned i = 0; i < 40; i++) {
         give(f, PEER_YOURS + i, 0, ADD, 1, 0);
@@ -136,9 +129,8 @@ static void expect_rejected(Fix *f, uint32_t psn, uint32_t why)
     peer_silence(f);
 }
 
-TEST(test_rejects, fix_test)
+TEST_OF(test_rejects, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint32_t psn = PEER_YOURS;
 
     peer_open(f);
@@ -176,10 +168,8 @@ TEST(test_rejects, fix_test)
 }
 
 /* A rejected atomic is not executed when it comes late, in any case. */
-TEST(test_rejected_for_good, fix_test)
+TEST_OF(test_rejected_for_good, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     fake_region_clear(&f->d, PEER_REGION);
     give(f, PEER_YOURS, 0, ADD, 1, 0);
@@ -192,9 +182,8 @@ TEST(test_rejected_for_good, fix_test)
     assert_int_equal(word(f, 0), 0);
 }
 
-TEST(test_malformed, fix_test)
+TEST_OF(test_malformed, Fix *f, fix_test)
 {
-    Fix *f = *state;
     static const struct {
         uint32_t what, len, flags;
     } bad[] = {
@@ -217,10 +206,8 @@ TEST(test_malformed, fix_test)
     assert_int_equal(word(f, 0), 0);
 }
 
-TEST(test_page_missing, fix_test)
+TEST_OF(test_page_missing, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     fake_invalidate(f->s1, PEER_PAGE(20), FAKE_PAGE);
     give(f, PEER_YOURS, 0, ADD, 5, 0);
@@ -247,10 +234,8 @@ static void disturb(FakeHost *h, uint64_t addr)
     }
 }
 
-TEST(test_contended, fix_test)
+TEST_OF(test_contended, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     f->h.on_atomic = disturb;
     disturbed = 0;
@@ -314,9 +299,8 @@ static void expect_done(Fix *f, uint64_t cookie, uint64_t old)
     assert_int_equal(le64_to_cpu(cqe.old), old);
 }
 
-TEST(test_asked, fix_test)
+TEST_OF(test_asked, Fix *f, fix_test)
 {
-    Fix *f = *state;
     PeerFrame p;
     uint64_t v[2];
 
@@ -375,9 +359,8 @@ static void post_result(Fix *f, struct unetmm_sqe s, uint8_t status)
 }
 
 /* The old value goes to memory, too: over two pages, and when these come. */
-TEST(test_result, fix_test)
+TEST_OF(test_result, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_sqe s = with_result(PEER_PAGE(3) - 3), bad;
     uint64_t v;
 
@@ -409,9 +392,8 @@ TEST(test_result, fix_test)
 }
 
 /* Behind 16 bytes of operands, and if no completion has the value. */
-TEST(test_result_quiet, fix_test)
+TEST_OF(test_result_quiet, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_sqe s = with_result(PEER_AT);
     PeerFrame p;
 
@@ -436,9 +418,8 @@ static void slow(UnetmmParams *p)
 }
 
 /* The completion waits for the last of the pages. */
-TEST(test_result_lands, fix_test_with, slow)
+TEST_OF(test_result_lands, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     uint64_t v;
 
     peer_open(f);
@@ -455,10 +436,8 @@ TEST(test_result_lands, fix_test_with, slow)
 }
 
 /* Executed there all the same: only its end here is another one. */
-TEST(test_result_nowhere, fix_test)
+TEST_OF(test_result_nowhere, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     fake_map(f->s1, PEER_PAGE(900), FAKE_PAGE, FAKE_R);
     post_result(f, with_result(PEER_PAGE(900)), UNETMM_ST_OK);
@@ -472,10 +451,8 @@ TEST(test_result_nowhere, fix_test)
 }
 
 /* No more of them than the peer keeps results, from the oldest open one on. */
-TEST(test_limit, fix_test)
+TEST_OF(test_limit, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     for (unsigned i = 0; i < 14; i++) {
         post(f, UNETMM_OP_FETCH_ADD, 1, 0, i, 0);
@@ -508,10 +485,9 @@ TEST(test_limit, fix_test)
 }
 
 /* One that was answered is none less: its end in error does not matter. */
-TEST(test_limit_nowhere, fix_test)
+TEST_OF(test_limit_nowhere, Fix *f, fix_test)
 {
     struct unetmm_sqe s = with_result(PEER_PAGE(900));
-    Fix *f = *state;
 
     peer_open(f);
     fake_map(f->s1, PEER_PAGE(900), FAKE_PAGE, FAKE_R);
@@ -535,10 +511,8 @@ TEST(test_limit_nowhere, fix_test)
     peer_expect(f, UNETMM_WIRE_ATOMIC, PEER_MY + 16);
 }
 
-TEST(test_lost, fix_test)
+TEST_OF(test_lost, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     post(f, UNETMM_OP_FETCH_ADD, 1, 0, 1, 0);
     fake_wire_clear(&f->h);
@@ -551,10 +525,8 @@ TEST(test_lost, fix_test)
     expect_done(f, 1, 3);
 }
 
-TEST(test_peer_rejects, fix_test)
+TEST_OF(test_peer_rejects, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     post(f, UNETMM_OP_FETCH_ADD, 1, 0, 1, 0);
     post(f, UNETMM_OP_FETCH_ADD, 1, 0, 2, 0);

@@ -43,10 +43,8 @@ static struct unetmm_sqe by_key(uint8_t op, uint32_t len, uint64_t remote)
         peer_silence(f); \
     } while (0)
 
-TEST(test_descriptors, fix_test)
+TEST_OF(test_descriptors, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     BAD(s.channel = FIX_WIRE, UNETMM_ST_BAD_CHANNEL);
     BAD(s.channel = 9, UNETMM_ST_BAD_CHANNEL);
@@ -67,9 +65,8 @@ TEST(test_descriptors, fix_test)
 }
 
 /* A card that does not know a packet would drop it, again and again. */
-TEST(test_peer_lacks, fix_test)
+TEST_OF(test_peer_lacks, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd_channel how = {
         .mtu = PEER_MTU, .send_psn = PEER_MY, .recv_psn = PEER_YOURS,
         .flags = UNETMM_CHANNEL_F_KEYED,
@@ -91,10 +88,8 @@ TEST(test_peer_lacks, fix_test)
 }
 
 /* Number, key and address are in each packet; no import is needed. */
-TEST(test_packets, fix_test)
+TEST_OF(test_packets, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     fake_import_clear(&f->a, PEER_IMPORT);
     fake_fill(f->s1, PEER_PAGE(0), 2500, 3);
@@ -113,6 +108,32 @@ TEST(test_packets, fix_test)
     peer_post(f, by_key(UNETMM_OP_READ, 800, AT));
     assert_int_equal(peer_expect(f, UNETMM_WIRE_READ, PEER_MY + 3).h.flags,
                      KEYED);
+}
+
+/* Of no bytes: a fence, unless it tells something.  No region is looked at. */
+TEST_OF(test_nothing, Fix *f, fix_test)
+{
+    struct unetmm_sqe s = by_key(UNETMM_OP_WRITE, 0, UINT64_MAX);
+    PeerFrame p;
+
+    peer_open(f);
+    for (uint32_t i = 0; i < 2; i++) {
+        s.nsegs = i;
+        peer_post(f, s);
+        p = peer_expect(f, UNETMM_WIRE_VOID, PEER_MY + i);
+        assert_int_equal(p.h.flags, ASK);
+        assert_int_equal(p.h.handle | p.h.offset | p.h.remote | p.h.imm, 0);
+        fake_expect_none(&f->a);
+        peer_ack(f, PEER_MY + i + 1, 0);
+        fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 9);
+    }
+    s.flags |= UNETMM_SQE_F_NOTIFY;
+    peer_post(f, s);
+    p = peer_expect(f, UNETMM_WIRE_WRITE, PEER_MY + 2);
+    assert_int_equal(p.h.flags, KEYED | LAST | ASK | UNETMM_WIRE_F_NOTIFY);
+    peer_ack(f, PEER_MY + 3, 0);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 9);
+    peer_silence(f);
 }
 
 /* ---- Received ------------------------------------------------------------ */
@@ -158,9 +179,8 @@ static uint64_t bad_keys(Fix *f)
     return fake_counter(&f->h, UNETMM_C_rel_bad_keys);
 }
 
-TEST(test_placed, fix_test)
+TEST_OF(test_placed, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_frame h;
     uint64_t one = cpu_to_le64(1);
     struct unetmm_cqe cqe;
@@ -195,10 +215,8 @@ TEST(test_placed, fix_test)
 }
 
 /* Before its turn, in place at once; of two to one place the second stays. */
-TEST(test_early, fix_test)
+TEST_OF(test_early, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_keyed(f);
     give_write(f, 1, KEY, AT + 300, "new");
     peer_expect_ack(f, PEER_YOURS, 1, 0, 0);
@@ -208,9 +226,8 @@ TEST(test_early, fix_test)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_trimmed), 1);
 }
 
-TEST(test_range, fix_test)
+TEST_OF(test_range, Fix *f, fix_test)
 {
-    Fix *f = *state;
     static const uint64_t beyond[] = {
         AT - 1, AT + LENGTH - 2, AT + LENGTH, 0, 100, UINT64_MAX - 1,
         0xffff800000000000ull,
@@ -236,9 +253,8 @@ static void count_to(Fix *f, uint32_t n)
 }
 
 /* The last of them ends the channel, for both sides. */
-TEST(test_guesses, fix_test)
+TEST_OF(test_guesses, Fix *f, fix_test)
 {
-    Fix *f = *state;
     const struct unetmm_cmd_channel how = {
         .mtu = PEER_MTU, .send_psn = PEER_MY, .recv_psn = PEER_YOURS,
         .flags = UNETMM_CHANNEL_F_TELL,
@@ -270,10 +286,8 @@ TEST(test_guesses, fix_test)
 }
 
 /* Many at a time are not more tries: one before its turn counts, too. */
-TEST(test_guesses_early, fix_test)
+TEST_OF(test_guesses_early, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_keyed(f);
     for (uint32_t i = 1; i < UNETMM_REL_BAD_KEYS; i++) {
         give_write(f, i, KEY + i, AT, "bad");
@@ -293,9 +307,8 @@ TEST(test_guesses_early, fix_test)
 }
 
 /* A request that has been answered may not be used to guess, either. */
-TEST(test_guesses_again, fix_test)
+TEST_OF(test_guesses_again, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint32_t i;
 
     open_keyed(f);
@@ -323,9 +336,8 @@ static void write_revoked(Fix *f, uint32_t from, uint32_t n, uint32_t key)
 }
 
 /* Operations on their way when the region is cleared are no guesses. */
-TEST(test_revoked, fix_test)
+TEST_OF(test_revoked, Fix *f, fix_test)
 {
-    Fix *f = *state;
     const uint32_t many = 2 * UNETMM_REL_BAD_KEYS;
 
     open_keyed(f);
@@ -354,10 +366,8 @@ TEST(test_revoked, fix_test)
 }
 
 /* Neither of a region that had not opted in, nor in another space. */
-TEST(test_never_given, fix_test)
+TEST_OF(test_never_given, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_keyed(f);
     fake_region_clear(&f->d, PEER_REGION);
     fake_region_clear(&f->d, REGION);
@@ -372,9 +382,8 @@ TEST(test_never_given, fix_test)
 }
 
 /* Its own key does not open a region whose exporter has not opted in. */
-TEST(test_not_opted_in, fix_test)
+TEST_OF(test_not_opted_in, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_frame h = packet(UNETMM_WIRE_WRITE, 0, PEER_KEY, PEER_AT);
 
     open_keyed(f);
@@ -399,10 +408,9 @@ TEST(test_not_opted_in, fix_test)
 }
 
 /* A region at an address of its driver's choice, 0 and the last one too. */
-TEST(test_iova, fix_test)
+TEST_OF(test_iova, Fix *f, fix_test)
 {
     static const uint64_t at[] = { 0, 4711, UINT64_MAX - (LENGTH - 1) };
-    Fix *f = *state;
     uint32_t psn = 0;
 
     peer_open(f);
@@ -490,11 +498,25 @@ TEST(test_domain, fix_test)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_writes), 6);
 }
 
-/* Also of one that is cleared: only its own domain knows the key. */
-TEST(test_domain_revoked, fix_test)
+/* Of one endpoint: another one of the same domain is as one of another domain. */
+TEST_OF(test_one_endpoint, Fix *f, fix_test)
 {
-    Fix *f = *state;
+    fake_region(f->s1, REGION, KEY, AT, LENGTH, UNETMM_RIGHT_ALL, 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        open_domain(f, 7, UNETMM_PD_EP | (f->a.id + i));
+        give_write(f, 0, KEY, AT, "bound");
+        if (i) {
+            rejected(f, 0, UNETMM_WHY_REGION);
+        } else {
+            peer_expect_ack(f, PEER_YOURS + 1, 0, 0, 0);
+        }
+        assert_int_equal(fake_counter(&f->h, UNETMM_C_drop_rel_pd), i);
+    }
+}
 
+/* Also of one that is cleared: only its own domain knows the key. */
+TEST_OF(test_domain_revoked, Fix *f, fix_test)
+{
     fake_region(f->s1, REGION, KEY, AT, LENGTH, UNETMM_RIGHT_ALL, 0);
     for (uint32_t i = 0; i < 3; i++) {
         open_domain(f, 7, (uint32_t[]) { 7, 0, 8 }[i]);
@@ -509,10 +531,8 @@ TEST(test_domain_revoked, fix_test)
 }
 
 /* The rights are the export's. */
-TEST(test_rights, fix_test)
+TEST_OF(test_rights, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     fake_region(f->s1, REGION, KEY, AT, LENGTH, UNETMM_RIGHT_READ,
                 UNETMM_REGION_F_KEYED);
@@ -607,9 +627,8 @@ TEST(test_denied, fix_test)
 }
 
 /* Other packets have no region. */
-TEST(test_malformed, fix_test)
+TEST_OF(test_malformed, Fix *f, fix_test)
 {
-    Fix *f = *state;
     static const uint8_t others[] = {
         UNETMM_WIRE_SEND, UNETMM_WIRE_ACK, UNETMM_WIRE_ANSWER,
         UNETMM_WIRE_VOID, UNETMM_WIRE_DATAGRAM,

@@ -100,9 +100,8 @@ static void give_until_taken(Fix *f, uint32_t psn, uint32_t offset, uint32_t n)
 
 /* ---- From the wire ------------------------------------------------------ */
 
-TEST(test_several, fix_test)
+TEST_OF(test_several, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint32_t psn = YOURS;
 
     open_wire(f);
@@ -125,10 +124,9 @@ TEST(test_several, fix_test)
 }
 
 /* A repeated packet makes heads ask for its pages, and no others. */
-TEST(test_sent_again, fix_test)
+TEST_OF(test_sent_again, Fix *f, fix_test)
 {
     struct unetmm_fault fault;
-    Fix *f = *state;
 
     open_wire(f);
     for (unsigned n = 0; n < BUFS; n++) {
@@ -163,10 +161,8 @@ TEST(test_sent_again, fix_test)
 }
 
 /* The head asks no more, and is told of nothing: the packet still gets in. */
-TEST(test_head_has_asked_enough, fix_test)
+TEST_OF(test_head_has_asked_enough, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_wire(f);
     post(f, 0);
     for (unsigned i = 0; i < 20; i++) {
@@ -187,9 +183,8 @@ TEST(test_head_has_asked_enough, fix_test)
 }
 
 /* A part of the buffer is there, the driver owes the rest: that part will do. */
-TEST(test_begins_before_all_is_there, fix_test)
+TEST_OF(test_begins_before_all_is_there, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault fault, rest;
 
     open_wire(f);
@@ -214,10 +209,8 @@ TEST(test_begins_before_all_is_there, fix_test)
 }
 
 /* A packet's page can never be had: the buffer goes back, the next one serves. */
-TEST(test_bad_page, fix_test)
+TEST_OF(test_bad_page, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_wire(f);
     fake_vpage(f->s1, BUF(0) + FAKE_PAGE)->error = UNETMM_ST_LIMIT;
     post(f, 0);
@@ -231,10 +224,8 @@ TEST(test_bad_page, fix_test)
 }
 
 /* A message may be as long as the largest one, and no longer. */
-TEST(test_longest, fix_test)
+TEST_OF(test_longest, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_wire(f);
     post(f, 0);
     fake_serve(&f->d);
@@ -290,9 +281,8 @@ TEST(test_heads_that_fit, fix_test)
  * A page of the message's buffer may not be written any more: the buffer comes
  * back, and no packet lands in it.
  */
-TEST(test_right_is_lost, fix_test)
+TEST_OF(test_right_is_lost, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s = fake_space(&f->d, 3, UNETMM_SOURCE_PINNED, 4);
     FakeVpage *page;
 

@@ -96,10 +96,8 @@ TEST(test_bad, fix_test)
 }
 
 /* From the first state to the last, as verbs do; nothing of it is lost. */
-TEST(test_states, fix_test)
+TEST_OF(test_states, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_in(f, UNETMM_CHANNEL_INIT);
     post(f, 1);
     expect_count(&f->h, drop_rel_init, 1, give(f, 100));
@@ -131,10 +129,8 @@ TEST(test_states, fix_test)
 }
 
 /* 0 timeouts: the first one is the end. */
-TEST(test_no_retries, fix_test)
+TEST_OF(test_no_retries, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_in(f, UNETMM_CHANNEL_RTR);
     change(f, MODIFY(.members = UNETMM_MODIFY_STATE | UNETMM_MODIFY_RETRIES |
                              UNETMM_MODIFY_TIMEOUT, .timeout_us = 3000));
@@ -186,10 +182,9 @@ TEST(test_no_retries_no_place, fix_test)
                      UNETMM_WIRE_READ);
 }
 
-/* In its first state, too, it says that it has ended. */
-TEST(test_failed, fix_test)
+/* In its first state, too, it is quiet. */
+TEST_OF(test_flushed, Fix *f, fix_test)
 {
-    Fix *f = *state;
     const struct unetmm_cmd flush = {
         .opcode = UNETMM_CMD_CHANNEL_CLEAR, .ep = f->a.id,
         .channel = { .channel = PEER_CH, .flags = UNETMM_CHANNEL_F_FLUSH },
@@ -199,7 +194,7 @@ TEST(test_failed, fix_test)
     assert_int_equal(fake_command(&f->d, flush, NULL), UNETMM_CS_OK);
     fake_wire_clear(&f->h);
     expect_count(&f->h, drop_rel_failed, 1, give(f, PEER_YOURS));
-    peer_expect_ack(f, PEER_YOURS, 0, UNETMM_ACK_FAILED, UNETMM_WHY_CHANNEL);
+    peer_silence(f);
 }
 
 /* Refused so often; UINT32_MAX: it goes on. */
@@ -239,9 +234,8 @@ TEST(test_not_ready, fix_test)
 }
 
 /* Denied from now on, and a READ also when it comes again. */
-TEST(test_denied, fix_test)
+TEST_OF(test_denied, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_frame h = {
         .opcode = UNETMM_WIRE_READ, .psn = PEER_YOURS, .handle = PEER_REGION,
         .offset = PEER_KEY, .imm = 8,

@@ -229,11 +229,10 @@ static void tell_answer_lie(Fix *f, unsigned number, bool *told)
     g_byte_array_unref(saved);
 }
 
-TEST(test_answer_lies, fix_test_with, slow)
+TEST_OF(test_answer_lies, Fix *f, fix_test_with, slow)
 {
     struct unetmm_sqe read = peer_sqe(UNETMM_OP_READ, 0, 600, 0, 1);
     uint8_t data[PEER_MTU] = { 0 };
-    Fix *f = *state;
     bool told = true;
 
     peer_open(f);
@@ -310,9 +309,8 @@ static void use_hard(Fix *f, uint64_t *random)
     fake_migrate(&f->h);
 }
 
-TEST(test_flips, fix_test_with, slow)
+TEST_OF(test_flips, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     GByteArray *saved;
     uint64_t random = fake_seed();
     unsigned taken = 0, refused = 0;
@@ -375,9 +373,8 @@ static void guesses(Fix *f, uint32_t n)
 }
 
 /* An operation is one guess, however many packets it has. */
-TEST(test_guess_once, fix_test)
+TEST_OF(test_guess_once, Fix *f, fix_test)
 {
-    Fix *f = *state;
     static const uint8_t ops[] = { UNETMM_WIRE_WRITE, UNETMM_WIRE_READ };
     const uint32_t n = 2 * UNETMM_REL_BAD_KEYS;
     uint32_t psn = 0;
@@ -410,10 +407,8 @@ TEST(test_guess_once, fix_test)
 }
 
 /* The saved state has the number of guesses, and not the operation. */
-TEST(test_guess_saved, fix_test)
+TEST_OF(test_guess_saved, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     give_guess(f, UNETMM_WIRE_WRITE, 0, 1, 0, 3);
     give_guess(f, UNETMM_WIRE_WRITE, 1, 1, 1, 3);

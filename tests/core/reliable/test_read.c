@@ -46,10 +46,8 @@ static void ask(Fix *f, unsigned page, uint32_t len, uint64_t cookie)
     peer_post(f, peer_sqe(UNETMM_OP_READ, page, len, 500, cookie));
 }
 
-TEST(test_requests, fix_test)
+TEST_OF(test_requests, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     ask(f, 0, 2500, 7);
     expect_request(f, PEER_MY, 500, 1000);
@@ -73,9 +71,8 @@ TEST(test_requests, fix_test)
 }
 
 /* Of no bytes: a fence.  The peer may have no such region. */
-TEST(test_nothing, fix_test)
+TEST_OF(test_nothing, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_sqe s = peer_sqe(UNETMM_OP_READ, 0, 0, 0, 7);
     PeerFrame p;
 
@@ -106,9 +103,8 @@ TEST(test_nothing, fix_test)
 }
 
 /* Into segments of all lengths. */
-TEST(test_segments, fix_test)
+TEST_OF(test_segments, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_sqe s = peer_sqe(UNETMM_OP_READ, 0, 0, 0, 1);
     uint8_t slots[192] = { 0 };
     struct unetmm_seg segs[5] = {
@@ -174,10 +170,8 @@ static void direct_mapped(UnetmmParams *p)
 }
 
 /* Pages of one set, of which the TLB has room for one, could never both be there. */
-TEST(test_pages_that_do_not_fit, fix_test_with, direct_mapped)
+TEST_OF(test_pages_that_do_not_fit, Fix *f, fix_test_with, direct_mapped)
 {
-    Fix *f = *state;
-
     peer_open(f);
     read_into(f, 0, 1, 1);
     /* It comes once for the miss of each page, and then is placed. */
@@ -198,9 +192,8 @@ static void direct_mapped_cache(UnetmmParams *p)
 }
 
 /* The same in the entry cache: the card would wait for an entry of its own. */
-TEST(test_pages_that_do_not_fit_the_cache, fix_test_bare, direct_mapped_cache)
+TEST_OF(test_pages_that_do_not_fit_the_cache, Fix *f, fix_test_bare, direct_mapped_cache)
 {
-    Fix *f = *state;
     unsigned sets = f->h.core.params.cache_entries;
 
     f->s1 = fake_space(&f->d, 1, UNETMM_SOURCE_PINNED, 4);
@@ -216,10 +209,8 @@ TEST(test_pages_that_do_not_fit_the_cache, fix_test_bare, direct_mapped_cache)
 }
 
 /* An acknowledgement does not end it; it is sent again until it is answered. */
-TEST(test_answer_lost, fix_test)
+TEST_OF(test_answer_lost, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     fake_insert(f->s1, PEER_PAGE(0), 1, NULL);
     ask(f, 0, 1500, 1);
@@ -242,10 +233,8 @@ TEST(test_answer_lost, fix_test)
 }
 
 /* Never answered: the channel gives up, acknowledged or not. */
-TEST(test_never_answered, fix_test)
+TEST_OF(test_never_answered, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     ask(f, 0, 100, 1);
     for (unsigned i = 0; i < 5; i++) {
@@ -256,10 +245,8 @@ TEST(test_never_answered, fix_test)
 }
 
 /* An answer says that all before it has been taken. */
-TEST(test_answer_acknowledges, fix_test)
+TEST_OF(test_answer_acknowledges, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     fake_insert(f->s1, PEER_PAGE(0), 1, NULL);
     fake_send_inline(&f->a, PEER_CH, 1, 20, 1, 0);
@@ -275,10 +262,8 @@ TEST(test_answer_acknowledges, fix_test)
         fake_expect_none(&f->a); \
     } while (0)
 
-TEST(test_lies, fix_test)
+TEST_OF(test_lies, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     fake_insert(f->s1, PEER_PAGE(0), 1, NULL);
     fake_fill(f->s1, PEER_PAGE(0), FAKE_PAGE, 9);
@@ -312,9 +297,8 @@ TEST(test_lies, fix_test)
 }
 
 /* The page for it is not there: dropped, asked for, and then asked again. */
-TEST(test_no_place, fix_test)
+TEST_OF(test_no_place, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault miss;
 
     peer_open(f);
@@ -340,10 +324,8 @@ TEST(test_no_place, fix_test)
 }
 
 /* It will never be there: this one ends, the others go on. */
-TEST(test_never_a_place, fix_test)
+TEST_OF(test_never_a_place, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     fake_vpage(f->s1, PEER_PAGE(1))->error = UNETMM_ST_UNSUPPORTED;
     ask(f, 1, 2500, 1);
@@ -362,10 +344,8 @@ TEST(test_never_a_place, fix_test)
     peer_silence(f);
 }
 
-TEST(test_bus_refuses_place, fix_test)
+TEST_OF(test_bus_refuses_place, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     fake_insert(f->s1, PEER_PAGE(0), 1, NULL);
     ask(f, 0, 1000, 1);
@@ -376,10 +356,8 @@ TEST(test_bus_refuses_place, fix_test)
 }
 
 /* One of its requests is rejected, also after it was acknowledged. */
-TEST(test_peer_rejects, fix_test)
+TEST_OF(test_peer_rejects, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     fake_insert(f->s1, PEER_PAGE(0), 1, NULL);
     ask(f, 0, 3000, 1);
@@ -398,10 +376,8 @@ TEST(test_peer_rejects, fix_test)
 }
 
 /* The segments are the card's until the last page has moved. */
-TEST(test_lands_slowly, fix_test_with, slow)
+TEST_OF(test_lands_slowly, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
-
     peer_open(f);
     fake_insert(f->s1, PEER_PAGE(0), 2, NULL);
     ask(f, 0, 1000, 1);
@@ -456,10 +432,8 @@ static void open_filled(Fix *f, uint32_t n)
     fake_fill(f->s1, PEER_AT, PEER_LENGTH, n);
 }
 
-TEST(test_answers, fix_test)
+TEST_OF(test_answers, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_filled(f, 5);
     give_request(f, PEER_YOURS, 3950, 1000);
     expect_answer(f, PEER_YOURS, 3950, 1000, 5);
@@ -476,10 +450,8 @@ TEST(test_answers, fix_test)
 }
 
 /* Before its turn it is kept, and waits for earlier packets. */
-TEST(test_early, fix_test)
+TEST_OF(test_early, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_filled(f, 5);
     give_request(f, PEER_YOURS + 1, 100, 50);
     peer_expect_ack(f, PEER_YOURS, 1, UNETMM_ACK_OK, 0);
@@ -494,9 +466,8 @@ TEST(test_early, fix_test)
     peer_expect_ack(f, PEER_YOURS + 2, 0, UNETMM_ACK_OK, 0);
 }
 
-TEST(test_rejects, fix_test)
+TEST_OF(test_rejects, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_frame h;
 
     open_filled(f, 5);
@@ -529,10 +500,8 @@ TEST(test_rejects, fix_test)
 }
 
 /* Taken and answered, then the region goes: it is not answered again. */
-TEST(test_revoked, fix_test)
+TEST_OF(test_revoked, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_filled(f, 5);
     give_request(f, PEER_YOURS, 0, 100);
     fake_region_clear(&f->d, PEER_REGION);
@@ -544,10 +513,8 @@ TEST(test_revoked, fix_test)
 }
 
 /* It goes before the answer's turn: nothing of it is read any more. */
-TEST(test_revoked_owed, fix_test)
+TEST_OF(test_revoked_owed, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_filled(f, 5);
     f->h.answer = UNETMM_SENT_QUEUED;
     fake_send_inline(&f->a, PEER_CH, 1, 20, 1, 0);
@@ -568,9 +535,8 @@ TEST(test_revoked_owed, fix_test)
 }
 
 /* The region goes while its pages move out. */
-TEST(test_revoked_moving, fix_test_with, slow)
+TEST_OF(test_revoked_moving, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     struct unetmm_cmd clear = { .opcode = UNETMM_CMD_REGION_CLEAR,
                                 .region.region = PEER_REGION };
     struct unetmm_cmd_done done;
@@ -594,9 +560,8 @@ TEST(test_revoked_moving, fix_test_with, slow)
 }
 
 /* A page is not there: the peer comes again, and our sends do not wait. */
-TEST(test_page_missing, fix_test)
+TEST_OF(test_page_missing, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault miss;
 
     open_filled(f, 5);
@@ -624,10 +589,8 @@ TEST(test_page_missing, fix_test)
 }
 
 /* It goes between the look and the gathering. */
-TEST(test_page_goes, fix_test_with, slow)
+TEST_OF(test_page_goes, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
-
     open_filled(f, 5);
     give_request(f, PEER_YOURS, 3950, 1000);
     fake_invalidate(f->s1, PEER_PAGE(21), FAKE_PAGE);
@@ -641,10 +604,8 @@ TEST(test_page_goes, fix_test_with, slow)
     expect_answer(f, PEER_YOURS, 3950, 1000, 5);
 }
 
-TEST(test_bus_refuses, fix_test)
+TEST_OF(test_bus_refuses, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_filled(f, 5);
     f->h.refuse_first = fake_vpage(f->s1, PEER_AT)->dma;
     f->h.refuse_last = f->h.refuse_first + 4095;
@@ -654,9 +615,8 @@ TEST(test_bus_refuses, fix_test)
 }
 
 /* Both: answers and own packets take turns. */
-TEST(test_turns, fix_test)
+TEST_OF(test_turns, Fix *f, fix_test)
 {
-    Fix *f = *state;
     unsigned answers = 0;
 
     open_filled(f, 5);

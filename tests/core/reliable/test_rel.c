@@ -164,9 +164,8 @@ static void post(Fix *f, unsigned page, uint32_t len, uint64_t cookie)
 
 /* ---- CHANNEL_SET ---- */
 
-TEST(test_set, fix_test)
+TEST_OF(test_set, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd_channel how = usual;
     const uint8_t *mac = fake_peer_mac;
 
@@ -196,9 +195,8 @@ TEST(test_set, fix_test)
     assert_int_equal(f->h.core.rel->used, 0);
 }
 
-TEST(test_set_bad_type, fix_test)
+TEST_OF(test_set_bad_type, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd cmd = {
         .opcode = UNETMM_CMD_CHANNEL_SET, .ep = 1, .channel = usual,
     };
@@ -214,10 +212,8 @@ static void none(UnetmmParams *p)
     p->reliable = 0;
 }
 
-TEST(test_none, fix_test_with, none)
+TEST_OF(test_none, Fix *f, fix_test_with, none)
 {
-    Fix *f = *state;
-
     assert_int_equal(fake_reg(&f->h, UNETMM_REG_CAPS) & UNETMM_CAP_RELIABLE,
                      0);
     assert_int_equal(fake_channel_rel(&f->a, CH, fake_peer_mac, PEER, CH,
@@ -225,10 +221,8 @@ TEST(test_none, fix_test_with, none)
 }
 
 /* Each type speaks its own opcodes only. */
-TEST(test_types_apart, fix_test)
+TEST_OF(test_types_apart, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     expect_count(&f->h, drop_channel, 1,
                  fake_deliver(&f->h, fake_datagram(&f->a, CH, PEER, 8, 1)));
@@ -240,10 +234,8 @@ TEST(test_types_apart, fix_test)
 
 /* ---- Sending ---- */
 
-TEST(test_one_packet, fix_test)
+TEST_OF(test_one_packet, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     send_small(f, 30, 7);
     assert_true(expect_packet(f, MY, 0, 30, 30) & UNETMM_WIRE_F_ASK);
@@ -259,9 +251,32 @@ TEST(test_one_packet, fix_test)
     assert_int_equal(f->h.timer, INT64_MAX);
 }
 
-TEST(test_segmented, fix_test)
+/* The last packet of a channel asks, also with descriptors of others behind it. */
+TEST_OF(test_two_channels, Fix *f, fix_test)
 {
-    Fix *f = *state;
+    const uint16_t channels[] = { CH, CH, CH + 1, CH + 1, CH + 1 };
+    const bool asks[] = { false, true, false, false, true };
+
+    open_channel(f, &usual);
+    assert_int_equal(fake_channel_rel(&f->a, CH + 1, fake_peer_mac, PEER,
+                                      CH + 1, &usual), UNETMM_CS_OK);
+    fake_wire_clear(&f->h);
+    for (uint32_t i = 0; i < G_N_ELEMENTS(channels); i++) {
+        fake_send_inline(&f->a, channels[i], 1, 8, i, 0);
+    }
+    fake_ring_bell(&f->a);
+    assert_int_equal(f->h.wire->len, G_N_ELEMENTS(channels));
+    for (uint32_t i = 0; i < G_N_ELEMENTS(channels); i++) {
+        const struct unetmm_frame *h = fake_header(fake_wire_at(&f->h, i));
+
+        assert_int_equal(le16_to_cpu(h->dst_channel), channels[i]);
+        assert_int_equal(!!(le32_to_cpu(h->flags) & UNETMM_WIRE_F_ASK),
+                         asks[i]);
+    }
+}
+
+TEST_OF(test_segmented, Fix *f, fix_test)
+{
     struct unetmm_seg segs[3] = {
         { PAGE(0) + 4000, 1500 }, { PAGE(9), 0 }, { PAGE(5) + 10, 2100 },
     };
@@ -292,9 +307,8 @@ TEST(test_segmented, fix_test)
                                  1).len, 3600);
 }
 
-TEST(test_lengths, fix_test)
+TEST_OF(test_lengths, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_seg segs[16];
 
     open_channel(f, &usual);
@@ -320,10 +334,8 @@ TEST(test_lengths, fix_test)
 }
 
 /* Sends of a channel complete in order; a quiet one says nothing. */
-TEST(test_order, fix_test)
+TEST_OF(test_order, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     send_small(f, 30, 1);
     fake_send_inline(&f->a, CH, 2, 30, 2, UNETMM_SQE_F_QUIET);
@@ -341,9 +353,8 @@ TEST(test_order, fix_test)
     assert_int_equal(fake_ep_counter(&f->h, 1, UNETMM_C_sends_done), 4);
 }
 
-TEST(test_window, fix_test)
+TEST_OF(test_window, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint32_t asks = 0;
 
     open_channel(f, &usual);
@@ -369,10 +380,8 @@ TEST(test_window, fix_test)
 }
 
 /* 64 sends are out; the queue waits, and goes on when one is complete. */
-TEST(test_many_sends, fix_test)
+TEST_OF(test_many_sends, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     for (unsigned i = 0; i < 70; i++) {
         if (i % 10 == 9) {
@@ -408,10 +417,8 @@ TEST(test_many_sends, fix_test)
 
 /* ---- Sending again ---- */
 
-TEST(test_selective, fix_test)
+TEST_OF(test_selective, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     send_bytes(f, 10 * MTU, 1);
     fake_wire_clear(&f->h);
@@ -429,10 +436,8 @@ TEST(test_selective, fix_test)
 }
 
 /* Packets that overtake a little are not lost. */
-TEST(test_a_little_reordered, fix_test)
+TEST_OF(test_a_little_reordered, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     send_bytes(f, 10 * MTU, 1);
     fake_wire_clear(&f->h);
@@ -442,9 +447,8 @@ TEST(test_a_little_reordered, fix_test)
     expect_packet(f, MY, 0, MTU, 10 * MTU);
 }
 
-TEST(test_timeout, fix_test)
+TEST_OF(test_timeout, Fix *f, fix_test)
 {
-    Fix *f = *state;
     int64_t wait = 1000 * US;
 
     open_channel(f, &usual);
@@ -483,10 +487,8 @@ TEST(test_timeout, fix_test)
 }
 
 /* An answer in time, and patience begins anew; then the rest at once. */
-TEST(test_timeout_recovers, fix_test)
+TEST_OF(test_timeout_recovers, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     send_bytes(f, 4 * MTU, 1);
     fake_wire_clear(&f->h);
@@ -506,10 +508,8 @@ TEST(test_timeout_recovers, fix_test)
 }
 
 /* Without a link frames are lost, nothing else. */
-TEST(test_no_link, fix_test)
+TEST_OF(test_no_link, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     unetmm_core_set_link(&f->h.core, false);
     expect_count(&f->h, drop_link, 1, send_small(f, 20, 1));
@@ -522,10 +522,8 @@ TEST(test_no_link, fix_test)
 }
 
 /* The net layer pushes back: no retry is counted for an unsent packet. */
-TEST(test_wire_blocked, fix_test)
+TEST_OF(test_wire_blocked, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     f->h.answer = UNETMM_SENT_QUEUED;
     send_bytes(f, 2 * MTU, 1);
@@ -554,10 +552,8 @@ static void expect_no_belief(Fix *f, uint32_t psn, uint64_t bits,
     expect_silence(f);
 }
 
-TEST(test_forged_acks, fix_test)
+TEST_OF(test_forged_acks, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     send_bytes(f, 5 * MTU, 1);
     fake_wire_clear(&f->h);
@@ -587,10 +583,8 @@ TEST(test_forged_acks, fix_test)
 }
 
 /* It says that it kept the packet that it expects: then it gets it again. */
-TEST(test_kept_and_expected, fix_test)
+TEST_OF(test_kept_and_expected, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     send_bytes(f, 3 * MTU, 1);
     fake_wire_clear(&f->h);
@@ -603,9 +597,8 @@ TEST(test_kept_and_expected, fix_test)
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
 }
 
-TEST(test_ack_members, fix_test)
+TEST_OF(test_ack_members, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeFrame *frame;
 
     open_channel(f, &usual);
@@ -633,10 +626,8 @@ TEST(test_ack_members, fix_test)
 
 /* ---- Receiving ---- */
 
-TEST(test_receive, fix_test)
+TEST_OF(test_receive, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     give_whole(f, YOURS, 33, 1);
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
@@ -656,10 +647,8 @@ TEST(test_receive, fix_test)
     assert_int_equal(fake_ep_counter(&f->h, 1, UNETMM_C_rx_bytes), 2533);
 }
 
-TEST(test_early, fix_test)
+TEST_OF(test_early, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     post(f, 0, 8192, 50);
     give(f, YOURS + 3, 0, 20, 20, 9, 0);
@@ -683,10 +672,8 @@ TEST(test_early, fix_test)
     expect_ack(f, YOURS + 4, 0, UNETMM_ACK_OK, 0);
 }
 
-TEST(test_receive_window, fix_test)
+TEST_OF(test_receive_window, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     expect_count(&f->h, drop_rel_window, 4, {
         give_whole(f, YOURS + 64, 20, 1);
@@ -725,10 +712,8 @@ static unsigned keep_all(Fix *f, FakeEp *ep)
 }
 
 /* A peer that never sends the packet at its turn leaves others their share. */
-TEST(test_shares_of_kept, fix_test_with, keep_eight)
+TEST_OF(test_shares_of_kept, Fix *f, fix_test_with, keep_eight)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     assert_int_equal(fake_channel_rel(&f->b, CH, fake_peer_mac, PEER, CH,
                                       &usual), UNETMM_CS_OK);
@@ -741,10 +726,8 @@ TEST(test_shares_of_kept, fix_test_with, keep_eight)
     assert_int_equal(f->h.core.rel->kept, 0);
 }
 
-TEST(test_no_room_to_keep, fix_test_with, keep_two)
+TEST_OF(test_no_room_to_keep, Fix *f, fix_test_with, keep_two)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     give_whole(f, YOURS + 1, 20, 1);
     give_whole(f, YOURS + 5, 20, 5);
@@ -762,9 +745,8 @@ TEST(test_no_room_to_keep, fix_test_with, keep_two)
         fake_expect_none(&f->a); \
     } while (0)
 
-TEST(test_wrong_packets, fix_test)
+TEST_OF(test_wrong_packets, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeFrame *frame;
 
     open_channel(f, &usual);
@@ -795,10 +777,8 @@ TEST(test_wrong_packets, fix_test)
 }
 
 /* Kept, then found to be wrong at its turn: asked for again. */
-TEST(test_wrong_and_kept, fix_test)
+TEST_OF(test_wrong_and_kept, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     give(f, YOURS + 1, 5, 20, 25, 1, 0);
     fake_wire_clear(&f->h);
@@ -811,10 +791,8 @@ TEST(test_wrong_and_kept, fix_test)
 
 /* ---- Not ready: the receiver ---- */
 
-TEST(test_no_buffer, fix_test)
+TEST_OF(test_no_buffer, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     expect_count(&f->h, drop_rel_refused, 1, give_whole(f, YOURS, 500, 1));
     expect_ack(f, YOURS, 0, UNETMM_ACK_NOT_READY, 100);
@@ -834,10 +812,8 @@ TEST(test_no_buffer, fix_test)
 }
 
 /* A kept packet that is refused at its turn stays, and is taken later. */
-TEST(test_kept_and_refused, fix_test)
+TEST_OF(test_kept_and_refused, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     give_whole(f, YOURS + 1, 500, 2);
     fake_wire_clear(&f->h);
@@ -857,10 +833,8 @@ TEST(test_kept_and_refused, fix_test)
 }
 
 /* The completion queue is full: nothing is lost. */
-TEST(test_cq_full, fix_test)
+TEST_OF(test_cq_full, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     for (unsigned i = 0; i < 16; i++) {
         give_whole(f, YOURS + i, 20, i);
@@ -878,10 +852,8 @@ TEST(test_cq_full, fix_test)
 }
 
 /* Absent: `drop` makes the peer wait, `skip` takes the next buffer. */
-TEST(test_absent_buffer, fix_test)
+TEST_OF(test_absent_buffer, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     fake_vpage(f->s1, PAGE(0))->absent = true;
     fake_post(&f->a, PAGE(0), 4096, 50);
@@ -899,10 +871,8 @@ TEST(test_absent_buffer, fix_test)
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 51);
 }
 
-TEST(test_short_buffer, fix_test)
+TEST_OF(test_short_buffer, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     post(f, 0, 499, 50);
     send_small(f, 20, 1);
@@ -915,9 +885,8 @@ TEST(test_short_buffer, fix_test)
 }
 
 /* A page of a buffer in use goes: asked for, without the mark of a head. */
-TEST(test_page_gone, fix_test)
+TEST_OF(test_page_gone, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault miss;
 
     open_channel(f, &usual);
@@ -945,9 +914,8 @@ TEST(test_page_gone, fix_test)
     fake_check(f->s1, PAGE(0), 5500, 2);
 }
 
-TEST(test_page_lost_for_good, fix_test)
+TEST_OF(test_page_lost_for_good, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault miss;
 
     open_channel(f, &usual);
@@ -959,15 +927,14 @@ TEST(test_page_lost_for_good, fix_test)
     assert_true(fake_fault(&f->d, &miss));
     assert_int_equal(fake_reply(&f->d, &miss, UNETMM_REPLY_ERROR,
                                 UNETMM_ST_LIMIT), UNETMM_CS_OK);
-    expect_ack(f, YOURS + 1, 0, UNETMM_ACK_FAILED, UNETMM_WHY_CHANNEL);
+    expect_ack(f, YOURS + 1, 0, UNETMM_ACK_FAILED, UNETMM_WHY_MEMORY);
     fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_LIMIT, 50);
     fake_expect_none(&f->a);
 }
 
 /* It has come in another way, and is another message's business when the error comes. */
-TEST(test_page_lost_too_late, fix_test)
+TEST_OF(test_page_lost_too_late, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault miss;
 
     open_channel(f, &usual);
@@ -995,10 +962,8 @@ TEST(test_page_lost_too_late, fix_test)
     fake_check(f->s1, PAGE(2), 2500, 3);
 }
 
-TEST(test_bus_refuses_buffer, fix_test)
+TEST_OF(test_bus_refuses_buffer, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     post(f, 0, 4096, 50);
     give(f, YOURS, 0, MTU, 2500, 2, 0);
@@ -1006,15 +971,13 @@ TEST(test_bus_refuses_buffer, fix_test)
     f->h.refuse_last = f->h.refuse_first + 4095;
     expect_count(&f->h, drop_dma, 1, give(f, YOURS + 1, MTU, MTU, 2500, 2,
                                           0));
-    expect_ack(f, YOURS + 1, 0, UNETMM_ACK_FAILED, UNETMM_WHY_CHANNEL);
+    expect_ack(f, YOURS + 1, 0, UNETMM_ACK_FAILED, UNETMM_WHY_MEMORY);
     fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_DMA, 50);
 }
 
 /* A message that never ends is in nobody's way. */
-TEST(test_unfinished, fix_test)
+TEST_OF(test_unfinished, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     fake_post(&f->a, PAGE(0), 4096, 50);
     fake_post(&f->a, PAGE(1), 4096, 51);
@@ -1027,9 +990,8 @@ TEST(test_unfinished, fix_test)
 
 /* ---- Not ready: the sender ---- */
 
-TEST(test_refused, fix_test)
+TEST_OF(test_refused, Fix *f, fix_test)
 {
-    Fix *f = *state;
     int64_t wait = 100 * US;
 
     open_channel(f, &usual);
@@ -1052,10 +1014,8 @@ TEST(test_refused, fix_test)
     expect_ack(f, YOURS, 0, UNETMM_ACK_FAILED, UNETMM_WHY_CHANNEL);
 }
 
-TEST(test_refused_then_ready, fix_test)
+TEST_OF(test_refused_then_ready, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     send_bytes(f, 3 * MTU, 1);
     fake_wire_clear(&f->h);
@@ -1071,10 +1031,8 @@ TEST(test_refused_then_ready, fix_test)
 }
 
 /* Long waits and hostile ones are bounded. */
-TEST(test_refused_for_long, fix_test)
+TEST_OF(test_refused_for_long, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     send_small(f, 20, 1);
     fake_wire_clear(&f->h);
@@ -1085,10 +1043,8 @@ TEST(test_refused_for_long, fix_test)
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
 }
 
-TEST(test_peer_fails, fix_test)
+TEST_OF(test_peer_fails, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     for (unsigned why = 0; why < 4; why++) {
         open_channel(f, &usual);
         post(f, 0, 4096, 50);
@@ -1111,9 +1067,8 @@ TEST(test_peer_fails, fix_test)
 /* ---- Memory of sends ---- */
 
 /* Sent again, the page is asked for again. */
-TEST(test_source_goes_between, fix_test)
+TEST_OF(test_source_goes_between, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault miss;
 
     open_channel(f, &usual);
@@ -1135,9 +1090,8 @@ TEST(test_source_goes_between, fix_test)
 }
 
 /* Acknowledged while it waits for its page: it is not needed any more. */
-TEST(test_needless_while_waiting, fix_test)
+TEST_OF(test_needless_while_waiting, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault miss;
 
     open_channel(f, &usual);
@@ -1154,10 +1108,8 @@ TEST(test_needless_while_waiting, fix_test)
     expect_packet(f, MY + 1, 0, 20, 20);
 }
 
-TEST(test_source_lost, fix_test)
+TEST_OF(test_source_lost, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     send_small(f, 20, 1);
     /* Nothing of it has been sent: the others go on. */
@@ -1192,10 +1144,8 @@ static void slow(UnetmmParams *p)
 }
 
 /* The memory is the card's until its last page has landed. */
-TEST(test_acked_while_moving, fix_test_with, slow)
+TEST_OF(test_acked_while_moving, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     send_bytes(f, MTU, 1);
     fake_advance(&f->h, PAGE_NS);
@@ -1215,10 +1165,8 @@ TEST(test_acked_while_moving, fix_test_with, slow)
  * The packet that was being gathered when a refusal came goes out; nothing else
  * does, but the packet that was refused.
  */
-TEST(test_refused_while_gathering, fix_test_with, slow)
+TEST_OF(test_refused_while_gathering, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     send_bytes(f, MTU, 1);
     fake_advance(&f->h, PAGE_NS);
@@ -1244,11 +1192,10 @@ TEST(test_refused_while_gathering, fix_test_with, slow)
 }
 
 /* An acknowledgement of something else does not delay packets on their way. */
-TEST(test_acked_beside, fix_test_with, slow)
+TEST_OF(test_acked_beside, Fix *f, fix_test_with, slow)
 {
     struct unetmm_cmd_channel other = usual;
     FakeFrame *frame;
-    Fix *f = *state;
 
     /* Of the packet before it, of the same channel. */
     open_channel(f, &usual);
@@ -1324,10 +1271,9 @@ TEST(test_saved_wraps, fix_test_with, slow)
 }
 
 /* A send that has begun ends between two packets, and not before or behind. */
-TEST(test_saved_beyond, fix_test)
+TEST_OF(test_saved_beyond, Fix *f, fix_test)
 {
     static const uint32_t lies[] = { 0, 1, MTU + 1, 3 * MTU, 4 * MTU };
-    Fix *f = *state;
     UnetmmRelMsg *m;
 
     open_channel(f, &usual);
@@ -1345,10 +1291,8 @@ TEST(test_saved_beyond, fix_test)
     }
 }
 
-TEST(test_lands_slowly, fix_test_with, slow)
+TEST_OF(test_lands_slowly, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     fake_post(&f->a, PAGE(0) + 3500, 8192, 50);
     fix_settle(f);
@@ -1367,10 +1311,8 @@ TEST(test_lands_slowly, fix_test_with, slow)
 }
 
 /* Its second page is invalidated while the first one moves: once more. */
-TEST(test_invalidated_landing, fix_test_with, slow)
+TEST_OF(test_invalidated_landing, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     fake_post(&f->a, PAGE(0) + 3500, 8192, 50);
     fix_settle(f);
@@ -1450,9 +1392,8 @@ static void expect_ended(Fix *f, unsigned n)
 }
 
 /* One that is closed waits for its page; it has nothing to say any more. */
-TEST(test_saved_closed, fix_test_with, slow)
+TEST_OF(test_saved_closed, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     UnetmmRel *rel;
 
     open_channel(f, &usual);
@@ -1478,10 +1419,8 @@ TEST(test_saved_closed, fix_test_with, slow)
 }
 
 ALSO(test_clear, fix_test_with, slow)
-TEST(test_clear, fix_test)
+TEST_OF(test_clear, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     busy_channel(f);
     clear(f);
     fake_wire_clear(&f->h);
@@ -1496,10 +1435,8 @@ TEST(test_clear, fix_test)
  * Set again: the send that was taken goes back; a page is still moving, so
  * that the second one was not taken, and goes over the new channel.
  */
-TEST(test_replace, fix_test_with, slow)
+TEST_OF(test_replace, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
-
     busy_channel(f);
     assert_int_equal(fake_channel_rel(&f->a, CH, fake_peer_mac, PEER, CH,
                                       &usual), UNETMM_CS_OK);
@@ -1554,10 +1491,8 @@ static void expect_chain(Fix *f, uint32_t pattern)
 }
 
 /* Each packet goes where the message goes on, to another card meanwhile. */
-TEST(test_into_parts, fix_test)
+TEST_OF(test_into_parts, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     post_chain(f, 50);
     for (unsigned i = 0; i * MTU < 10001; i++) {
@@ -1576,9 +1511,8 @@ TEST(test_into_parts, fix_test)
 }
 
 /* The peer is told early only when no part is asked for any more. */
-TEST(test_waits_for_all_parts, fix_test)
+TEST_OF(test_waits_for_all_parts, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault fault[3];
 
     open_channel(f, &usual);
@@ -1602,10 +1536,8 @@ TEST(test_waits_for_all_parts, fix_test)
 }
 
 /* The channel ends in the middle: one completion for all parts. */
-TEST(test_parts_go_back_once, fix_test)
+TEST_OF(test_parts_go_back_once, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     post_chain(f, 50);
     give(f, YOURS, 0, MTU, 10001, 2, 0);
@@ -1617,10 +1549,8 @@ TEST(test_parts_go_back_once, fix_test)
 }
 
 /* Longer than all parts together: the channel fails, the buffer stays. */
-TEST(test_longer_than_parts, fix_test)
+TEST_OF(test_longer_than_parts, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     post_chain(f, 50);
     give(f, YOURS, 0, MTU, 10002, 2, UNETMM_WIRE_F_ASK);
@@ -1630,9 +1560,8 @@ TEST(test_longer_than_parts, fix_test)
 }
 
 /* A buffer that is to go back waits for a place in the completion queue. */
-TEST(test_buffer_behind_cq_full, fix_test)
+TEST_OF(test_buffer_behind_cq_full, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cqe cqe;
     unsigned n = 0;
 
@@ -1660,10 +1589,8 @@ TEST(test_buffer_behind_cq_full, fix_test)
 }
 
 /* No room for completions: they wait, and the channel's number does not. */
-TEST(test_clear_cq_full, fix_test)
+TEST_OF(test_clear_cq_full, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     for (unsigned i = 0; i < 30; i++) {
         fake_send_inline(&f->a, CH, i, 20, i, 0);
@@ -1683,10 +1610,8 @@ TEST(test_clear_cq_full, fix_test)
 }
 
 /* One behind it that is over does not wait for its room. */
-TEST(test_clear_behind_cq_full, fix_test)
+TEST_OF(test_clear_behind_cq_full, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     for (unsigned i = 0; i < 30; i++) {
         fake_send_inline(&f->a, CH, i, 20, i, 0);
@@ -1704,9 +1629,8 @@ TEST(test_clear_behind_cq_full, fix_test)
 }
 
 ALSO(test_destroy, fix_test_with, slow)
-TEST(test_destroy, fix_test)
+TEST_OF(test_destroy, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd cmd = { .opcode = UNETMM_CMD_EP_DESTROY, .ep = 1 };
     struct unetmm_cmd_done done;
 
@@ -1719,10 +1643,8 @@ TEST(test_destroy, fix_test)
     expect_no_trace(f);
 }
 
-TEST(test_stop, fix_test_with, slow)
+TEST_OF(test_stop, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
-
     busy_channel(f);
     fake_user_word(&f->a, 0, 0x12345);
     fake_ring_bell(&f->a);
@@ -1739,10 +1661,8 @@ TEST(test_stop, fix_test_with, slow)
     expect_no_trace(f);
 }
 
-TEST(test_reset, fix_test_with, slow)
+TEST_OF(test_reset, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
-
     busy_channel(f);
     fake_set_reg(&f->h, UNETMM_REG_CTRL, UNETMM_CTRL_RESET);
     expect_no_trace(f);
@@ -1762,10 +1682,8 @@ static void clear_as(Fix *f, uint8_t flags)
 }
 
 /* A channel that was cleared, and whose sends still complete, says nothing. */
-TEST(test_no_ack_of_a_cleared_channel, fix_test)
+TEST_OF(test_no_ack_of_a_cleared_channel, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_channel(f, &usual);
     for (unsigned i = 0; i < 16; i++) {
         fake_send_inline(&f->a, FIX_WIRE, 1, 8, i, 0);
@@ -1793,10 +1711,9 @@ TEST(test_no_ack_of_a_cleared_channel, fix_test)
 }
 
 /* A CLEAR says how many completions wait for room: a send's, and its report. */
-TEST(test_clear_says_what_waits, fix_test)
+TEST_OF(test_clear_says_what_waits, Fix *f, fix_test)
 {
     struct unetmm_cmd_channel telling = usual;
-    Fix *f = *state;
 
     telling.flags |= UNETMM_CHANNEL_F_TELL;
     open_channel(f, &telling);
@@ -1827,10 +1744,9 @@ static void expect_told(Fix *f, uint8_t status)
 }
 
 /* Once, if it was asked for, and not on the side that ended it. */
-TEST(test_told, fix_test)
+TEST_OF(test_told, Fix *f, fix_test)
 {
     struct unetmm_cmd_channel how = usual;
-    Fix *f = *state;
 
     open_channel(f, &usual);
     clear_as(f, UNETMM_CHANNEL_F_TELL);
@@ -1856,9 +1772,8 @@ TEST(test_told, fix_test)
 }
 
 /* Of the first and the last channel that there may be. */
-TEST(test_told_of_all, fix_test)
+TEST_OF(test_told_of_all, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint16_t numbers[] = { 0, f->h.core.params.channels - 1 };
     struct unetmm_cmd_channel how = usual;
 
@@ -1881,11 +1796,10 @@ TEST(test_told_of_all, fix_test)
 }
 
 /* Not lost for want of room; and forgotten with its channel. */
-TEST(test_told_later, fix_test)
+TEST_OF(test_told_later, Fix *f, fix_test)
 {
     struct unetmm_cmd_channel how = usual;
     struct unetmm_cqe cqe;
-    Fix *f = *state;
 
     how.flags = UNETMM_CHANNEL_F_TELL;
     for (unsigned round = 0; round < 2; round++) {
@@ -1912,11 +1826,10 @@ TEST(test_told_later, fix_test)
 }
 
 /* Beyond the budget: told when that is renewed, without a doorbell. */
-TEST(test_told_without_budget, fix_test)
+TEST_OF(test_told_without_budget, Fix *f, fix_test)
 {
     struct unetmm_cmd_channel how = usual;
     struct unetmm_cqe cqe;
-    Fix *f = *state;
 
     how.flags = UNETMM_CHANNEL_F_TELL;
     open_channel(f, &how);

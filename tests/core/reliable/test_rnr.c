@@ -131,9 +131,8 @@ static uint64_t region_page(uint64_t at)
 
 /* ---- The policy --------------------------------------------------------- */
 
-TEST(test_who, fix_test)
+TEST_OF(test_who, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *pinned = fake_space(&f->d, 5, UNETMM_SOURCE_PINNED, 4);
     struct unetmm_cmd_channel how = usual;
 
@@ -148,9 +147,8 @@ TEST(test_who, fix_test)
     assert_int_equal(set_channel(f, usual), UNETMM_CS_OK);
 }
 
-TEST(test_time, fix_test)
+TEST_OF(test_time, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd_channel how = usual;
 
     how.not_ready_us = UNETMM_REL_MAX_TIMEOUT_US + 1;
@@ -166,9 +164,8 @@ TEST(test_time, fix_test)
 }
 
 /* A channel that fails while it waits for the peer waits no more. */
-TEST(test_fails_paused, fix_test)
+TEST_OF(test_fails_paused, Fix *f, fix_test)
 {
-    Fix *f = *state;
     const UnetmmSendWindow *tx;
 
     open_as(f, usual);
@@ -187,9 +184,8 @@ TEST(test_fails_paused, fix_test)
 }
 
 /* The buffer stays; the peer is told the time, and when it is over early. */
-TEST(test_absent, fix_test)
+TEST_OF(test_absent, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd_channel how = usual;
 
     how.not_ready_us = 250;
@@ -225,9 +221,8 @@ TEST(test_absent, fix_test)
 }
 
 /* Nobody is told that the page is there; and the wait is the same each time. */
-TEST(test_plain, fix_test)
+TEST_OF(test_plain, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd_channel how = usual;
 
     how.flags = UNETMM_CHANNEL_F_PLAIN_RNR;
@@ -285,9 +280,8 @@ static void all_kinds(Fix *f, struct unetmm_fault *miss)
 }
 
 /* Each goes on without the others; further ones are not reported. */
-TEST(test_four_kinds, fix_test)
+TEST_OF(test_four_kinds, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault miss[KINDS];
 
     all_kinds(f, miss);
@@ -320,9 +314,8 @@ TEST(test_four_kinds, fix_test)
 }
 
 /* The channel ends under them, in error or by a clear: no more waits. */
-TEST(test_cancelled, fix_test)
+TEST_OF(test_cancelled, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd clear = { .opcode = UNETMM_CMD_CHANNEL_CLEAR, .ep = 1,
                                 .channel.channel = PEER_CH };
     struct unetmm_fault miss[KINDS];
@@ -356,9 +349,8 @@ TEST(test_cancelled, fix_test)
 }
 
 /* A wait of one channel does not delay another of the endpoint. */
-TEST(test_channels_apart, fix_test)
+TEST_OF(test_channels_apart, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeFrame *frame;
 
     open_as(f, usual);
@@ -384,9 +376,8 @@ TEST(test_channels_apart, fix_test)
  * Two kinds want the same page, so that one has joined the other; the answer
  * ends the channel by way of the one, and with it the other.
  */
-TEST(test_error_for_both, fix_test)
+TEST_OF(test_error_for_both, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault miss;
 
     open_as(f, usual);
@@ -442,9 +433,8 @@ static void expect_three(Fix *f)
 }
 
 /* Only data without a place is asked for again. */
-TEST(test_asked_again, fix_test)
+TEST_OF(test_asked_again, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault miss = three_answers(f, 0);
 
     assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_answers), 2);
@@ -458,9 +448,8 @@ TEST(test_asked_again, fix_test)
 }
 
 /* All behind it are dropped, until it comes, and asked for again with it. */
-TEST(test_rewound, fix_test)
+TEST_OF(test_rewound, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault miss = three_answers(f, UNETMM_CHANNEL_F_REWIND);
 
     assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_answers), 0);
@@ -483,9 +472,8 @@ TEST(test_rewound, fix_test)
 }
 
 /* It will never have a place: those behind it need not wait any more. */
-TEST(test_rewound_for_nothing, fix_test)
+TEST_OF(test_rewound_for_nothing, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault miss = three_answers(f, UNETMM_CHANNEL_F_REWIND);
 
     assert_int_equal(fake_reply(&f->d, &miss, UNETMM_REPLY_ERROR,
@@ -506,9 +494,8 @@ TEST(test_rewound_for_nothing, fix_test)
  * "Packet damming": a request that is lost while another is pending for a fault
  * waits for the long timeout.  Ours: it goes with the other, at the latest.
  */
-TEST(test_damming_answer, fix_test)
+TEST_OF(test_damming_answer, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd_channel how = usual;
     struct unetmm_fault miss;
 
@@ -533,9 +520,8 @@ TEST(test_damming_answer, fix_test)
 }
 
 /* The fault takes long: lost packets have the usual timeout as well. */
-TEST(test_damming_long_fault, fix_test)
+TEST_OF(test_damming_long_fault, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault miss;
 
     open_as(f, usual);
@@ -554,9 +540,8 @@ TEST(test_damming_long_fault, fix_test)
 }
 
 /* The peer faults, and drops later packets: no timeout for that. */
-TEST(test_damming_refused, fix_test)
+TEST_OF(test_damming_refused, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd_channel how = usual;
 
     how.timeout_us = UNETMM_REL_MAX_TIMEOUT_US;
@@ -657,9 +642,8 @@ static void flood_resolve(Fix *f)
  * one fault after the other is served.  Ours: one fault for all, a time that
  * doubles, and one packet each when the page is there.
  */
-TEST(test_flood_writes, fix_test)
+TEST_OF(test_flood_writes, Fix *f, fix_test)
 {
-    Fix *f = *state;
     /* After 100, 300, 700, 1500, 3100, 6300 us, of 10000. */
     unsigned tries = 6;
 
@@ -677,9 +661,8 @@ TEST(test_flood_writes, fix_test)
 }
 
 /* The same for answers: nothing but the usual timeout while the page comes. */
-TEST(test_flood_reads, fix_test)
+TEST_OF(test_flood_reads, Fix *f, fix_test)
 {
-    Fix *f = *state;
     unsigned tries = FLOOD_US / UNETMM_REL_TIMEOUT_US;
 
     flood_open(f);

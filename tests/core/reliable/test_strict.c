@@ -39,11 +39,19 @@ static void sent(Fix *f, uint8_t status, uint64_t cookie)
     fake_expect(&f->a, UNETMM_CQE_SENT, status, cookie);
 }
 
+static void driver_hears_nothing(Fix *f)
+{
+    struct unetmm_notify n;
+
+    assert_false(fake_notification(&f->d, &n));
+}
+
 /* The channel has failed with this, and told both sides so. */
 static void over(Fix *f, uint8_t status)
 {
     fake_expect(&f->a, UNETMM_CQE_CLOSED, status, 0);
     fake_expect_none(&f->a);
+    driver_hears_nothing(f);
     peer_expect_ack(f, PEER_YOURS, 0, UNETMM_ACK_FAILED, UNETMM_WHY_CHANNEL);
     peer_silence(f);
     post(f, UNETMM_OP_WRITE, 99);
@@ -97,6 +105,66 @@ TEST(test_descriptor, fix_test)
     fails_here(*state, s, UNETMM_ST_BAD_DESC);
 }
 
+static void post_invalidation(Fix *f)
+{
+    struct unetmm_sqe s = peer_sqe(UNETMM_OP_SEND, 1, 100, 0, 0);
+
+    s.flags = UNETMM_SQE_F_IMM | UNETMM_SQE_F_INV;
+    s.imm = PEER_FAR_KEY;
+    s.handle = s.remote = 0;
+    peer_post(f, s);
+}
+
+TEST_OF(test_invalidation_not_strict, Fix *f, fix_test)
+{
+    peer_open(f);
+    post_invalidation(f);
+    sent(f, UNETMM_ST_PEER_LACKS, 0);
+    peer_silence(f);
+}
+
+/* A key that the receiver is to end goes along with the last packet. */
+TEST_OF(test_invalidation, Fix *f, fix_test)
+{
+    const uint32_t imm = UNETMM_WIRE_F_IMM, inv = UNETMM_WIRE_F_INV;
+    struct unetmm_frame h;
+    struct unetmm_cqe cqe;
+
+    open_strict(f, 0);
+    post_invalidation(f);
+    h = peer_expect(f, UNETMM_WIRE_SEND, PEER_MY).h;
+    assert_int_equal(h.flags & (LAST | imm | inv), LAST | imm | inv);
+    assert_int_equal(h.imm, PEER_FAR_KEY);
+    peer_ack(f, PEER_MY + 1, 0);
+    sent(f, UNETMM_ST_OK, 0);
+    fake_insert(f->s1, PEER_PAGE(8), 1, NULL);
+    fake_post(&f->a, PEER_PAGE(8), 64, 7);
+    fake_ring_bell(&f->a);
+    h = (struct unetmm_frame) {
+        .opcode = UNETMM_WIRE_SEND, .flags = LAST | imm | inv,
+        .psn = PEER_YOURS, .remote = 4, .imm = PEER_KEY,
+    };
+    peer_give(f, h, "end", 4);
+    assert_true(fake_poll(&f->a, &cqe));
+    assert_int_equal(cqe.opcode, UNETMM_CQE_RECEIVED);
+    assert_true(cqe.flags & UNETMM_CQE_F_IMM && cqe.flags & UNETMM_CQE_F_INV);
+    assert_int_equal(cqe.imm, PEER_KEY);
+    h.flags &= ~imm;
+    h.imm = 0;
+    h.psn++;
+    peer_give(f, h, "end", 4);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_drop_malformed), 1);
+}
+
+TEST(test_invalidation_alone, fix_test)
+{
+    struct unetmm_sqe s = peer_sqe(UNETMM_OP_SEND, 0, 1, 0, 0);
+
+    s.flags = UNETMM_SQE_F_INV;
+    s.handle = s.remote = 0;
+    fails_here(*state, s, UNETMM_ST_BAD_DESC);
+}
+
 TEST(test_import, fix_test)
 {
     fails_here(*state, peer_sqe(UNETMM_OP_READ, 0, 1, PEER_FAR_LENGTH, 0),
@@ -104,9 +172,8 @@ TEST(test_import, fix_test)
 }
 
 /* Sends before it that have had no packet yet go on, too. */
-TEST(test_waits, fix_test)
+TEST_OF(test_waits, Fix *f, fix_test)
 {
-    Fix *f = *state;
     const struct unetmm_cmd_channel how = {
         .mtu = PEER_MTU, .send_psn = PEER_MY, .recv_psn = PEER_YOURS,
         .flags = UNETMM_CHANNEL_F_STRICT | UNETMM_CHANNEL_F_TELL,
@@ -140,9 +207,8 @@ TEST(test_waits, fix_test)
 }
 
 /* A descriptor of no channel is no channel's end. */
-TEST(test_no_channel, fix_test)
+TEST_OF(test_no_channel, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_sqe s = peer_sqe(UNETMM_OP_WRITE, 0, 1, 0, 7);
 
     open_strict(f, 0);
@@ -168,10 +234,8 @@ static void refused_behind(Fix *f)
 }
 
 /* The earlier one of two that fail ends the channel, also if it fails later. */
-TEST(test_earlier, fix_test)
+TEST_OF(test_earlier, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     refused_behind(f);
     peer_expect(f, UNETMM_WIRE_WRITE, PEER_MY);
     peer_ack_as(f, PEER_MY, 0, UNETMM_ACK_REJECTED, UNETMM_WHY_RIGHT);
@@ -181,10 +245,8 @@ TEST(test_earlier, fix_test)
 }
 
 /* The channel fails by a silence before that: one send alone has a reason. */
-TEST(test_silence, fix_test)
+TEST_OF(test_silence, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     refused_behind(f);
     for (unsigned i = 0; i < 20; i++) {
         fake_advance(&f->h, 1000 * 1000);
@@ -238,9 +300,8 @@ TEST(test_rejected_acked, fix_test)
 }
 
 /* The answer has no place: a READ that ends here. */
-TEST(test_answer, fix_test)
+TEST_OF(test_answer, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint8_t data[1] = { 7 };
 
     open_strict(f, 0);
@@ -257,9 +318,8 @@ TEST(test_answer, fix_test)
 }
 
 /* The peer is not ready for one behind a READ: the READ gets its answer. */
-TEST(test_not_ready, fix_test)
+TEST_OF(test_not_ready, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint8_t data[100] = { 7 };
     const struct unetmm_cmd never = {
         .opcode = UNETMM_CMD_CHANNEL_MODIFY, .ep = f->a.id,
@@ -287,10 +347,8 @@ TEST(test_not_ready, fix_test)
 }
 
 /* The peer's half has ended first: by its number, for its reason. */
-TEST(test_told, fix_test)
+TEST_OF(test_told, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_strict(f, 0);
     post(f, UNETMM_OP_SEND, 1);
     post(f, UNETMM_OP_WRITE, 2);
@@ -301,6 +359,7 @@ TEST(test_told, fix_test)
     sent(f, UNETMM_ST_REMOTE_MEMORY, 2);
     sent(f, UNETMM_ST_FLUSHED, 3);
     fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_REMOTE_MEMORY, 0);
+    driver_hears_nothing(f);
     peer_silence(f);
 }
 
@@ -326,9 +385,23 @@ static void rejects(Fix *f)
     fake_expect_none(&f->a);
 }
 
+/* No send has the reason: the driver hears it, once. */
+static void driver_hears(Fix *f, uint8_t status)
+{
+    struct unetmm_notify n;
+
+    assert_true(fake_notification(&f->d, &n));
+    assert_int_equal(n.type, UNETMM_NOTIFY_END);
+    assert_int_equal(n.ep, f->a.id);
+    assert_int_equal(n.data, status);
+    driver_hears_nothing(f);
+}
+
 static void rejected_both(Fix *f)
 {
     char got[8];
+
+    driver_hears(f, UNETMM_ST_REVOKED);
 
     sent(f, UNETMM_ST_FLUSHED, 1);
     fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_REVOKED, 0);
@@ -340,10 +413,8 @@ static void rejected_both(Fix *f)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_writes), 0);
 }
 
-TEST(test_rejects, fix_test)
+TEST_OF(test_rejects, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     rejects(f);
     peer_ack_as(f, PEER_MY, 0, UNETMM_ACK_FAILED, UNETMM_WHY_CHANNEL);
     peer_silence(f);
@@ -351,21 +422,87 @@ TEST(test_rejects, fix_test)
 }
 
 /* A peer that is not strict would go on. */
-TEST(test_rejects_void, fix_test)
+TEST_OF(test_rejects_void, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     rejects(f);
     peer_void(f, PEER_YOURS, 0);
     peer_expect_ack(f, PEER_YOURS, 0, UNETMM_ACK_FAILED, UNETMM_WHY_REGION);
     rejected_both(f);
 }
 
-/* Without an error it is a channel like others, but WRITEs come in order. */
-TEST(test_in_order, fix_test)
+/* The buffer that is too short for a SEND says so; so does the peer's card. */
+TEST_OF(test_short_buffer, Fix *f, fix_test)
 {
-    Fix *f = *state;
+    uint8_t data[500] = { 0 };
 
+    open_strict(f, 0);
+    fake_post(&f->a, PEER_PAGE(0), sizeof(data) - 1, 50);
+    fake_post(&f->a, PEER_PAGE(1), sizeof(data), 51);
+    fix_settle(f);
+    post(f, UNETMM_OP_SEND, 1);
+    fake_wire_clear(&f->h);
+    peer_give(f, (struct unetmm_frame) {
+        .opcode = UNETMM_WIRE_SEND, .flags = LAST, .psn = PEER_YOURS,
+        .remote = sizeof(data) }, data, sizeof(data));
+    peer_expect_ack(f, PEER_YOURS, 0, UNETMM_ACK_FAILED, UNETMM_WHY_BUFFER);
+    fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_TOO_LONG, 50);
+    sent(f, UNETMM_ST_FLUSHED, 1);
+    fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_FLUSHED, 0);
+    fake_expect_none(&f->a);
+    driver_hears_nothing(f);
+}
+
+/*
+ * The buffer of a message that has come in part comes back before the report of
+ * the end.  A flush behind that has a report of its own, and no buffer.
+ */
+TEST_OF(test_in_part, Fix *f, fix_test)
+{
+    uint8_t data[PEER_MTU] = { 0 };
+
+    open_strict(f, 0);
+    fake_insert(f->s1, PEER_PAGE(0), 1, NULL);
+    fake_post(&f->a, PEER_PAGE(0), 2 * PEER_MTU, 50);
+    fix_settle(f);
+    peer_give(f, (struct unetmm_frame) {
+        .opcode = UNETMM_WIRE_SEND, .psn = PEER_YOURS,
+        .remote = 2 * PEER_MTU }, data, sizeof(data));
+    peer_ack_as(f, PEER_MY, 0, UNETMM_ACK_FAILED, UNETMM_WHY_CHANNEL);
+    fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_FLUSHED, 50);
+    fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_PEER_FAILED, 0);
+    driver_hears(f, UNETMM_ST_PEER_FAILED);
+    fake_expect_none(&f->a);
+    assert_int_equal(fake_command(&f->d, (struct unetmm_cmd) {
+        .opcode = UNETMM_CMD_CHANNEL_CLEAR, .ep = f->a.id,
+        .channel = { .channel = PEER_CH, .flags = UNETMM_CHANNEL_F_FLUSH |
+                                                  UNETMM_CHANNEL_F_TELL } },
+        NULL), UNETMM_CS_OK);
+    fix_settle(f);
+    fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_FLUSHED, 0);
+    fake_expect_none(&f->a);
+}
+
+/* The peer has failed, and nothing is on its way to it. */
+TEST_OF(test_peer_failed, Fix *f, fix_test)
+{
+    open_strict(f, 0);
+    peer_ack_as(f, PEER_MY, 0, UNETMM_ACK_FAILED, UNETMM_WHY_CHANNEL);
+    fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_PEER_FAILED, 0);
+    driver_hears(f, UNETMM_ST_PEER_FAILED);
+}
+
+/* A channel that is not strict has no word for the driver. */
+TEST_OF(test_not_strict, Fix *f, fix_test)
+{
+    peer_open(f);
+    peer_ack_as(f, PEER_MY, 0, UNETMM_ACK_FAILED, UNETMM_WHY_CHANNEL);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_failed), 1);
+    driver_hears_nothing(f);
+}
+
+/* Without an error it is a channel like others, but WRITEs come in order. */
+TEST_OF(test_in_order, Fix *f, fix_test)
+{
     open_strict(f, 0);
     give_write(f, 1, PEER_KEY, "second..");
     peer_expect_ack(f, PEER_YOURS, 0, 0, 0);
@@ -374,4 +511,73 @@ TEST(test_in_order, fix_test)
     peer_void(f, PEER_YOURS + 2, UNETMM_WIRE_F_ASK);
     peer_expect_ack(f, PEER_YOURS + 3, 0, 0, 0);
     assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_writes), 2);
+}
+
+/* A WRITE without bytes is of no region; one byte is. */
+TEST_OF(test_no_bytes, Fix *f, fix_test)
+{
+    open_strict(f, 0);
+    for (uint32_t len = 0; len < 2; len++) {
+        peer_give(f, (struct unetmm_frame) {
+            .opcode = UNETMM_WIRE_WRITE, .psn = PEER_YOURS + len,
+            .flags = LAST | UNETMM_WIRE_F_ASK, .handle = PEER_REGION,
+            .offset = PEER_KEY + 1 }, "x", len);
+        peer_expect_ack(f, PEER_YOURS + 1, 0, len ? UNETMM_ACK_REJECTED : 0,
+                        len ? UNETMM_WHY_REGION : 0);
+    }
+    fake_expect_none(&f->a);
+}
+
+/* ---- Buffers without memory ---------------------------------------------- */
+
+/* The peer's first message, of len bytes */
+static void give_send(Fix *f, uint32_t len)
+{
+    static const uint8_t data[PEER_MTU];
+
+    peer_give(f, (struct unetmm_frame) {
+        .opcode = UNETMM_WIRE_SEND, .flags = LAST, .psn = PEER_YOURS,
+        .remote = len }, data, len);
+}
+
+/* Two buffers are posted; the first one has failed, and has not come back. */
+static void post_nowhere(Fix *f)
+{
+    fake_post(&f->a, NOWHERE, 500, 50);
+    fake_post(&f->a, PEER_PAGE(0), 500, 51);
+    fix_settle(f);
+    fake_expect_none(&f->a);
+    fake_wire_clear(&f->h);
+}
+
+/* The buffer is found at the message's turn, and ends both halves. */
+TEST_OF(test_no_memory, Fix *f, fix_test)
+{
+    open_strict(f, 0);
+    post(f, UNETMM_OP_SEND, 1);
+    post_nowhere(f);
+    give_send(f, 500);
+    peer_expect_ack(f, PEER_YOURS, 0, UNETMM_ACK_FAILED, UNETMM_WHY_MEMORY);
+    fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_PROTECTION, 50);
+    sent(f, UNETMM_ST_FLUSHED, 1);
+    fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_FLUSHED, 0);
+    fake_expect_none(&f->a);
+    driver_hears_nothing(f);
+}
+
+/* A flush gives it back in its turn. */
+TEST_OF(test_no_memory_flushed, Fix *f, fix_test)
+{
+    open_strict(f, 0);
+    post_nowhere(f);
+    assert_int_equal(fake_command(&f->d, (struct unetmm_cmd) {
+        .opcode = UNETMM_CMD_CHANNEL_CLEAR, .ep = f->a.id,
+        .channel = { .channel = PEER_CH, .flags = UNETMM_CHANNEL_F_FLUSH |
+                                                  UNETMM_CHANNEL_F_TELL } },
+        NULL), UNETMM_CS_OK);
+    fix_settle(f);
+    fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_FLUSHED, 50);
+    fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_FLUSHED, 51);
+    fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_FLUSHED, 0);
+    fake_expect_none(&f->a);
 }

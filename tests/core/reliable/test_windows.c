@@ -70,6 +70,39 @@ TEST(test_room, cmocka_unit_test)
     assert_true(unetmm_sendwin_ok(&w, true));
 }
 
+/* A smaller window is for packets that go again, too. */
+TEST(test_smaller, cmocka_unit_test)
+{
+    UnetmmSendWindow w = flying(8);
+
+    unetmm_sendwin_allow(&w, 9);
+    assert_false(unetmm_sendwin_stuck(&w));
+    assert_true(unetmm_sendwin_room(&w));
+    unetmm_sendwin_allow(&w, 4);
+    assert_false(unetmm_sendwin_room(&w));
+    assert_true(unetmm_sendwin_within(&w, FIRST + 3));
+    assert_false(unetmm_sendwin_within(&w, FIRST + 4));
+    assert_true(unetmm_sendwin_stuck(&w));
+    assert_true(w.probe);
+    assert_false(unetmm_sendwin_stuck(&w));
+}
+
+/* The channel's own time counts, one that was measured does not. */
+TEST(test_early, cmocka_unit_test)
+{
+    UnetmmSendWindow w = flying(2);
+
+    unetmm_sendwin_wait(&w, 5);
+    unetmm_sendwin_hurry(&w);
+    assert_false(unetmm_sendwin_timed_out(&w));
+    assert_int_equal(w.retries, 0);
+    assert_true(w.lost == unetmm_rel_bit(FIRST));
+    /* Behind it, too, one later packet that arrived is enough. */
+    assert_true(unetmm_sendwin_sent(&w, FIRST, false));
+    assert_true(unetmm_sendwin_acked(&w, FIRST + 1, 0, false));
+    assert_true(w.lost == unetmm_rel_bit(FIRST + 1));
+}
+
 TEST(test_credit, cmocka_unit_test)
 {
     UnetmmSendWindow w = { 0 };

@@ -12,9 +12,8 @@
 
 /* ---- Commands ----------------------------------------------------------- */
 
-TEST(test_regions, fix_test)
+TEST_OF(test_regions, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace zero = { .driver = &f->d, .id = 0 };
 
 #define SET(space, ...) fake_region(space, __VA_ARGS__)
@@ -40,9 +39,8 @@ TEST(test_regions, fix_test)
 }
 
 /* A space is not destroyed under a region. */
-TEST(test_region_holds_space, fix_test)
+TEST_OF(test_region_holds_space, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s = fake_space(&f->d, 5, UNETMM_SOURCE_TLB, 0);
     struct unetmm_cmd destroy = { .opcode = UNETMM_CMD_SPACE_DESTROY,
                                   .space = 5 };
@@ -57,9 +55,8 @@ TEST(test_region_holds_space, fix_test)
     fake_space_gone(s);
 }
 
-TEST(test_imports, fix_test)
+TEST_OF(test_imports, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeEp zero = f->a;
 
     peer_open(f);
@@ -98,10 +95,8 @@ TEST(test_imports, fix_test)
         peer_silence(f); \
     } while (0)
 
-TEST(test_descriptors, fix_test)
+TEST_OF(test_descriptors, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     BAD(s.handle = 0, UNETMM_ST_BAD_IMPORT);
     BAD(s.handle = 8, UNETMM_ST_BAD_IMPORT);
@@ -131,10 +126,8 @@ TEST(test_descriptors, fix_test)
 }
 
 /* Each right stands for its operations alone. */
-TEST(test_import_rights, fix_test)
+TEST_OF(test_import_rights, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     for (unsigned right = 1; right <= 4; right <<= 1) {
         fake_import(&f->a, 0, PEER_CH, 1, 1, 1000, right);
@@ -154,9 +147,8 @@ TEST(test_import_rights, fix_test)
 }
 
 /* The channel goes, and the imports through it. */
-TEST(test_import_goes_with_channel, fix_test)
+TEST_OF(test_import_goes_with_channel, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd clear = { .opcode = UNETMM_CMD_CHANNEL_CLEAR, .ep = 1,
                                 .channel.channel = PEER_CH };
 
@@ -172,9 +164,8 @@ TEST(test_import_goes_with_channel, fix_test)
 
 /* ---- Sent --------------------------------------------------------------- */
 
-TEST(test_packets, fix_test)
+TEST_OF(test_packets, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_sqe s = peer_sqe(UNETMM_OP_WRITE, 0, 2500, 333, 7);
 
     peer_open(f);
@@ -206,9 +197,8 @@ TEST(test_packets, fix_test)
     peer_silence(f);
 }
 
-TEST(test_inline_and_empty, fix_test)
+TEST_OF(test_inline_and_empty, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_sqe s = peer_sqe(UNETMM_OP_WRITE, 0, 0, PEER_FAR_LENGTH, 1);
     PeerFrame p;
 
@@ -280,10 +270,8 @@ static struct unetmm_cqe_notify expect_notify(Fix *f, uint32_t len)
     return cqe.notify;
 }
 
-TEST(test_placed, fix_test)
+TEST_OF(test_placed, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     write_at(f, PEER_YOURS, 3950, 1000, 1, LAST | ASK);
     peer_expect_ack(f, PEER_YOURS + 1, 0, UNETMM_ACK_OK, 0);
@@ -297,9 +285,8 @@ TEST(test_placed, fix_test)
 }
 
 /* Placed in any order; the notification waits for all before it. */
-TEST(test_notify_in_order, fix_test)
+TEST_OF(test_notify_in_order, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cqe_notify n;
 
     peer_open(f);
@@ -323,10 +310,8 @@ TEST(test_notify_in_order, fix_test)
 }
 
 /* A message that another one interrupts is not longer for it. */
-TEST(test_notify_length, fix_test)
+TEST_OF(test_notify_length, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     write_at(f, PEER_YOURS, 0, 100, 1, 0);
     write_at(f, PEER_YOURS + 1, 500, 100, 1, LAST | NOTIFY);
@@ -340,10 +325,8 @@ TEST(test_notify_length, fix_test)
     assert_int_equal(expect_notify(f, 100).offset, 700);
 }
 
-TEST(test_notify_not_wanted, fix_test)
+TEST_OF(test_notify_not_wanted, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     fake_region_clear(&f->d, PEER_REGION);
     fake_region(f->s1, PEER_REGION, PEER_KEY, PEER_AT, PEER_LENGTH, 1, 0);
@@ -353,10 +336,8 @@ TEST(test_notify_not_wanted, fix_test)
     fake_expect_none(&f->a);
 }
 
-TEST(test_notify_cq_full, fix_test)
+TEST_OF(test_notify_cq_full, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     for (uint32_t i = 0; i < 16; i++) {
         write_at(f, PEER_YOURS + i, 0, 10, 1, LAST | NOTIFY);
@@ -377,9 +358,8 @@ TEST(test_notify_cq_full, fix_test)
 }
 
 /* Of two writes to one place the second one stays, whatever came first. */
-TEST(test_overlap, fix_test)
+TEST_OF(test_overlap, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint8_t data[1000];
 
     peer_open(f);
@@ -425,9 +405,8 @@ TEST(test_overlap, fix_test)
         fake_expect_none(&f->a); \
     } while (0)
 
-TEST(test_rejected, fix_test)
+TEST_OF(test_rejected, Fix *f, fix_test)
 {
-    Fix *f = *state;
     const uint8_t data[1000] = { 1 };
     uint32_t psn = PEER_YOURS;
 
@@ -460,9 +439,8 @@ TEST(test_rejected, fix_test)
 }
 
 /* The page is asked for; it will never be there. */
-TEST(test_rejected_memory, fix_test)
+TEST_OF(test_rejected_memory, Fix *f, fix_test)
 {
-    Fix *f = *state;
     const uint8_t data[100] = { 1 };
     struct unetmm_frame h = head(PEER_YOURS, 0, LAST | ASK);
 
@@ -483,9 +461,8 @@ TEST(test_rejected_memory, fix_test)
                     UNETMM_WHY_MEMORY);
 }
 
-TEST(test_malformed, fix_test)
+TEST_OF(test_malformed, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_frame h = head(PEER_YOURS, 0, LAST);
 
     peer_open(f);
@@ -554,10 +531,8 @@ TEST(test_peer_rejects, fix_test)
 }
 
 /* Of a long one the rest is not sent. */
-TEST(test_peer_rejects_early, fix_test)
+TEST_OF(test_peer_rejects_early, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     peer_post(f, peer_sqe(UNETMM_OP_WRITE, 0, 90000, 0, 1));
     assert_int_equal(f->h.wire->len, 64);
@@ -582,10 +557,8 @@ TEST(test_peer_rejects_early, fix_test)
         peer_silence(f); \
     } while (0)
 
-TEST(test_lies, fix_test)
+TEST_OF(test_lies, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     fake_send_inline(&f->a, PEER_CH, 1, 20, 1, 0);
     peer_post(f, peer_sqe(UNETMM_OP_WRITE, 0, 1500, 0, 2));
@@ -608,10 +581,8 @@ TEST(test_lies, fix_test)
 }
 
 /* Its memory goes in mid-message: the message ends, the channel does not. */
-TEST(test_source_lost, fix_test)
+TEST_OF(test_source_lost, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     peer_post(f, peer_sqe(UNETMM_OP_WRITE, FIX_PAGES - 1, 5000, 0, 1));
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_PROTECTION, 1);
@@ -631,9 +602,8 @@ TEST(test_source_lost, fix_test)
 
 /* ---- Pages -------------------------------------------------------------- */
 
-TEST(test_page_missing, fix_test)
+TEST_OF(test_page_missing, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault miss;
 
     peer_open(f);
@@ -697,10 +667,8 @@ static void slow(UnetmmParams *p)
     p->dma_page_ns = PAGE_NS;
 }
 
-TEST(test_slow, fix_test_with, slow)
+TEST_OF(test_slow, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
-
     peer_open(f);
     /* Three pieces on two pages, early; then the bytes round them. */
     write_at(f, PEER_YOURS + 1, 4000, 100, 1, LAST | NOTIFY);
@@ -725,9 +693,8 @@ static void issue_clear(Fix *f)
 }
 
 /* Cleared while its first page moves: the second one never does. */
-TEST(test_revoked, fix_test_with, slow)
+TEST_OF(test_revoked, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     struct unetmm_cmd_done done;
 
     peer_open(f);
@@ -753,9 +720,8 @@ TEST(test_revoked, fix_test_with, slow)
 }
 
 /* The same for one before its turn: it is not kept. */
-TEST(test_revoked_early, fix_test_with, slow)
+TEST_OF(test_revoked_early, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     struct unetmm_cmd_done done;
 
     peer_open(f);
@@ -767,9 +733,8 @@ TEST(test_revoked_early, fix_test_with, slow)
 }
 
 /* The endpoint or the channel goes at that moment. */
-TEST(test_revoked_and_gone, fix_test_with, slow)
+TEST_OF(test_revoked_and_gone, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     struct unetmm_cmd gone[] = {
         { .opcode = UNETMM_CMD_CHANNEL_CLEAR, .ep = 1,
           .channel.channel = PEER_CH },
@@ -796,10 +761,8 @@ TEST(test_revoked_and_gone, fix_test_with, slow)
 }
 
 /* Kept, and at its turn the region is gone: the data was in time. */
-TEST(test_revoked_between, fix_test)
+TEST_OF(test_revoked_between, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     write_at(f, PEER_YOURS + 1, 0, 100, 1, LAST | NOTIFY);
     fake_region_clear(&f->d, PEER_REGION);
@@ -837,9 +800,8 @@ static struct unetmm_cqe expect_imm(Fix *f, uint8_t opcode, uint64_t cookie,
 }
 
 /* Each takes one buffer, in order with the messages. */
-TEST(test_imm_in_order, fix_test)
+TEST_OF(test_imm_in_order, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_frame send = imm_head(UNETMM_WIRE_SEND, PEER_YOURS + 1);
     uint8_t data[100] = { 1 };
 
@@ -864,9 +826,8 @@ TEST(test_imm_in_order, fix_test)
 }
 
 /* Without a buffer it is refused as not ready, and comes when there is one. */
-TEST(test_imm_not_ready, fix_test)
+TEST_OF(test_imm_not_ready, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint8_t data[8] = { 7 };
 
     peer_open(f);
@@ -897,9 +858,8 @@ TEST(test_imm_not_ready, fix_test)
 }
 
 /* An immediate is said once, at the end, and by a flag. */
-TEST(test_imm_malformed, fix_test)
+TEST_OF(test_imm_malformed, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_frame bad;
 
     peer_open(f);
@@ -928,10 +888,8 @@ TEST(test_imm_malformed, fix_test)
 }
 
 /* It goes with the last packet, and with every repetition of that. */
-TEST(test_imm_sent, fix_test)
+TEST_OF(test_imm_sent, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     for (unsigned op = UNETMM_OP_SEND; op <= UNETMM_OP_WRITE; op += 2) {
         struct unetmm_sqe s = peer_sqe(op, 0, 1500, 0, op);
@@ -963,11 +921,10 @@ TEST(test_imm_sent, fix_test)
 }
 
 /* Datagrams and messages, of no bytes too: each takes a buffer. */
-TEST(test_no_inline, fix_test)
+TEST_OF(test_no_inline, Fix *f, fix_test)
 {
     static const struct unetmm_cmd_channel usual = { .mtu = 1000 };
     static const uint32_t lengths[] = { 0, 8, 40, 41 };
-    Fix *f = *state;
     const uint8_t *mac = f->h.core.params.mac;
     struct unetmm_cmd bad;
     uint64_t cookie = 500;

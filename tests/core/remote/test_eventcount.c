@@ -126,9 +126,8 @@ static uint64_t open_counters(Fix *f)
 
 /* ---- Commands ----------------------------------------------------------- */
 
-TEST(test_page, fix_test)
+TEST_OF(test_page, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint64_t page = fake_alloc(&f->h, FAKE_PAGE, FAKE_PAGE, FAKE_RW);
     FakeSpace none = { .driver = &f->d, .id = 0 };
 
@@ -154,9 +153,8 @@ TEST(test_page, fix_test)
     assert_int_equal(set_region(f->s2, 4, 0, 1), UNETMM_CS_BAD_ARG);
 }
 
-TEST(test_arm_arguments, fix_test)
+TEST_OF(test_arm_arguments, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd cmd = { .opcode = UNETMM_CMD_COUNTER_ARM, .space = 1 };
     FakeSpace none = { .driver = &f->d, .id = 0xffff };
     uint64_t page = new_page(f->s1);
@@ -181,9 +179,8 @@ TEST(test_arm_arguments, fix_test)
 
 /* ---- Sent --------------------------------------------------------------- */
 
-TEST(test_sent, fix_test)
+TEST_OF(test_sent, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_sqe s = peer_sqe(UNETMM_OP_WRITE, 0, 2500, 333, 7);
 
     peer_open(f);
@@ -214,9 +211,8 @@ TEST(test_sent, fix_test)
 /* ---- Counted ------------------------------------------------------------ */
 
 /* In its turn, whatever the order of arrival; and once. */
-TEST(test_in_order, fix_test)
+TEST_OF(test_in_order, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint64_t page = open_counters(f);
 
     give(f, PEER_YOURS + 3, LAST | COUNT, 2);
@@ -242,9 +238,8 @@ TEST(test_in_order, fix_test)
 }
 
 /* A message without data is one as well. */
-TEST(test_empty, fix_test)
+TEST_OF(test_empty, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint64_t page = open_counters(f);
 
     peer_give(f, head(PEER_YOURS, LAST | COUNT, 1), NULL, 0);
@@ -269,9 +264,8 @@ static void expect_rejected(Fix *f, uint32_t *psn, struct unetmm_frame h,
     peer_silence(f);
 }
 
-TEST(test_not_given, fix_test)
+TEST_OF(test_not_given, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint64_t page = open_counters(f);
     uint32_t psn = PEER_YOURS;
     struct unetmm_frame h = head(0, LAST | COUNT, 0);
@@ -305,10 +299,8 @@ TEST(test_not_given, fix_test)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_counts), 0);
 }
 
-TEST(test_malformed, fix_test)
+TEST_OF(test_malformed, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_counters(f);
     expect_count(&f->h, drop_malformed, 1, give(f, PEER_YOURS, COUNT, 0));
     expect_count(&f->h, drop_malformed, 1,
@@ -325,9 +317,8 @@ TEST(test_malformed, fix_test)
 }
 
 /* The right goes while the packet waits for its turn. */
-TEST(test_withdrawn, fix_test)
+TEST_OF(test_withdrawn, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint64_t page = open_counters(f);
 
     give(f, PEER_YOURS + 1, LAST | COUNT, 0);
@@ -351,9 +342,8 @@ TEST(test_withdrawn, fix_test)
     assert_int_equal(value_of(f, page, FIRST + 2), 0);
 }
 
-TEST(test_bus_refuses, fix_test)
+TEST_OF(test_bus_refuses, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint64_t page = open_counters(f);
 
     arm(f->s1, FIRST, 1);
@@ -383,9 +373,8 @@ static void storm(FakeHost *host, uint64_t addr)
     }
 }
 
-TEST(test_storm, fix_test)
+TEST_OF(test_storm, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint64_t page = open_counters(f);
 
     storm_at = page + 8 * FIRST;
@@ -398,9 +387,8 @@ TEST(test_storm, fix_test)
 /* ---- Woken -------------------------------------------------------------- */
 
 /* Arming before, at, and behind each of the increments. */
-TEST(test_arming, fix_test)
+TEST_OF(test_arming, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint64_t page = open_counters(f);
     uint32_t psn = PEER_YOURS;
 
@@ -426,10 +414,8 @@ TEST(test_arming, fix_test)
     expect_woken(f, 1, FIRST, value_of(f, page, FIRST));
 }
 
-TEST(test_armed_anew, fix_test)
+TEST_OF(test_armed_anew, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_counters(f);
     arm(f->s1, FIRST, 1);
     arm(f->s1, FIRST, 2);
@@ -447,9 +433,8 @@ TEST(test_armed_anew, fix_test)
 }
 
 /* It goes on from 2^64 - 1 with 0, which wakes a waiting process. */
-TEST(test_wrap, fix_test)
+TEST_OF(test_wrap, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint64_t page = open_counters(f);
 
     set_value(f, page, FIRST, UINT64_MAX - 1);
@@ -466,9 +451,8 @@ TEST(test_wrap, fix_test)
 }
 
 /* Full ring: each is told once there is room, the rest is not forgotten. */
-TEST(test_ring_full, fix_test)
+TEST_OF(test_ring_full, Fix *f, fix_test)
 {
-    Fix *f = *state;
     unsigned ring = 1u << f->d.ring[UNETMM_RING_NOTIFY].log2;
     uint64_t page = new_page(f->s1);
     uint32_t psn = PEER_YOURS;
@@ -494,9 +478,8 @@ TEST(test_ring_full, fix_test)
 }
 
 /* A space goes that owes wake-ups; another one with its number owes none. */
-TEST(test_space_gone, fix_test)
+TEST_OF(test_space_gone, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd destroy = { .opcode = UNETMM_CMD_SPACE_DESTROY,
                                   .space = 1 };
     unsigned ring = 1u << f->d.ring[UNETMM_RING_NOTIFY].log2;
@@ -532,9 +515,8 @@ static void slow(UnetmmParams *p)
     p->dma_page_ns = PAGE_NS;
 }
 
-TEST(test_slow, fix_test_with, slow)
+TEST_OF(test_slow, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     uint64_t page = open_counters(f);
 
     arm(f->s1, FIRST, 1);
@@ -547,9 +529,8 @@ TEST(test_slow, fix_test_with, slow)
 }
 
 /* The region goes while the page moves: it is not counted, and that is said. */
-TEST(test_slow_withdrawn, fix_test_with, slow)
+TEST_OF(test_slow_withdrawn, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     uint64_t page = open_counters(f);
     struct unetmm_cmd clear = { .opcode = UNETMM_CMD_REGION_CLEAR,
                                 .region.region = REGION };
@@ -567,10 +548,9 @@ TEST(test_slow_withdrawn, fix_test_with, slow)
 }
 
 /* From one endpoint of the card to another. */
-TEST(test_local, fix_test)
+TEST_OF(test_local, Fix *f, fix_test)
 {
     const struct unetmm_cmd_channel how = { .mtu = 1000 };
-    Fix *f = *state;
     uint64_t page = new_page(f->s2);
     struct unetmm_sqe s = peer_sqe(UNETMM_OP_WRITE, 0, 3000, 0, 7);
 

@@ -71,9 +71,8 @@ static void sent(Fix *f, uint64_t addr, uint32_t len)
     fake_wire_clear(&f->h);
 }
 
-TEST(test_arguments, fix_test)
+TEST_OF(test_arguments, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd cmd = fake_ep_cmd(&f->a);
 
     assert_int_equal(set_region(f, 0, 0), UNETMM_CS_BAD_ARG);
@@ -91,10 +90,8 @@ TEST(test_arguments, fix_test)
     assert_int_equal(fake_command(&f->d, cmd, NULL), UNETMM_CS_BAD_ARG);
 }
 
-TEST(test_sent, fix_test)
+TEST_OF(test_sent, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_keys(f, LKEY);
     fake_fill(f->s1, AT, LENGTH, 5);
     sent(f, IOVA, 64);
@@ -154,10 +151,8 @@ TEST(test_written, fix_test)
 }
 
 /* Other endpoints have no keys. */
-TEST(test_without, fix_test)
+TEST_OF(test_without, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     set_region(f, LKEY, 0);
     post(f, UNETMM_OP_SEND, AT, 64, KEY);

@@ -162,10 +162,8 @@ static void expect_bytes(Fix *f, uint64_t vaddr, uint64_t at, uint32_t len,
         assert_int_equal(command(f, c).status, UNETMM_CS_##why); \
     } while (0)
 
-TEST(test_commands, fix_test)
+TEST_OF(test_commands, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_part(f);
     fake_region(f->s1, 4, 1, PEER_PAGE(1), 4096, 7, 0);
     fake_region(f->s1, 5, 1, 1, UINT64_MAX, 7, UNETMM_REGION_F_REDIRECT);
@@ -218,9 +216,8 @@ TEST(test_commands, fix_test)
 }
 
 /* The list cannot be written: nothing has happened. */
-TEST(test_list_refused, fix_test)
+TEST_OF(test_list_refused, Fix *f, fix_test)
 {
-    Fix *f = *state;
     Listed l;
 
     open_part(f);
@@ -291,9 +288,8 @@ TEST(test_pieces, fix_test)
 }
 
 /* Four parts at once; one packet through all of them. */
-TEST(test_four_parts, fix_test)
+TEST_OF(test_four_parts, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_frame h;
     PeerFrame p;
 
@@ -324,9 +320,8 @@ TEST(test_four_parts, fix_test)
 
 /* ---- Landed bytes -------------------------------------------------------- */
 
-TEST(test_landed, fix_test)
+TEST_OF(test_landed, Fix *f, fix_test)
 {
-    Fix *f = *state;
     Listed l;
 
     open_part(f);
@@ -364,10 +359,8 @@ TEST(test_landed, fix_test)
     assert_int_equal(l.at[1].length, 990);
 }
 
-TEST(test_held_elsewhere, fix_test)
+TEST_OF(test_held_elsewhere, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_part(f);
     write_at(f, PEER_YOURS, AT, 10, 1);
     expect_taken(f, PEER_YOURS);
@@ -433,9 +426,8 @@ TEST(test_held_of_two, fix_test)
 
 /* Too many intervals: too much is listed, never too little. */
 /* Of a packet across an edge each byte is noted where it has landed. */
-TEST(test_landed_across, fix_test)
+TEST_OF(test_landed_across, Fix *f, fix_test)
 {
-    Fix *f = *state;
     Listed l;
 
     open_part(f);
@@ -482,8 +474,8 @@ TEST(test_landed_across, fix_test)
 
 static void tell_span_lie(Fix *f, unsigned number, bool *told)
 {
-    UnetmmMoved *moved = f->h.core.remote->regions[PEER_REGION].moved;
-    g_autofree UnetmmMoved *was = g_memdup2(moved, sizeof(*was));
+    UnetmmRegionMoves *moved = f->h.core.remote->regions[PEER_REGION].moved;
+    g_autofree UnetmmRegionMoves *was = g_memdup2(moved, sizeof(*was));
     UnetmmSpans *landed = &moved->landed, *part = &moved->moves[0].spans;
     g_autofree char *why = NULL;
     bool believed = true;
@@ -512,9 +504,8 @@ static void tell_span_lie(Fix *f, unsigned number, bool *told)
 }
 
 /* Spans are in their region or part, in order, and apart. */
-TEST(test_landed_saved, fix_test)
+TEST_OF(test_landed_saved, Fix *f, fix_test)
 {
-    Fix *f = *state;
     bool told = true;
 
     open_part(f);
@@ -529,9 +520,8 @@ TEST(test_landed_saved, fix_test)
     }
 }
 
-TEST(test_landed_superset, fix_test)
+TEST_OF(test_landed_superset, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint64_t random = fake_seed();
 
     open_part(f);
@@ -562,10 +552,8 @@ TEST(test_landed_superset, fix_test)
 }
 
 /* END in place of GO: nothing has changed, and its bytes are listed again. */
-TEST(test_cancelled, fix_test)
+TEST_OF(test_cancelled, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_part(f);
     write_at(f, PEER_YOURS, AT + 5, 10, 1);
     expect_taken(f, PEER_YOURS);
@@ -587,9 +575,8 @@ TEST(test_cancelled, fix_test)
 }
 
 /* Bytes that have landed there come back, but for those that are kept. */
-TEST(test_back, fix_test)
+TEST_OF(test_back, Fix *f, fix_test)
 {
-    Fix *f = *state;
     Listed l;
 
     open_part(f);
@@ -626,9 +613,8 @@ TEST(test_back, fix_test)
 
 /* ---- Requests ----------------------------------------------------------- */
 
-TEST(test_read, fix_test)
+TEST_OF(test_read, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_frame h = head(UNETMM_WIRE_READ, PEER_YOURS, AT - 100);
     PeerFrame p;
     Listed l;
@@ -666,9 +652,8 @@ TEST(test_read, fix_test)
 }
 
 /* Only a page of where the part is now is not there: that one is asked for. */
-TEST(test_read_absent, fix_test)
+TEST_OF(test_read_absent, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_frame h = head(UNETMM_WIRE_READ, PEER_YOURS, AT - 100);
     struct unetmm_fault miss;
 
@@ -691,9 +676,8 @@ TEST(test_read_absent, fix_test)
 }
 
 /* The part moves while an answer is gathered from it. */
-TEST(test_read_slow, fix_test_with, slow)
+TEST_OF(test_read_slow, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     struct unetmm_frame h = head(UNETMM_WIRE_READ, PEER_YOURS, 3500);
     PeerFrame p;
 
@@ -722,9 +706,8 @@ static void atomic_at(Fix *f, uint32_t psn, uint64_t at)
     peer_give(f, h, &one, sizeof(one));
 }
 
-TEST(test_atomic, fix_test)
+TEST_OF(test_atomic, Fix *f, fix_test)
 {
-    Fix *f = *state;
     const uint64_t to = PEER_PAGE(31);
     uint64_t word;
 
@@ -761,10 +744,8 @@ TEST(test_atomic, fix_test)
 /* ---- The end ------------------------------------------------------------ */
 
 /* Its process dies between BEGIN and GO: waiting processes are told. */
-TEST(test_dies_held, fix_test)
+TEST_OF(test_dies_held, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     open_part(f);
     write_at(f, PEER_YOURS, AT, 10, 1);
     expect_taken(f, PEER_YOURS);
@@ -779,10 +760,8 @@ TEST(test_dies_held, fix_test)
 }
 
 /* Cleared while a command waits: both are answered. */
-TEST(test_cleared, fix_test_with, slow)
+TEST_OF(test_cleared, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
-
     open_part(f);
     for (unsigned what = UNETMM_REDIRECT_BEGIN; what <= UNETMM_REDIRECT_END;
          what++) {
@@ -816,10 +795,8 @@ TEST(test_cleared, fix_test_with, slow)
     }
 }
 
-TEST(test_reset, fix_test_with, slow)
+TEST_OF(test_reset, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
-
     open_part(f);
     write_at(f, PEER_YOURS, 3500, 1000, 1);
     fake_issue(&f->d, part_cmd(UNETMM_REDIRECT_BEGIN, AT, LENGTH, TO));
@@ -833,9 +810,8 @@ TEST(test_reset, fix_test_with, slow)
  * A page of the place that was left is still asked for when the part comes back;
  * that it will never be there is nobody's concern then.
  */
-TEST(test_stale_miss, fix_test)
+TEST_OF(test_stale_miss, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault miss;
 
     open_part(f);

@@ -12,10 +12,8 @@ static const FakeFrame *last_frame(Fix *f)
     return fake_wire_at(&f->h, f->h.wire->len - 1);
 }
 
-TEST(test_inline_all_lengths, fix_test)
+TEST_OF(test_inline_all_lengths, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     /* 0..224 in a queue of 16: the descriptors wrap at every slot. */
     for (unsigned len = 0; len <= UNETMM_MAX_INLINE; len++) {
         unsigned slots = fake_send_inline(&f->a, FIX_WIRE, len, len, len, 0);
@@ -35,9 +33,8 @@ TEST(test_inline_all_lengths, fix_test)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_faults_send), 0);
 }
 
-TEST(test_frame_header, fix_test)
+TEST_OF(test_frame_header, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_frame h;
 
     fake_channel(&f->a, 5, fake_peer_mac, 0x1234, 0x4321, 1500);
@@ -61,9 +58,8 @@ TEST(test_frame_header, fix_test)
 }
 
 /* 0..16 segments of odd sizes and places, some of them empty. */
-TEST(test_segments, fix_test)
+TEST_OF(test_segments, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint64_t random = fake_seed();
 
     for (unsigned round = 0; round < 6; round++) {
@@ -105,9 +101,8 @@ TEST(test_segments, fix_test)
 }
 
 /* An empty segment may lie anywhere, even where nothing is. */
-TEST(test_empty_segments_anywhere, fix_test)
+TEST_OF(test_empty_segments_anywhere, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_seg segs[3] = {
         { .addr = UINT64_MAX }, { .addr = FIX_VA, .len = 3 }, { .addr = 1 },
     };
@@ -119,9 +114,8 @@ TEST(test_empty_segments_anywhere, fix_test)
     fake_check_frame(last_frame(f), 3, 1);
 }
 
-TEST(test_largest_message, fix_test)
+TEST_OF(test_largest_message, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint64_t at = FIX_VA + 4095;
 
     fake_fill(f->s1, at, 65536, 3);
@@ -131,10 +125,8 @@ TEST(test_largest_message, fix_test)
     fake_check_frame(last_frame(f), 65536, 3);
 }
 
-TEST(test_mtu, fix_test)
+TEST_OF(test_mtu, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     fake_fill(f->s1, FIX_VA, 1600, 1);
     fake_channel(&f->a, 5, fake_peer_mac, 1, 1, 1500);
     fake_send_at(&f->a, 5, FIX_VA, 1500, 1);
@@ -161,9 +153,8 @@ TEST(test_mtu, fix_test)
  * The channel changes while its message waits for a page: the message does not go
  * to the peer of another one.
  */
-TEST(test_channel_changes_meanwhile, fix_test)
+TEST_OF(test_channel_changes_meanwhile, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd clear = {
         .opcode = UNETMM_CMD_CHANNEL_CLEAR, .ep = 1, .channel.channel = 5,
     };
@@ -226,10 +217,8 @@ static const struct unetmm_sqe good_sqe = {
         try_bad(f, &s, 1, expected); \
     } while (0)
 
-TEST(test_reserved_bits, fix_test)
+TEST_OF(test_reserved_bits, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     for (unsigned op = 0; op < 256; op++) {
         if (op == UNETMM_OP_WRITE || op == UNETMM_OP_READ) {
             BAD(s.opcode = op, UNETMM_ST_BAD_CHANNEL);
@@ -255,9 +244,8 @@ TEST(test_reserved_bits, fix_test)
     }
 }
 
-TEST(test_malformed, fix_test)
+TEST_OF(test_malformed, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_seg segs[7] = { { 0 } };
 
     for (unsigned n = UNETMM_MAX_SEGS + 1; n < 256; n++) {
@@ -302,10 +290,8 @@ TEST(test_malformed, fix_test)
 #undef BAD
 
 /* A descriptor whose continuation lies beyond the producer. */
-TEST(test_cut_at_producer, fix_test)
+TEST_OF(test_cut_at_producer, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     for (unsigned slots = 1; slots < 4; slots++) {
         struct unetmm_sqe s = {
             .opcode = UNETMM_OP_SEND, .flags = UNETMM_SQE_F_INLINE,
@@ -334,10 +320,8 @@ static void change_length(FakeHost *host, uint64_t addr, size_t bytes)
     }
 }
 
-TEST(test_descriptor_read_once, fix_test)
+TEST_OF(test_descriptor_read_once, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     f->h.on_read = change_length;
     fake_send_inline(&f->a, FIX_WIRE, 4, 200, 1, 0);
     fake_ring_bell(&f->a);
@@ -345,10 +329,8 @@ TEST(test_descriptor_read_once, fix_test)
     fake_check_frame(last_frame(f), 200, 4);
 }
 
-TEST(test_protection, fix_test)
+TEST_OF(test_protection, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     fake_map(f->s1, 0x5000, 4096, 0);
     fake_map(f->s1, 0x7000, 4096, FAKE_R);
     fake_fill(f->s1, 0x7000, 100, 6);
@@ -368,9 +350,8 @@ TEST(test_protection, fix_test)
     fake_check_frame(last_frame(f), 100, 6);
 }
 
-TEST(test_bus_refuses_data, fix_test)
+TEST_OF(test_bus_refuses_data, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint64_t dma = fake_vpage(f->s1, FIX_VA)->dma;
 
     f->h.refuse_first = dma;
@@ -384,10 +365,8 @@ TEST(test_bus_refuses_data, fix_test)
 
 /* ---- Completions ---- */
 
-TEST(test_quiet, fix_test)
+TEST_OF(test_quiet, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     fake_send_inline(&f->a, FIX_WIRE, 1, 8, 1, UNETMM_SQE_F_QUIET);
     fake_send_inline(&f->a, 9, 2, 8, 2, UNETMM_SQE_F_QUIET);
     fake_send_inline(&f->a, FIX_WIRE, 3, 8, 3, UNETMM_SQE_F_QUIET);
@@ -410,9 +389,8 @@ static void small_queues(Fix *f, FakeEp *e)
     fake_connect_peer(e, FIX_WIRE, 13, FIX_MTU);
 }
 
-TEST(test_completion_queue_full, fix_test)
+TEST_OF(test_completion_queue_full, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeEp e;
 
     small_queues(f, &e);
@@ -510,10 +488,8 @@ static void take_when_published(FakeHost *host, uint64_t addr, size_t bytes)
     }
 }
 
-TEST(test_completion_room_race, fix_test)
+TEST_OF(test_completion_room_race, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     fake_ep_destroy(&f->b);
     fake_ep_init(&f->b, &f->d, 3, f->s1);
     f->b.cq_log2 = 2;
@@ -528,10 +504,8 @@ TEST(test_completion_room_race, fix_test)
     assert_int_equal(fake_card(&f->b).sq_cons, 16);
 }
 
-TEST(test_completion_memory_refused, fix_test)
+TEST_OF(test_completion_memory_refused, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     f->h.refuse_first = f->a.cq;
     f->h.refuse_last = f->a.cq + 63;
     fake_send_inline(&f->a, FIX_WIRE, 1, 8, 1, 0);
@@ -543,9 +517,8 @@ TEST(test_completion_memory_refused, fix_test)
     fake_expect(&f->b, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
 }
 
-TEST(test_queue_memory_refused, fix_test)
+TEST_OF(test_queue_memory_refused, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_notify n;
 
     f->h.refuse_first = f->a.sq + 64;
@@ -606,9 +579,8 @@ TEST(test_forged_indices, cmocka_unit_test_teardown, fix_teardown)
 }
 
 /* Going back below taken slots is forged too, even in mid-transfer. */
-TEST(test_producer_goes_back, fix_test)
+TEST_OF(test_producer_goes_back, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_seg segs[16];
 
     for (unsigned i = 0; i < 16; i++) {
@@ -622,9 +594,8 @@ TEST(test_producer_goes_back, fix_test)
 }
 
 /* CQE_FAILED is not lost because the queue was full at that moment. */
-TEST(test_failed_waits_for_room, fix_test)
+TEST_OF(test_failed_waits_for_room, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeEp e;
 
     small_queues(f, &e);
@@ -645,9 +616,8 @@ TEST(test_failed_waits_for_room, fix_test)
     fake_expect_none(&e);
 }
 
-TEST(test_indices_wrap_32_bits, fix_test)
+TEST_OF(test_indices_wrap_32_bits, Fix *f, fix_test)
 {
-    Fix *f = *state;
     UnetmmEp *ep = &f->h.core.eps[1];
     uint32_t start = 0xffffffe0;
 
@@ -675,10 +645,8 @@ TEST(test_indices_wrap_32_bits, fix_test)
 }
 
 /* The process's indices cannot be read: it is stopped, and told. */
-TEST(test_indices_refused, fix_test)
+TEST_OF(test_indices_refused, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     f->h.refuse_first = f->a.index;
     f->h.refuse_last = f->a.index + 63;
     fake_send_inline(&f->a, FIX_WIRE, 1, 8, 1, 0);
@@ -707,9 +675,8 @@ static void put_control(FakeEp *e, uint64_t mac, uint16_t channel,
     fake_move_sq(e, 1);
 }
 
-TEST(test_control, fix_test)
+TEST_OF(test_control, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s0 = fake_space(&f->d, 0, UNETMM_SOURCE_DIRECT, 0);
     uint64_t out = fake_alloc(&f->h, 300, 1, FAKE_R);
     uint64_t in = fake_alloc(&f->h, 300, 1, FAKE_W);

@@ -37,9 +37,8 @@ static struct unetmm_fault expect_miss(Fix *f, uint64_t at, uint32_t npages,
 }
 
 /* With its lists filled the card asks for nothing. */
-TEST(test_filled, fix_test)
+TEST_OF(test_filled, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s;
     FakeEp e;
 
@@ -58,9 +57,8 @@ TEST(test_filled, fix_test)
 }
 
 /* The producers are the driver's; the process's words for them mean nothing. */
-TEST(test_posts, fix_test)
+TEST_OF(test_posts, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_ep_card card;
     FakeSpace *s;
     FakeEp e;
@@ -86,9 +84,8 @@ TEST(test_posts, fix_test)
 }
 
 /* Source and posts go together, and posts is aligned. */
-TEST(test_create, fix_test)
+TEST_OF(test_create, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd cmd;
     FakeSpace *s, *p;
     FakeEp e;
@@ -109,9 +106,8 @@ TEST(test_create, fix_test)
 }
 
 /* A send meets an entry that was withdrawn: it waits, and goes on. */
-TEST(test_send_asks, fix_test)
+TEST_OF(test_send_asks, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault fault;
     FakeSpace *s;
     FakeEp e;
@@ -140,9 +136,8 @@ TEST(test_send_asks, fix_test)
     assert_int_equal(fake_insert(s, LIST, 1, NULL), UNETMM_CS_BAD_ARG);
 }
 
-TEST(test_send_refused, fix_test)
+TEST_OF(test_send_refused, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault fault;
     FakeSpace *s;
     FakeEp e;
@@ -158,9 +153,8 @@ TEST(test_send_refused, fix_test)
  * A posted buffer's entry is withdrawn, another page takes its place: the card
  * asks for it, and never writes where the old entry led.
  */
-TEST(test_withdrawn, fix_test)
+TEST_OF(test_withdrawn, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault fault;
     FakeSpace *s;
     FakeEp e;
@@ -187,9 +181,8 @@ TEST(test_withdrawn, fix_test)
 }
 
 /* Entries without the right are no way round it, and are not asked for. */
-TEST(test_rights, fix_test)
+TEST_OF(test_rights, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s;
     FakeEp e;
 

@@ -81,10 +81,8 @@ static void insert(Tlb *t, unsigned vpn)
 }
 
 /* A pin that falls out of a set is a victim; the oldest one is given up. */
-TEST(test_fifo, cmocka_unit_test_setup_teardown, setup, teardown)
+TEST_OF(test_fifo, Tlb *t, cmocka_unit_test_setup_teardown, setup, teardown)
 {
-    Tlb *t = *state;
-
     /* All of set 0: two stay, then three victims, then one too many. */
     for (unsigned i = 0; i < WAYS + LIMIT; i++) {
         insert(t, i * SETS);
@@ -98,10 +96,8 @@ TEST(test_fifo, cmocka_unit_test_setup_teardown, setup, teardown)
 }
 
 /* A victim that is needed changes places with one of its set. */
-TEST(test_touch, cmocka_unit_test_setup_teardown, setup, teardown)
+TEST_OF(test_touch, Tlb *t, cmocka_unit_test_setup_teardown, setup, teardown)
 {
-    Tlb *t = *state;
-
     for (unsigned i = 0; i < WAYS + 1; i++) {
         insert(t, i * SETS);
     }
@@ -116,10 +112,8 @@ TEST(test_touch, cmocka_unit_test_setup_teardown, setup, teardown)
 }
 
 /* Victims in use make the list grow; it is trimmed when they are not. */
-TEST(test_grows, cmocka_unit_test_setup_teardown, setup, teardown)
+TEST_OF(test_grows, Tlb *t, cmocka_unit_test_setup_teardown, setup, teardown)
 {
-    Tlb *t = *state;
-
     for (unsigned i = 0; i < 12; i++) {
         insert(t, i * SETS);
         unetmm_ktlb_hold(&t->tlb, &t->e[i * SETS]);
@@ -147,9 +141,8 @@ TEST(test_grows, cmocka_unit_test_setup_teardown, setup, teardown)
 }
 
 /* Removed wherever it is, in use or not. */
-TEST(test_random, cmocka_unit_test_setup_teardown, setup, teardown)
+TEST_OF(test_random, Tlb *t, cmocka_unit_test_setup_teardown, setup, teardown)
 {
-    Tlb *t = *state;
     struct unetmm_ktlb_entry *gone;
     unsigned seed = 1;
 

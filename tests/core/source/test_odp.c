@@ -66,9 +66,8 @@ static void expect_miss(Fix *f, uint64_t at, uint32_t npages, uint8_t flags,
 /* ---- Faults ------------------------------------------------------------- */
 
 /* Faulted in once; then it is known, like a page that is pinned. */
-TEST(test_first_touch, fix_test)
+TEST_OF(test_first_touch, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
     FakeSpace *s;
     FakeEp e;
@@ -89,9 +88,8 @@ TEST(test_first_touch, fix_test)
 }
 
 /* No table reaches the address yet: the driver makes one. */
-TEST(test_no_table, fix_test)
+TEST_OF(test_no_table, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
     FakeSpace *s;
     FakeEp e;
@@ -106,9 +104,8 @@ TEST(test_no_table, fix_test)
 }
 
 /* All that is left of the segment, whatever of it is there, and fault-batch. */
-TEST(test_whole_segment, fix_test_with, batch_of_two)
+TEST_OF(test_whole_segment, Fix *f, fix_test_with, batch_of_two)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
     FakeSpace *s;
     FakeEp e;
@@ -126,9 +123,8 @@ TEST(test_whole_segment, fix_test_with, batch_of_two)
 }
 
 /* A driver that brings less is asked for the rest. */
-TEST(test_part_of_it, fix_test)
+TEST_OF(test_part_of_it, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
     FakeSpace *s;
     FakeEp e;
@@ -149,9 +145,8 @@ TEST(test_part_of_it, fix_test)
 }
 
 /* Answers bring no pages. */
-TEST(test_list_refused, fix_test)
+TEST_OF(test_list_refused, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
     FakeSpace *s;
     FakeEp e;
@@ -171,9 +166,8 @@ TEST(test_list_refused, fix_test)
 }
 
 /* A read-only page serves sends; a buffer there is asked for. */
-TEST(test_read_only, fix_test)
+TEST_OF(test_read_only, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
     FakeSpace *s;
     FakeEp e;
@@ -198,9 +192,8 @@ TEST(test_read_only, fix_test)
     fix_no_fault(f);
 }
 
-TEST(test_bus_refuses, fix_test)
+TEST_OF(test_bus_refuses, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s;
     FakeEp e;
 
@@ -215,9 +208,8 @@ TEST(test_bus_refuses, fix_test)
 /* ---- Invalidation ------------------------------------------------------- */
 
 /* A page that has gone is not read, though the card had it; nor its new place. */
-TEST(test_invalidated, fix_test)
+TEST_OF(test_invalidated, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
     FakeSpace *s;
     FakeEp e;
@@ -239,9 +231,8 @@ TEST(test_invalidated, fix_test)
 }
 
 /* INV waits for the page that is moving, and for no other. */
-TEST(test_busy_while_moving, fix_test_with, slow)
+TEST_OF(test_busy_while_moving, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
     FakeSpace *s;
     FakeEp e;
@@ -263,9 +254,8 @@ TEST(test_busy_while_moving, fix_test_with, slow)
 }
 
 /* A transfer that waits for a fault has no page: an INV ends at once. */
-TEST(test_stalled_holds_nothing, fix_test_with, slow)
+TEST_OF(test_stalled_holds_nothing, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
     FakeSpace *s;
     FakeEp e;
@@ -286,9 +276,8 @@ TEST(test_stalled_holds_nothing, fix_test_with, slow)
 }
 
 /* A buffer that was ready is asked for again, before anything arrives. */
-TEST(test_head_invalidated, fix_test)
+TEST_OF(test_head_invalidated, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint8_t flags = UNETMM_FAULT_F_WRITE | UNETMM_FAULT_F_HEAD;
     struct unetmm_fault m;
     FakeSpace *s;
@@ -312,9 +301,8 @@ TEST(test_head_invalidated, fix_test)
 /* ---- The cache ---------------------------------------------------------- */
 
 /* An entry that has fallen out is in the table still: no miss. */
-TEST(test_pushed_out, fix_test)
+TEST_OF(test_pushed_out, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s;
     FakeEp e;
 
@@ -336,9 +324,8 @@ TEST(test_pushed_out, fix_test)
 }
 
 /* Two wait for one page: one report, and both go on. */
-TEST(test_joined, fix_test)
+TEST_OF(test_joined, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
     FakeSpace *s;
     FakeEp e, g;

@@ -56,9 +56,8 @@ TEST(test_levels, cmocka_unit_test_teardown, fix_teardown)
 }
 
 /* Registered memory is never absent, so nothing of it can be lost. */
-TEST(test_no_zero, fix_test)
+TEST_OF(test_no_zero, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fqe fqe = { .addr = 0x3000, .len = 4096, .cookie = 5,
                               .flags = UNETMM_FQE_F_ZERO };
     FakeSpace *s;
@@ -73,9 +72,8 @@ TEST(test_no_zero, fix_test)
     fake_expect(&e, UNETMM_CQE_BUFFER, UNETMM_ST_BAD_DESC, 5);
 }
 
-TEST(test_rights, fix_test)
+TEST_OF(test_rights, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s;
     FakeEp e;
 
@@ -100,9 +98,8 @@ TEST(test_rights, fix_test)
 
 /* A right given later is seen without an invalidation; one that is taken away
  * is not used after the invalidation. */
-TEST(test_cache_invalidate, fix_test)
+TEST_OF(test_cache_invalidate, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s;
     FakeEp e;
     uint64_t other;
@@ -130,10 +127,9 @@ TEST(test_cache_invalidate, fix_test)
 }
 
 /* An entry that the driver has in hand: a transfer for it waits. */
-TEST(test_changing, fix_test)
+TEST_OF(test_changing, Fix *f, fix_test)
 {
     struct unetmm_cqe cqe;
-    Fix *f = *state;
     FakeSpace *s;
     FakeEp e;
 
@@ -168,9 +164,8 @@ TEST(test_changing, fix_test)
 }
 
 /* Another space's invalidation, or another range, leaves the cache alone. */
-TEST(test_cache_invalidate_elsewhere, fix_test)
+TEST_OF(test_cache_invalidate_elsewhere, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s;
     FakeEp e;
 
@@ -183,9 +178,8 @@ TEST(test_cache_invalidate_elsewhere, fix_test)
                  fix_expect_send(f, &e, 0x1000, 100, UNETMM_ST_OK));
 }
 
-TEST(test_bad_tables, fix_test)
+TEST_OF(test_bad_tables, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s;
     FakeEp e;
     uint64_t pte;
@@ -226,9 +220,8 @@ static void change_entry(FakeHost *host, uint64_t addr, size_t bytes)
     }
 }
 
-TEST(test_entry_read_once, fix_test)
+TEST_OF(test_entry_read_once, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s;
     FakeEp e;
 
@@ -239,9 +232,8 @@ TEST(test_entry_read_once, fix_test)
 }
 
 /* Many more pages than the cache has entries. */
-TEST(test_thrash, fix_test)
+TEST_OF(test_thrash, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s;
     FakeEp e;
 
@@ -274,9 +266,8 @@ static void slow(UnetmmParams *p)
 }
 
 /* Every way of a set is in use: the next waits for one to be released. */
-TEST(test_cache_all_busy, fix_test_with, slow)
+TEST_OF(test_cache_all_busy, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     FakeSpace *s = fake_space(&f->d, 3, UNETMM_SOURCE_PINNED, 3);
     FakeEp e[5];
 
@@ -300,9 +291,8 @@ TEST(test_cache_all_busy, fix_test_with, slow)
 
 /* Each page of a buffer that lands is really held, in a cache under stress:
  * an invalidation of any of them is noticed. */
-TEST(test_landing_pages_are_held, fix_test_with, slow)
+TEST_OF(test_landing_pages_are_held, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     FakeSpace *s;
     FakeEp e;
 

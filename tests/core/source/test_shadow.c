@@ -49,9 +49,8 @@ static void expect_send(Fix *f, FakeEp *ep, uint64_t at, uint32_t len,
 /* ---- Reads of entries ---------------------------------------------------- */
 
 /* The directories are walked once, the entry is read each time. */
-TEST(test_walk_once, fix_test)
+TEST_OF(test_walk_once, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s;
     FakeEp e;
 
@@ -78,9 +77,8 @@ TEST(test_walk_once, fix_test)
 }
 
 /* A page that is taken out of the table is gone: nobody tells the card. */
-TEST(test_nothing_kept, fix_test)
+TEST_OF(test_nothing_kept, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
     FakeSpace *s;
     FakeEp e;
@@ -107,9 +105,8 @@ TEST(test_nothing_kept, fix_test)
 }
 
 /* An answer that is not true: the card looks, and asks again. */
-TEST(test_answer_is_looked_at, fix_test)
+TEST_OF(test_answer_is_looked_at, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
     FakeSpace *s;
     FakeEp e;
@@ -129,9 +126,8 @@ TEST(test_answer_is_looked_at, fix_test)
 }
 
 /* A right that is missing is a miss: it may be a page to be copied. */
-TEST(test_rights, fix_test)
+TEST_OF(test_rights, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
     FakeSpace *s;
     FakeEp e;
@@ -152,9 +148,8 @@ TEST(test_rights, fix_test)
 }
 
 /* INV forgets where tables are: the driver may free them then. */
-TEST(test_directory_invalidated, fix_test)
+TEST_OF(test_directory_invalidated, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint64_t old, new, entry, middle, directory;
     FakeSpace *s;
     FakeEp e;
@@ -179,9 +174,8 @@ TEST(test_directory_invalidated, fix_test)
 
 /* ---- The word ----------------------------------------------------------- */
 
-TEST(test_dirty, fix_test)
+TEST_OF(test_dirty, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s;
     uint64_t pte;
     FakeEp e;
@@ -206,9 +200,8 @@ TEST(test_dirty, fix_test)
 }
 
 /* The lock lasts as long as the page moves, and is counted. */
-TEST(test_lock_spans_dma, fix_test_with, slow)
+TEST_OF(test_lock_spans_dma, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     FakeSpace *s;
     FakeEp e, g;
 
@@ -239,9 +232,8 @@ TEST(test_lock_spans_dma, fix_test_with, slow)
 }
 
 /* More than the field can count are turned away like any miss. */
-TEST(test_locks_used_up, fix_test)
+TEST_OF(test_locks_used_up, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
     FakeSpace *s;
     uint64_t pte;
@@ -263,9 +255,8 @@ TEST(test_locks_used_up, fix_test)
 }
 
 /* A driver that breaks the rules harms nobody but itself. */
-TEST(test_lock_taken_away, fix_test_with, slow)
+TEST_OF(test_lock_taken_away, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     FakeSpace *s;
     FakeEp e;
 
@@ -279,9 +270,8 @@ TEST(test_lock_taken_away, fix_test_with, slow)
 }
 
 /* A saved state may say that a page moves whose entry it does not lock. */
-TEST(test_moves_without_lock, fix_test_with, slow)
+TEST_OF(test_moves_without_lock, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     FakeSpace *s;
     uint64_t pte;
     FakeEp e;
@@ -311,9 +301,8 @@ static void flip(FakeHost *host, uint64_t addr)
 }
 
 /* An entry that never stands still is given up, with nothing left behind. */
-TEST(test_restless_word, fix_test)
+TEST_OF(test_restless_word, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
     FakeSpace *s;
     FakeEp e;
@@ -332,9 +321,8 @@ TEST(test_restless_word, fix_test)
     fake_expect(&e, UNETMM_CQE_SENT, UNETMM_ST_OK, PAGE(0));
 }
 
-TEST(test_bus_refuses, fix_test)
+TEST_OF(test_bus_refuses, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s;
     FakeEp e;
 
@@ -351,9 +339,8 @@ TEST(test_bus_refuses, fix_test)
 /* ---- Ends --------------------------------------------------------------- */
 
 /* An endpoint's end waits for its page, and leaves no lock. */
-TEST(test_endpoint_ends, fix_test_with, slow)
+TEST_OF(test_endpoint_ends, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     struct unetmm_cmd_done done;
     FakeSpace *s;
     FakeEp e;
@@ -371,9 +358,8 @@ TEST(test_endpoint_ends, fix_test_with, slow)
 }
 
 /* A reset leaves them: the card does not write any more. */
-TEST(test_reset_leaves_lock, fix_test_with, slow)
+TEST_OF(test_reset_leaves_lock, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     FakeSpace *s;
     uint64_t pte;
     FakeEp e;
@@ -698,9 +684,8 @@ static void count_line(FakeHost *host, uint64_t addr, size_t bytes)
 }
 
 /* Entries read along with one are known, for this run alone. */
-TEST(test_line_read_once, fix_test)
+TEST_OF(test_line_read_once, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s;
     FakeEp e;
 

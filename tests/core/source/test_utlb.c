@@ -67,9 +67,8 @@ static void watch_start(Fix *f, FakeSpace *s, uint64_t at)
 
 /* ---- Neighbours --------------------------------------------------------- */
 
-TEST(test_neighbours, fix_test)
+TEST_OF(test_neighbours, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s;
     FakeEp e;
 
@@ -107,9 +106,8 @@ TEST(test_neighbours, fix_test)
 }
 
 /* Free buffers fill the cache like sends do, with the right to write. */
-TEST(test_receive, fix_test)
+TEST_OF(test_receive, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s;
     FakeEp e;
 
@@ -229,9 +227,8 @@ TEST(test_ways, cmocka_unit_test)
 /* ---- Values of the table ------------------------------------------------- */
 
 /* Each neighbour's value counts for that neighbour alone. */
-TEST(test_forged, fix_test)
+TEST_OF(test_forged, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s;
     FakeEp e;
 
@@ -262,9 +259,8 @@ TEST(test_forged, fix_test)
 }
 
 /* Directories that lead nowhere; a group of which the bus refuses a part. */
-TEST(test_bad_tables, fix_test)
+TEST_OF(test_bad_tables, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint64_t pte = cpu_to_le64(0x10000 | UNETMM_PTE_VALID);
     FakeSpace *s;
     FakeEp e;
@@ -293,9 +289,8 @@ static void change_group(FakeHost *host, uint64_t addr, size_t bytes)
     }
 }
 
-TEST(test_read_once, fix_test)
+TEST_OF(test_read_once, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s;
     FakeEp e;
 
@@ -308,9 +303,8 @@ TEST(test_read_once, fix_test)
     fix_expect_send(f, &e, PAGE(4), 100, UNETMM_ST_OK);
 }
 
-TEST(test_absent, fix_test)
+TEST_OF(test_absent, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s;
     FakeEp e;
 
@@ -345,9 +339,8 @@ static void unpin(Fix *f, FakeSpace *s, uint64_t at)
     fake_rights(&f->h, fake_vpage(s, at)->dma, FAKE_PAGE, 0);
 }
 
-TEST(test_invalidate, fix_test)
+TEST_OF(test_invalidate, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s;
     FakeEp e;
     uint64_t other;
@@ -380,9 +373,8 @@ TEST(test_invalidate, fix_test)
 }
 
 /* The same address in two processes: each has its own page, or none. */
-TEST(test_two_spaces, fix_test)
+TEST_OF(test_two_spaces, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s, *t = fake_space(&f->d, 4, UNETMM_SOURCE_UTLB, 4);
     FakeEp e, g;
 
@@ -416,9 +408,8 @@ static void slow(UnetmmParams *p)
  * kept, a demand waits for one to be released, and no
  * holder of one notices.
  */
-TEST(test_all_in_use, fix_test_with, slow)
+TEST_OF(test_all_in_use, Fix *f, fix_test_with, slow)
 {
-    Fix *f = *state;
     FakeSpace *s = fake_space(&f->d, 3, UNETMM_SOURCE_UTLB, 4);
     FakeEp e[6];
 
@@ -456,9 +447,8 @@ static void wide(UnetmmParams *p)
 }
 
 /* More pages than the cache has entries, half of it refilled by each miss. */
-TEST(test_thrash, fix_test_with, wide)
+TEST_OF(test_thrash, Fix *f, fix_test_with, wide)
 {
-    Fix *f = *state;
     uint8_t expected[60000];
     FakeSpace *s;
     FakeEp e;
@@ -489,9 +479,8 @@ static void slow_wide(UnetmmParams *p)
 }
 
 /* An invalidation of any page that a message is landing in is noticed. */
-TEST(test_landing, fix_test_with, slow_wide)
+TEST_OF(test_landing, Fix *f, fix_test_with, slow_wide)
 {
-    Fix *f = *state;
     FakeSpace *s;
     FakeEp e;
 
@@ -563,9 +552,8 @@ static void any_receive(Fix *f, FakeSpace *s, FakeEp *e, const bool *pinned,
 }
 
 ALSO(test_any_order, fix_test_with, wide)
-TEST(test_any_order, fix_test)
+TEST_OF(test_any_order, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint64_t random = fake_seed();
     bool pinned[SOME] = { false };
     FakeSpace *s;
@@ -649,9 +637,8 @@ static FakeSpace *open_one_sided(Fix *f, FakeEp *e, FakeEp *peer)
 /* Regions and operations in tables: an unpinned page is an error, at the end
  * that it is missing at, and the channel goes on. */
 ALSO(test_one_sided, fix_test_with, slow)
-TEST(test_one_sided, fix_test)
+TEST_OF(test_one_sided, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeEp e, peer;
     FakeSpace *s = open_one_sided(f, &e, &peer);
 
@@ -726,9 +713,8 @@ static void expect_nothing(FakeEp *ep)
 
 /* Sends wait, in their order, for as long as it takes. */
 ALSO(test_changing_send, fix_test_with, slow)
-TEST(test_changing_send, fix_test)
+TEST_OF(test_changing_send, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s;
     FakeEp e;
 
@@ -765,9 +751,8 @@ TEST(test_changing_send, fix_test)
 }
 
 /* A buffer that is touched stays where it is, and messages find none. */
-TEST(test_changing_buffer, fix_test)
+TEST_OF(test_changing_buffer, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s;
     FakeEp e;
 
@@ -792,9 +777,8 @@ TEST(test_changing_buffer, fix_test)
 }
 
 /* Requests that wait for an entry do not wake each other for ever. */
-TEST(test_changing_many, fix_test)
+TEST_OF(test_changing_many, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeEp e[4];
     FakeSpace *s = fake_space(&f->d, 3, UNETMM_SOURCE_UTLB, 4);
     uint64_t waits;

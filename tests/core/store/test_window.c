@@ -95,10 +95,8 @@ static void window_open(Fix *f, uint16_t combine)
         assert_int_equal(window_set(&who, w), why); \
     } while (0)
 
-TEST(test_commands, fix_test)
+TEST_OF(test_commands, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     peer_open(f);
     BAD(who.id = 3, UNETMM_CS_BAD_ID);
     BAD(who.id = 0xffff, UNETMM_CS_BAD_ID);
@@ -133,10 +131,8 @@ TEST(test_commands, fix_test)
 }
 
 /* Bytes that one process has left there are not shown to the next. */
-TEST(test_zeros, fix_test)
+TEST_OF(test_zeros, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     memset(f->h.windows, 0x5a, sizeof(f->h.windows));
     window_open(f, 0);
     assert_int_equal(f->h.windows[FAKE_PAGE - 1], 0x5a);
@@ -148,10 +144,8 @@ TEST(test_zeros, fix_test)
 
 /* ---- Stores ------------------------------------------------------------- */
 
-TEST(test_stores, fix_test)
+TEST_OF(test_stores, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     window_open(f, 0);
     store(f, FAKE_PAGE, 0x11, 1);
     store(f, FAKE_PAGE + 1, 0x2222, 2);
@@ -180,10 +174,8 @@ TEST(test_stores, fix_test)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_window_stores), 6);
 }
 
-TEST(test_combined, fix_test)
+TEST_OF(test_combined, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     window_open(f, 16);
     store(f, FAKE_PAGE, 0x0807060504030201, 8);
     store(f, FAKE_PAGE + 8, 0x0c0b0a09, 4);
@@ -220,10 +212,8 @@ TEST(test_combined, fix_test)
 }
 
 /* No packet has bytes of two pages of the window. */
-TEST(test_combined_in_a_page, fix_test)
+TEST_OF(test_combined_in_a_page, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     window_open(f, 16);
     store(f, 2 * FAKE_PAGE - 4, 0x04030201, 4);
     peer_silence(f);
@@ -280,10 +270,8 @@ TEST(test_two_times, fix_test)
 }
 
 /* A posted write comes behind earlier stores, and before later ones. */
-TEST(test_order, fix_test)
+TEST_OF(test_order, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     window_open(f, 64);
     store(f, FAKE_PAGE, 1, 8);
     peer_post(f, peer_sqe(UNETMM_OP_WRITE, 0, 10, 0, 7));
@@ -304,9 +292,8 @@ static struct unetmm_sqe fence(uint64_t cookie)
                                  .channel = PEER_CH, .cookie = cookie };
 }
 
-TEST(test_fence, fix_test)
+TEST_OF(test_fence, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_sqe bad;
 
     window_open(f, 64);
@@ -336,9 +323,8 @@ TEST(test_fence, fix_test)
 
 /* ---- More than the channel takes ---------------------------------------- */
 
-TEST(test_queued, fix_test)
+TEST_OF(test_queued, Fix *f, fix_test)
 {
-    Fix *f = *state;
     unsigned n = UNETMM_REL_MSGS + 20;
 
     window_open(f, 0);
@@ -417,9 +403,8 @@ static void add_waiting(Fix *f, UnetmmStores *s)
  * A stream with as many packets as there are places is true, with one more it
  * lies.  Cards without shares have let one channel have them all.
  */
-TEST(test_queue_saved, fix_test)
+TEST_OF(test_queue_saved, Fix *f, fix_test)
 {
-    Fix *f = *state;
     unsigned most = f->h.core.params.window_queue + f->h.core.params.reliable;
     UnetmmStores *s;
 
@@ -449,9 +434,8 @@ TEST(test_queue_saved, fix_test)
 }
 
 /* The store that finds no room ends the channel, and says so. */
-TEST(test_overrun, fix_test)
+TEST_OF(test_overrun, Fix *f, fix_test)
 {
-    Fix *f = *state;
     /* Its own place, and half of the shared ones */
     unsigned n = UNETMM_REL_MSGS + 1 + f->h.core.params.window_queue / 2;
 
@@ -516,10 +500,9 @@ static unsigned store_until_end(Fix *f, const FakeEp *ep, uint16_t channel,
 }
 
 /* The stores of a wait for ever; b has half of the places that a leaves. */
-TEST(test_shares, fix_test)
+TEST_OF(test_shares, Fix *f, fix_test)
 {
     unsigned half = 32;
-    Fix *f = *state;
 
     peer_open(f);
     one_more(&f->a, 6, 0, 0);
@@ -546,10 +529,8 @@ static void one_place(UnetmmParams *p)
 }
 
 /* All shared places are taken: the next process's stores go at once. */
-TEST(test_idle_channel, fix_test_with, one_place)
+TEST_OF(test_idle_channel, Fix *f, fix_test_with, one_place)
 {
-    Fix *f = *state;
-
     peer_open(f);
     one_more(&f->a, 6, 0, 0);
     one_more(&f->b, 6, 1, 0);
@@ -572,9 +553,8 @@ TEST(test_idle_channel, fix_test_with, one_place)
  * The oldest message is a store of an import that has been reported already:
  * another one reports the end.
  */
-TEST(test_overrun_blames_another, fix_test)
+TEST_OF(test_overrun_blames_another, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd_window w = window_cmd(0, 1, 0);
 
     window_open(f, 0);
@@ -596,9 +576,8 @@ TEST(test_overrun_blames_another, fix_test)
 }
 
 /* No message reports the end: a completion of the channel itself does. */
-TEST(test_overrun_blames_none, fix_test)
+TEST_OF(test_overrun_blames_none, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd_window w = window_cmd(0, 1, 0);
 
     window_open(f, 0);
@@ -634,9 +613,8 @@ static void expect_in_memory(Fix *f, size_t at, uint64_t value, unsigned bytes)
     }
 }
 
-TEST(test_rejected, fix_test)
+TEST_OF(test_rejected, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cqe cqe;
 
     window_open(f, 0);
@@ -674,10 +652,8 @@ TEST(test_rejected, fix_test)
 }
 
 /* Stores before the end of a window, or of its import, still go. */
-TEST(test_cleared, fix_test)
+TEST_OF(test_cleared, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     window_open(f, 64);
     store(f, FAKE_PAGE, 1, 8);
     assert_int_equal(window_clear(&f->a, 1, 2), UNETMM_CS_OK);
@@ -694,9 +670,8 @@ TEST(test_cleared, fix_test)
     peer_silence(f);
 }
 
-TEST(test_channel_cleared, fix_test)
+TEST_OF(test_channel_cleared, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd cmd = { .opcode = UNETMM_CMD_CHANNEL_CLEAR, .ep = 1,
                               .channel.channel = PEER_CH };
 
@@ -709,10 +684,8 @@ TEST(test_channel_cleared, fix_test)
     fake_expect_none(&f->a);
 }
 
-TEST(test_endpoint_closed, fix_test)
+TEST_OF(test_endpoint_closed, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     window_open(f, 64);
     proxy_set(&f->a, (struct unetmm_cmd_proxy) {
         .page = 0, .npages = 1, .at = PEER_PAGE(0),
@@ -767,10 +740,8 @@ static void proxies_open(Fix *f)
         assert_int_equal(proxy_set(&who, p), why); \
     } while (0)
 
-TEST(test_proxy_commands, fix_test)
+TEST_OF(test_proxy_commands, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     proxies_open(f);
     BAD_PROXY(who.id = 0, UNETMM_CS_BAD_ID);
     BAD_PROXY(who.id = 9, UNETMM_CS_BAD_ID);
@@ -792,10 +763,9 @@ TEST(test_proxy_commands, fix_test)
 }
 
 /* The pages of one command follow each other there, as they do here. */
-TEST(test_proxy_pages, fix_test)
+TEST_OF(test_proxy_pages, Fix *f, fix_test)
 {
     struct unetmm_cmd_proxy to = TO(2);
-    Fix *f = *state;
 
     to.npages = 2;
     proxies_open(f);
@@ -810,9 +780,8 @@ TEST(test_proxy_pages, fix_test)
     BAD_PROXY(p.page = 3, UNETMM_CS_EXISTS);
 }
 
-TEST(test_start, fix_test)
+TEST_OF(test_start, Fix *f, fix_test)
 {
-    Fix *f = *state;
     PeerFrame p;
 
     proxies_open(f);
@@ -832,9 +801,8 @@ TEST(test_start, fix_test)
 }
 
 /* Whatever comes between the two references, there is no transfer. */
-TEST(test_split, fix_test)
+TEST_OF(test_split, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd_proxy theirs = FROM(2, PEER_PAGE(1));
 
     proxies_open(f);
@@ -866,9 +834,8 @@ TEST(test_split, fix_test)
     peer_silence(f);
 }
 
-TEST(test_start_lengths, fix_test)
+TEST_OF(test_start_lengths, Fix *f, fix_test)
 {
-    Fix *f = *state;
     static const struct {
         uint64_t to, from, len;
         uint32_t result;
@@ -893,9 +860,8 @@ TEST(test_start_lengths, fix_test)
 }
 
 /* The end of the import may be in the page. */
-TEST(test_start_end, fix_test)
+TEST_OF(test_start_end, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_cmd_proxy to = TO(2);
     uint32_t end = PEER_FAR_LENGTH - 98304;
 
@@ -911,10 +877,8 @@ TEST(test_start_end, fix_test)
     assert_int_equal(proxy_load(f, FAKE_PAGE), UNETMM_START_DONE);
 }
 
-TEST(test_start_busy, fix_test)
+TEST_OF(test_start_busy, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     proxies_open(f);
     for (unsigned i = 0; i < UNETMM_REL_MSGS; i++) {
         proxy_store(f, 0, 8);
@@ -929,10 +893,8 @@ TEST(test_start_busy, fix_test)
 }
 
 /* Each start is an operation of its own, and says that it has failed. */
-TEST(test_start_rejected, fix_test)
+TEST_OF(test_start_rejected, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     proxies_open(f);
     for (unsigned i = 0; i < 2; i++) {
         proxy_store(f, 0, 8);

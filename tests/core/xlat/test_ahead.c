@@ -117,9 +117,8 @@ static void give(Fix *f, uint8_t opcode, uint64_t at, uint32_t imm,
 /* ---- Sends -------------------------------------------------------------- */
 
 /* Those before have been read; an empty one has nothing to bring. */
-TEST(test_segments, fix_test)
+TEST_OF(test_segments, Fix *f, fix_test)
 {
-    Fix *f = *state;
     const struct unetmm_seg segs[] = {
         { .addr = PAGE(0), .len = 100 },
         { .addr = PAGE(2) + 4000, .len = 5000 },
@@ -148,9 +147,8 @@ TEST(test_segments, fix_test)
 }
 
 /* The driver may leave them: each is missed when its turn comes. */
-TEST(test_left, fix_test)
+TEST_OF(test_left, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s = space(f);
     struct unetmm_fault m;
     FakeEp e;
@@ -170,9 +168,8 @@ TEST(test_left, fix_test)
 }
 
 /* Where there is room for the miss and not for all of them, there is none. */
-TEST(test_no_room, fix_test)
+TEST_OF(test_no_room, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint32_t depth = 1u << f->d.ring[UNETMM_RING_FAULT].log2;
     uint32_t room = depth - depth / 4, used = 0, full;
     FakeSpace *s = space(f);
@@ -200,9 +197,8 @@ TEST(test_no_room, fix_test)
 }
 
 /* A card that was restored: a send that waits has whatever the stream says. */
-TEST(test_no_segment, fix_test)
+TEST_OF(test_no_segment, Fix *f, fix_test)
 {
-    Fix *f = *state;
     UnetmmAhead ahead[UNETMM_MAX_SEGS];
     UnetmmEp *ep = &f->h.core.eps[1];
     const UnetmmMiss *miss = &ep->misses[0];
@@ -225,9 +221,8 @@ TEST(test_no_segment, fix_test)
 }
 
 /* Other sources ask for one segment at a time. */
-TEST(test_only_odp, fix_test)
+TEST_OF(test_only_odp, Fix *f, fix_test)
 {
-    Fix *f = *state;
     const struct unetmm_seg segs[] = {
         { .addr = FIX_PAGE(0), .len = 100 },
         { .addr = FIX_PAGE(4), .len = 100 },
@@ -243,9 +238,8 @@ TEST(test_only_odp, fix_test)
 
 /* ---- Where answers go --------------------------------------------------- */
 
-TEST(test_answer, fix_test)
+TEST_OF(test_answer, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_sqe sqe = peer_sqe(UNETMM_OP_READ, 0, 9000, 500, 1);
     FakeSpace *s = open_peer(f, 1000);
     struct unetmm_fault m;
@@ -285,9 +279,8 @@ TEST(test_answer, fix_test)
 }
 
 /* From the middle of a segment on: no page behind its end. */
-TEST(test_answer_middle, fix_test)
+TEST_OF(test_answer_middle, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_sqe sqe = peer_sqe(UNETMM_OP_READ, 0, 9000, 500, 1);
     uint8_t data[PEER_MTU] = { 0 };
 
@@ -302,9 +295,8 @@ TEST(test_answer_middle, fix_test)
 }
 
 /* In the second segment: bytes of the first are not counted. */
-TEST(test_answer_second, fix_test)
+TEST_OF(test_answer_second, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_sqe sqe = peer_sqe(UNETMM_OP_READ, 0, 3000, 500, 1);
     uint8_t data[PEER_MTU] = { 0 };
 
@@ -320,9 +312,8 @@ TEST(test_answer_second, fix_test)
 }
 
 /* Of each packet: the pages behind its own segment, and no others. */
-TEST(test_answer_behind, fix_test)
+TEST_OF(test_answer_behind, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_sqe sqe = peer_sqe(UNETMM_OP_READ, 0, 1000, 500, 1);
     struct unetmm_seg segs[5];
     uint8_t data[PEER_MTU] = { 0 };
@@ -374,9 +365,8 @@ TEST(test_answer_behind, fix_test)
 }
 
 /* The READ has ended before the miss could be reported. */
-TEST(test_answer_ended, fix_test)
+TEST_OF(test_answer_ended, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_sqe sqe = peer_sqe(UNETMM_OP_READ, 0, 100, 500, 1);
     uint8_t data[200] = { 0 };
     FakeEp e[3];
@@ -412,9 +402,8 @@ TEST(test_answer_ended, fix_test)
 /* ---- A peer's reads and writes ------------------------------------------ */
 
 /* As far as it says, and the region goes. */
-TEST(test_write, fix_test)
+TEST_OF(test_write, Fix *f, fix_test)
 {
-    Fix *f = *state;
     const struct {
         uint64_t at;
         uint32_t more, flags, npages;
@@ -447,9 +436,8 @@ TEST(test_write, fix_test)
     fix_no_fault(f);
 }
 
-TEST(test_read, fix_test)
+TEST_OF(test_read, Fix *f, fix_test)
 {
-    Fix *f = *state;
     const struct {
         uint64_t at;
         uint32_t more, npages;
@@ -478,9 +466,8 @@ TEST(test_read, fix_test)
 }
 
 /* The buffer of a message that goes on is named up to the message's end. */
-TEST(test_buffer, fix_test)
+TEST_OF(test_buffer, Fix *f, fix_test)
 {
-    Fix *f = *state;
     uint8_t data[PEER_MTU] = { 0 };
     FakeSpace *s = open_peer(f, 1000);
     struct unetmm_fault m;
@@ -500,9 +487,8 @@ TEST(test_buffer, fix_test)
 }
 
 /* How many bytes of a WRITE follow is said by each packet. */
-TEST(test_said, fix_test)
+TEST_OF(test_said, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s = open_peer(f, 1000);
     struct unetmm_sqe sqe = peer_sqe(UNETMM_OP_WRITE, 0, 2500, 500, 1);
 

@@ -66,9 +66,8 @@ static void same_pins(Fix *f)
 /* ---- Late --------------------------------------------------------------- */
 
 /* The driver is done with it at once; the waiting one is told later. */
-TEST(test_late, fix_test)
+TEST_OF(test_late, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
     uint32_t taken;
 
@@ -98,10 +97,8 @@ TEST(test_late, fix_test)
 }
 
 /* Without a time it counts at once, and is counted. */
-TEST(test_late_without_time, fix_test)
+TEST_OF(test_late_without_time, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     late(f);
     f->h.core.knobs.fault_delay_ns = 0;
     send_and_resolve(f, &f->a, 2, 1);
@@ -109,9 +106,8 @@ TEST(test_late_without_time, fix_test)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_inj_fault_late), 1);
 }
 
-TEST(test_late_error, fix_test)
+TEST_OF(test_late_error, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
 
     late(f);
@@ -126,9 +122,8 @@ TEST(test_late_error, fix_test)
 }
 
 /* An answer behind DEFERRED can be late; DEFERRED and RETRY cannot. */
-TEST(test_late_after_deferred, fix_test)
+TEST_OF(test_late_after_deferred, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
 
     late(f);
@@ -147,9 +142,8 @@ TEST(test_late_after_deferred, fix_test)
 }
 
 /* The page has gone again when the answer counts: it is asked for anew. */
-TEST(test_late_invalidated, fix_test)
+TEST_OF(test_late_invalidated, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
 
     late(f);
@@ -166,9 +160,8 @@ TEST(test_late_invalidated, fix_test)
 }
 
 /* A miss that joins while the answer is on its way has it, too. */
-TEST(test_late_joined, fix_test)
+TEST_OF(test_late_joined, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
     FakeEp c;
 
@@ -202,9 +195,8 @@ TEST(test_late_joined, fix_test)
 }
 
 /* Its endpoint is closed: only the miss that joined is told. */
-TEST(test_late_closed, fix_test)
+TEST_OF(test_late_closed, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeEp c;
 
     late(f);
@@ -229,9 +221,8 @@ static void two_faults(UnetmmParams *p)
 }
 
 /* Like a slow driver: unanswered misses keep others from asking. */
-TEST(test_late_holds_others, fix_test_with, two_faults)
+TEST_OF(test_late_holds_others, Fix *f, fix_test_with, two_faults)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
     FakeEp c;
 
@@ -251,9 +242,8 @@ TEST(test_late_holds_others, fix_test_with, two_faults)
 }
 
 /* A buffer is not ready before its answer counts. */
-TEST(test_late_head, fix_test)
+TEST_OF(test_late_head, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
 
     late(f);
@@ -270,10 +260,8 @@ TEST(test_late_head, fix_test)
     fake_check(f->s2, PAGE(1), 500, 4);
 }
 
-TEST(test_late_at_reset, fix_test)
+TEST_OF(test_late_at_reset, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     late(f);
     send_and_resolve(f, &f->a, 2, 1);
     fake_set_reg(&f->h, UNETMM_REG_CTRL, UNETMM_CTRL_RESET);
@@ -285,9 +273,8 @@ TEST(test_late_at_reset, fix_test)
 /* ---- Failed ------------------------------------------------------------- */
 
 /* No page is taken, the driver unpins them all, and the send is told why. */
-TEST(test_failed_send, fix_test)
+TEST_OF(test_failed_send, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
     uint32_t taken = 9;
 
@@ -312,9 +299,8 @@ TEST(test_failed_send, fix_test)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_inj_fault_fail), 1);
 }
 
-TEST(test_failed_head, fix_test)
+TEST_OF(test_failed_head, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
 
     f->h.core.knobs.fault_fail = ALWAYS;
@@ -328,9 +314,8 @@ TEST(test_failed_head, fix_test)
 }
 
 /* Failed, and that late. */
-TEST(test_failed_late, fix_test)
+TEST_OF(test_failed_late, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
 
     late(f);
@@ -347,9 +332,8 @@ TEST(test_failed_late, fix_test)
 /* ---- Refused ------------------------------------------------------------ */
 
 /* Of three pages fewer are taken, also none; the rest is asked for again. */
-TEST(test_refused, fix_test)
+TEST_OF(test_refused, Fix *f, fix_test)
 {
-    Fix *f = *state;
     unsigned seen = 0;
 
     for (unsigned i = 0; i < 200 && seen != 7; i++) {
@@ -380,9 +364,8 @@ TEST(test_refused, fix_test)
 }
 
 /* A miss that joined a refused report asks, too. */
-TEST(test_refused_joined, fix_test)
+TEST_OF(test_refused_joined, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
     FakeEp c;
 
@@ -424,9 +407,8 @@ static void ktlb_answer(Fix *f, FakeSpace *s, FakeEp *ep, uint8_t status)
     fake_invalidate(s, m.vaddr, FAKE_PAGE);
 }
 
-TEST(test_ktlb, fix_test)
+TEST_OF(test_ktlb, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeSpace *s = fake_space(&f->d, 3, UNETMM_SOURCE_KTLB, 4);
     FakeEp ep;
 

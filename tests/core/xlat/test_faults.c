@@ -16,9 +16,8 @@ static struct unetmm_fault take(Fix *f)
     return fault;
 }
 
-TEST(test_send_miss, fix_test)
+TEST_OF(test_send_miss, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
     uint32_t taken;
 
@@ -43,9 +42,8 @@ TEST(test_send_miss, fix_test)
 }
 
 /* Never more pages than fault-batch, never beyond the segment. */
-TEST(test_send_miss_batch, fix_test)
+TEST_OF(test_send_miss_batch, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_seg segs[2] = {
         { .addr = PAGE(1) + 4000, .len = 200 },
         { .addr = PAGE(3), .len = 60000 },
@@ -77,9 +75,8 @@ TEST(test_send_miss_batch, fix_test)
     assert_int_equal(m.npages, 2);
 }
 
-TEST(test_three_outcomes, fix_test)
+TEST_OF(test_three_outcomes, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
 
     /* Resident. */
@@ -130,9 +127,8 @@ TEST(test_three_outcomes, fix_test)
 }
 
 /* RESOLVED without a page, or with the wrong one: asked again. */
-TEST(test_useless_answers, fix_test)
+TEST_OF(test_useless_answers, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m, other;
 
     fix_send(f, &f->a, 0, 100, 1);
@@ -149,9 +145,8 @@ TEST(test_useless_answers, fix_test)
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
 }
 
-TEST(test_stale_ids, fix_test)
+TEST_OF(test_stale_ids, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m, wrong;
 
     fix_send(f, &f->a, 0, 100, 1);
@@ -185,9 +180,8 @@ TEST(test_stale_ids, fix_test)
 
 /* ---- Joining ---- */
 
-TEST(test_joined, fix_test)
+TEST_OF(test_joined, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeEp c;
     struct unetmm_fault m;
 
@@ -210,9 +204,8 @@ TEST(test_joined, fix_test)
 }
 
 /* A deferral is about the first page, and goes to all that wait for it. */
-TEST(test_joined_deferred, fix_test)
+TEST_OF(test_joined_deferred, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
     FakeEp e[3];
 
@@ -241,9 +234,8 @@ TEST(test_joined_deferred, fix_test)
 }
 
 /* Two that miss in the same run of the engine join as well. */
-TEST(test_joined_in_one_run, fix_test)
+TEST_OF(test_joined_in_one_run, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeEp c;
     struct unetmm_fault m;
 
@@ -264,9 +256,8 @@ TEST(test_joined_in_one_run, fix_test)
 }
 
 /* An error is about the first page; a miss of another page asks again. */
-TEST(test_joined_error, fix_test)
+TEST_OF(test_joined_error, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
     FakeEp c;
 
@@ -324,9 +315,8 @@ TEST(test_leader_closes, cmocka_unit_test_teardown, fix_teardown)
 }
 
 /* Misses that are not over have different numbers: a driver has a place for each. */
-TEST(test_numbers, fix_test)
+TEST_OF(test_numbers, Fix *f, fix_test)
 {
-    Fix *f = *state;
     const UnetmmParams *p = &f->h.core.params;
     uint32_t most = p->endpoints * UNETMM_EP_MISSES +
                     p->reliable * UNETMM_REL_MISSES;
@@ -363,9 +353,8 @@ static void two_faults(UnetmmParams *p)
     p->max_faults = 2;
 }
 
-TEST(test_max_faults, fix_test_with, two_faults)
+TEST_OF(test_max_faults, Fix *f, fix_test_with, two_faults)
 {
-    Fix *f = *state;
     struct unetmm_fault m[4];
     FakeEp e[4];
 
@@ -408,9 +397,8 @@ static void small_fault_ring(Fix *f, uint32_t log2)
 }
 
 /* A quarter is kept for evictions; misses are reported when CONS moves. */
-TEST(test_fault_ring_full, fix_test)
+TEST_OF(test_fault_ring_full, Fix *f, fix_test)
 {
-    Fix *f = *state;
     FakeEp e[5];
 
     small_fault_ring(f, 2);
@@ -436,10 +424,8 @@ TEST(test_fault_ring_full, fix_test)
     }
 }
 
-TEST(test_fault_ring_wraps, fix_test)
+TEST_OF(test_fault_ring_wraps, Fix *f, fix_test)
 {
-    Fix *f = *state;
-
     for (uint32_t log2 = 1; log2 <= 4; log2++) {
         small_fault_ring(f, log2);
         for (unsigned i = 0; i < 100; i++) {
@@ -459,9 +445,8 @@ static void one_set(UnetmmParams *p)
 
 /* No place for the eviction's record: the insert that needs it is refused,
  * and asked again as soon as there is. */
-TEST(test_eviction_needs_room, fix_test_with, one_set)
+TEST_OF(test_eviction_needs_room, Fix *f, fix_test_with, one_set)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
     uint32_t taken;
 
@@ -489,10 +474,8 @@ TEST(test_eviction_needs_room, fix_test_with, one_set)
 }
 
 /* An eviction gives back the entry with its tag, in FIFO order. */
-TEST(test_eviction_record, fix_test_with, one_set)
+TEST_OF(test_eviction_record, Fix *f, fix_test_with, one_set)
 {
-    Fix *f = *state;
-
     fake_insert(f->s1, PAGE(0), 1, NULL);
     fake_insert(f->s1, PAGE(1), 1, NULL);
     for (unsigned i = 0; i < 20; i++) {
@@ -517,9 +500,8 @@ TEST(test_eviction_record, fix_test_with, one_set)
  * An eviction interrupts only if the driver has given back all entries before
  * it; and a driver that gives back some of the entries is told of the others.
  */
-TEST(test_eviction_is_quiet, fix_test_with, one_set)
+TEST_OF(test_eviction_is_quiet, Fix *f, fix_test_with, one_set)
 {
-    Fix *f = *state;
     unsigned *interrupts = &f->h.interrupts[UNETMM_VEC_FAULT];
     uint32_t first = f->h.core.ring->all[UNETMM_RING_FAULT].prod;
     struct unetmm_fault m;
@@ -550,9 +532,8 @@ TEST(test_eviction_is_quiet, fix_test_with, one_set)
 }
 
 /* More pages than the TLB holds in one reply: as many as fit, no trading. */
-TEST(test_reply_too_long_for_tlb, fix_test_with, one_set)
+TEST_OF(test_reply_too_long_for_tlb, Fix *f, fix_test_with, one_set)
 {
-    Fix *f = *state;
     uint32_t taken;
 
     assert_int_equal(fake_insert(f->s1, PAGE(0), 5, &taken),
@@ -567,10 +548,8 @@ TEST(test_reply_too_long_for_tlb, fix_test_with, one_set)
 }
 
 /* A message of more pages than the TLB has still gets through. */
-TEST(test_send_larger_than_tlb, fix_test_with, one_set)
+TEST_OF(test_send_larger_than_tlb, Fix *f, fix_test_with, one_set)
 {
-    Fix *f = *state;
-
     fake_fill(f->s1, PAGE(0), 65536, 5);
     fake_send_at(&f->a, FIX_WIRE, PAGE(0), 65536, 1);
     fix_settle(f);
@@ -579,9 +558,8 @@ TEST(test_send_larger_than_tlb, fix_test_with, one_set)
 }
 
 /* A page with the wrong right is a miss like any other. */
-TEST(test_right_upgrade, fix_test)
+TEST_OF(test_right_upgrade, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
 
     fake_vpage(f->s1, PAGE(0))->rights = FAKE_R;
@@ -598,9 +576,8 @@ TEST(test_right_upgrade, fix_test)
 }
 
 /* Entries without any right are never used. */
-TEST(test_entry_without_rights, fix_test)
+TEST_OF(test_entry_without_rights, Fix *f, fix_test)
 {
-    Fix *f = *state;
     struct unetmm_fault m;
 
     fake_vpage(f->s1, PAGE(0))->rights = 0;
@@ -612,9 +589,8 @@ TEST(test_entry_without_rights, fix_test)
 }
 
 /* The driver's answers arrive at every order; all sends end. */
-TEST(test_random_order_of_answers, fix_test_with, one_set)
+TEST_OF(test_random_order_of_answers, Fix *f, fix_test_with, one_set)
 {
-    Fix *f = *state;
     uint64_t random = fake_seed();
     FakeEp e[5];
     unsigned done = 0;
@@ -665,11 +641,10 @@ TEST(test_random_order_of_answers, fix_test_with, one_set)
 }
 
 /* A depth that was never enabled is a number, and any: nothing relies on it. */
-TEST(test_depth_of_no_ring, fix_test)
+TEST_OF(test_depth_of_no_ring, Fix *f, fix_test)
 {
     static const uint32_t log2[] = { 31, 32, 40, 64, UINT32_MAX };
     uint32_t reg = UNETMM_REG_RING(UNETMM_RING_FAULT);
-    Fix *f = *state;
 
     fake_set_reg(&f->h, reg + UNETMM_RING_ENABLE, 0);
     for (unsigned i = 0; i < G_N_ELEMENTS(log2); i++) {

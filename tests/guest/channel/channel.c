@@ -108,7 +108,7 @@ static void *listen_late(void *argument)
     return NULL;
 }
 
-static void connect_before_listen(void)
+TEST(connect_before_listen, TEST_TLB)
 {
     struct two t;
     struct late_listener late = { &t, 150 * NS_PER_MS };
@@ -125,7 +125,7 @@ static void connect_before_listen(void)
     two_close(&t);
 }
 
-static void connect_times_out(void)
+TEST(connect_times_out, TEST_TLB)
 {
     unsigned out;
     uint64_t start;
@@ -151,7 +151,7 @@ static void connect_times_out(void)
     two_close(&t);
 }
 
-static void probe(void)
+TEST(probe, TEST_TLB)
 {
     struct unetmm_info info;
     uint32_t mtu = 0;
@@ -184,7 +184,7 @@ static int announced(struct two *t, uint64_t service,
 }
 
 /* Endpoints are found while they listen and want to be. */
-static void peers(void)
+TEST(peers, TEST_TLB)
 {
     const struct unetmm_channel_attr attr = {
         .size = sizeof(attr), .flags = UNETMM_DATAGRAM | UNETMM_ANNOUNCE,
@@ -222,7 +222,7 @@ static void peers(void)
     two_close(&t);
 }
 
-static void addresses_in_use(void)
+TEST(addresses_in_use, TEST_TLB)
 {
     struct two t;
 
@@ -242,7 +242,7 @@ static void addresses_in_use(void)
     two_close(&t);
 }
 
-static void backlog_full(void)
+TEST(backlog_full, TEST_TLB)
 {
     struct two t;
     unsigned i;
@@ -283,7 +283,7 @@ static void *connect_later(void *argument)
     return NULL;
 }
 
-static void accepting_is_polled(void)
+TEST_NAMED("accept-poll", accepting_is_polled, TEST_TLB)
 {
     pthread_t thread;
     struct two t;
@@ -308,7 +308,7 @@ static void accepting_is_polled(void)
     two_close(&t);
 }
 
-static void to_oneself(void)
+TEST(to_oneself, TEST_BOTH)
 {
     struct two t;
     unsigned out, in;
@@ -327,7 +327,7 @@ static void to_oneself(void)
 
 /* ---- How it ends ----------------------------------------------------------------------- */
 
-static void closed_by_peer(void)
+TEST(closed_by_peer, TEST_BOTH)
 {
     struct two t;
     unsigned out, in;
@@ -391,7 +391,7 @@ static void *connect_and_look_late(void *argument)
  * channel was reset, and no time was up.  A process that has no number of it is not
  * told of its end.
  */
-static void hung_up_at_once(void)
+TEST(hung_up_at_once, TEST_TLB)
 {
     unsigned i, resets = 0;
     cpu_set_t all;
@@ -424,7 +424,7 @@ static void hung_up_at_once(void)
 }
 
 /* Endpoints may go in any order; the peer's end is told. */
-static void endpoint_gone(void)
+TEST(endpoint_gone, TEST_BOTH)
 {
     unsigned out, in;
     struct two t;
@@ -447,7 +447,7 @@ static void endpoint_gone(void)
 }
 
 /* Messages that are queued when the channel closes complete with an error. */
-static void closed_with_messages(void)
+TEST(closed_with_messages, TEST_TLB)
 {
     struct two t;
     struct unetmm_completion c;
@@ -521,7 +521,7 @@ static void take_closed(struct two *t, unsigned channel)
  * A number is another channel's when the process has taken the last completion of the
  * ended one: its CLOSED, which comes once, whichever side ends the channel.
  */
-static void number_rests(void)
+TEST(number_rests, TEST_TLB)
 {
     unsigned out, in, next_in, turn;
     struct unetmm_completion c;
@@ -554,7 +554,7 @@ static void number_rests(void)
 }
 
 /* One whose CLOSED waits for a place in the completion queue rests until that was taken. */
-static void number_waits_for_room(void)
+TEST(number_waits_for_room, TEST_TLB)
 {
     unsigned i, in, next_in, out;
     struct unetmm_completion c;
@@ -584,7 +584,7 @@ static void number_waits_for_room(void)
 }
 
 /* One that ends before it is accepted can be accepted, if it has left a completion. */
-static void number_of_unaccepted(void)
+TEST(number_of_unaccepted, TEST_TLB)
 {
     unsigned out, in;
     struct unetmm_completion c;
@@ -607,7 +607,7 @@ static void number_of_unaccepted(void)
 }
 
 /* One whose sends fail, without room for their completions, rests until these were taken. */
-static void number_of_failed_sends(void)
+TEST(number_of_failed_sends, TEST_TLB)
 {
     unsigned i, in, out, n = 0;
     struct unetmm_completion c;
@@ -711,7 +711,7 @@ static void *read_slowly(void *argument)
  * A peer connects, sends, and ends its channels, which a slow reader takes: no completion
  * is taken for another channel's.
  */
-static void numbers_of_many(void)
+TEST(numbers_of_many, TEST_TLB, 60)
 {
     struct unetmm_channel_attr attr = UNETMM_CHANNEL_ATTR_INIT;
     struct unetmm_completion c;
@@ -774,7 +774,7 @@ static void ask_server(struct two *t, unsigned channel, uint64_t value)
 }
 
 /* The peer is killed and another takes its place. */
-static void peer_dies(void)
+TEST(peer_dies, TEST_BOTH)
 {
     atomic_uint *served = shared_memory(sizeof(*served));
     unsigned i, channel;
@@ -797,7 +797,7 @@ static void peer_dies(void)
 
 /* ---- Limits ------------------------------------------------------------------------------- */
 
-static void all_endpoints(void)
+TEST(all_endpoints, TEST_TLB)
 {
     struct unetmm_ep_attr attr = default_attr();
     struct unetmm_ctx *ctx = open_card();
@@ -824,7 +824,7 @@ static void all_endpoints(void)
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
-static void all_channels(void)
+TEST(all_channels, TEST_TLB)
 {
     struct unetmm_info info;
     struct two t;
@@ -848,7 +848,7 @@ static void all_channels(void)
     two_close(&t);
 }
 
-static void all_spaces(void)
+TEST(all_spaces, TEST_BOTH)
 {
     struct unetmm_ctx *ctx[1100];
     unsigned i, n = 0;
@@ -865,7 +865,7 @@ static void all_spaces(void)
     }
 }
 
-static void bad_attributes(void)
+TEST(bad_attributes, TEST_TLB)
 {
     struct unetmm_ep_attr good = default_attr(), attr;
     struct unetmm_ctx *ctx = open_card();
@@ -897,35 +897,4 @@ static void bad_attributes(void)
     CHECK_RET(unetmm_open("/dev/null", run.source, &ctx), -ENOTTY);
     CHECK_RET(unetmm_open("/dev/unetmm-not", run.source, &ctx), -ENOENT);
     CHECK_RET(unetmm_open(NULL, 7, &ctx), -EINVAL);
-}
-
-static const struct test tests[] = {
-    { "connect-before-listen", connect_before_listen, TEST_TLB, 0 },
-    { "connect-times-out", connect_times_out, TEST_TLB, 0 },
-    { "probe", probe, TEST_TLB, 0 },
-    { "peers", peers, TEST_TLB, 0 },
-    { "addresses-in-use", addresses_in_use, TEST_TLB, 0 },
-    { "backlog-full", backlog_full, TEST_TLB, 0 },
-    { "accept-poll", accepting_is_polled, TEST_TLB, 0 },
-    { "to-oneself", to_oneself, TEST_BOTH, 0 },
-    { "closed-by-peer", closed_by_peer, TEST_BOTH, 0 },
-    { "hung-up-at-once", hung_up_at_once, TEST_TLB, 0 },
-    { "endpoint-gone", endpoint_gone, TEST_BOTH, 0 },
-    { "closed-with-messages", closed_with_messages, TEST_TLB, 0 },
-    { "number-rests", number_rests, TEST_TLB, 0 },
-    { "number-waits-for-room", number_waits_for_room, TEST_TLB, 0 },
-    { "number-of-unaccepted", number_of_unaccepted, TEST_TLB, 0 },
-    { "number-of-failed-sends", number_of_failed_sends, TEST_TLB, 0 },
-    { "numbers-of-many", numbers_of_many, TEST_TLB, 60 },
-    { "peer-dies", peer_dies, TEST_BOTH, 0 },
-    { "all-endpoints", all_endpoints, TEST_TLB, 0 },
-    { "all-channels", all_channels, TEST_TLB, 0 },
-    { "all-spaces", all_spaces, TEST_BOTH, 0 },
-    { "bad-attributes", bad_attributes, TEST_TLB, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "channel", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

@@ -509,7 +509,7 @@ static void kill_server(pid_t pid)
     CHECK(was_killed(await_process(pid)));
 }
 
-static void echo(void)
+TEST_NAMED("serves", echo, TEST_TLB, 1800)
 {
     pid_t pids[CHILDREN], ended;
     unsigned i;
@@ -533,14 +533,4 @@ static void echo(void)
     for (i = 1; i < CHILDREN; i++) {
         kill_server(pids[i]);
     }
-}
-
-static const struct test tests[] = {
-    { "serves", echo, TEST_TLB, 1800 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "echo", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

@@ -82,7 +82,7 @@ static int newcomer_comes(struct scene *s, int64_t patience_ns)
 }
 
 /* Nobody has accepted them; they are gone when somebody else wants their place. */
-static void in_the_backlog(void)
+TEST(in_the_backlog, TEST_TLB)
 {
     struct scene s;
 
@@ -99,7 +99,7 @@ static void in_the_backlog(void)
 }
 
 /* A station that answers stays, with and without messages. */
-static void who_answers(void)
+TEST(who_answers, TEST_TLB)
 {
     struct scene s;
     unsigned i;
@@ -122,7 +122,7 @@ static void who_answers(void)
  * In the names of stations that are there, and have not asked: their drivers answer,
  * but not for channels that they do not have.
  */
-static void in_others_names(void)
+TEST(in_others_names, TEST_TLB)
 {
     struct scene s;
 
@@ -136,7 +136,7 @@ static void in_others_names(void)
 }
 
 /* This driver does so, too. */
-static void for_what_it_has(void)
+TEST(for_what_it_has, TEST_TLB)
 {
     static const uint8_t mac[] = { 0x02, 0xf0, 0x0d, 0xff, 0xff, 0xf0 };
     struct scene s;
@@ -166,7 +166,7 @@ static void lacks_both(struct station *station, int channel)
 }
 
 /* One that is older than operations by key and immediates, as listener and as caller. */
-static void older_driver(void)
+TEST(older_driver, TEST_TLB)
 {
     static const struct unetmm_channel_attr reliable = UNETMM_CHANNEL_ATTR_INIT;
     static const uint8_t mac[] = { 0x02, 0xf0, 0x0d, 0xff, 0xff, 0xf0 };
@@ -185,7 +185,7 @@ static void older_driver(void)
 }
 
 /* Some are, some are not. */
-static void some_of_them(void)
+TEST(some_of_them, TEST_TLB)
 {
     struct scene s;
     unsigned i;
@@ -204,7 +204,7 @@ static void some_of_them(void)
 }
 
 /* One station alone does not fill it. */
-static void one_has_a_share(void)
+TEST(one_has_a_share, TEST_TLB)
 {
     struct scene s;
 
@@ -267,7 +267,7 @@ static void fill_listener(struct scene *s)
  * Such channels may be in use: those that nobody answers for are given up, but not
  * soon.
  */
-static void accepted(void)
+TEST(accepted, TEST_TLB)
 {
     struct scene s;
     pthread_t thread;
@@ -397,7 +397,7 @@ static void press(struct crowd *c)
 }
 
 /* A driver that is silent for some seconds loses no channel that is in use. */
-static void busy(void)
+TEST(busy, TEST_TLB)
 {
     struct unetmm_info info = { .size = sizeof(info) };
     struct crowd c;
@@ -460,7 +460,7 @@ static uint64_t probers_stop(struct prober *p, unsigned n)
  * A station that answers so often in a second, and no more, keeps its channels, too:
  * it has more than that, and a process here asks it all the time.
  */
-static void live_ones(void)
+TEST(live_ones, TEST_TLB)
 {
     struct unetmm_info info = { .size = sizeof(info) };
     struct prober probers[4];
@@ -479,7 +479,7 @@ static void live_ones(void)
 }
 
 /* Reliable channels are the card's: a user without one asks for those of all listeners. */
-static void card_is_full(void)
+TEST(card_is_full, TEST_TLB)
 {
     const struct unetmm_channel_attr attr = {
         .size = sizeof(attr), .flags = UNETMM_RELIABLE,
@@ -552,7 +552,7 @@ static void refuse_one(struct scene *s)
 }
 
 /* A user with all slots that one may have takes no room of other users. */
-static void quota_of_one(void)
+TEST(quota_of_one, TEST_TLB)
 {
     struct user_hall *hall = shared_memory(sizeof(*hall));
     struct scene s;
@@ -580,7 +580,7 @@ static void quota_of_one(void)
 /* ---- Stations that answer, and how often --------------------------------------- */
 
 /* Whatever it has refused in that second, the driver says that it is there. */
-static void refusals_apart(void)
+TEST(refusals_apart, TEST_TLB)
 {
     struct scene s;
 
@@ -620,7 +620,7 @@ static void announce(struct scene *s, uint32_t flags)
  * A station asks and asks for listeners: it gets the announced one, in the end none.
  * Its questions with errors are counted, and the other cards' limits are their own.
  */
-static void listeners_have_a_limit(void)
+TEST(listeners_have_a_limit, TEST_TLB)
 {
     struct scene s;
     uint64_t answered, limited, bad;
@@ -642,7 +642,7 @@ static void listeners_have_a_limit(void)
 #define LISTENERS       64      /* twice as many as one question finds */
 
 /* Each station's questions are answered from where its own last answers have ended. */
-static void askers_apart(void)
+TEST(askers_apart, TEST_TLB)
 {
     const struct unetmm_channel_attr attr = {
         .size = sizeof(attr), .flags = UNETMM_DATAGRAM | UNETMM_ANNOUNCE,
@@ -666,7 +666,7 @@ static void askers_apart(void)
 }
 
 /* Answers that are wrong, or too many. */
-static void listeners_that_lie(void)
+TEST(listeners_that_lie, TEST_TLB)
 {
     struct unetmm_listener found[16];
     struct unetmm_peers ask = {
@@ -700,7 +700,7 @@ static void listeners_that_lie(void)
 }
 
 /* Of one user not many questions are sent in a second; others ask meanwhile. */
-static void probes_have_a_limit(void)
+TEST(probes_have_a_limit, TEST_TLB)
 {
     atomic_uint *others = shared_memory(4096);
     uint64_t start = now_ns(), answers, seconds;
@@ -765,7 +765,7 @@ static void *ask_greedily(void *argument)
 }
 
 /* Nobody has to share with a greedy one for more than some seconds. */
-static void limits_are_drawn(void)
+TEST(limits_are_drawn, TEST_TLB)
 {
     struct { struct draws *draws; unsigned i; } user;
     unsigned asked, limited, most = 0;
@@ -845,7 +845,7 @@ static void await_no_closes(struct scene *s)
 }
 
 /* Each CLOSE is repeated until it has an answer. */
-static void lost_close(void)
+TEST(lost_close, TEST_TLB)
 {
     uint64_t repeated, given_up;
     struct scene s;
@@ -867,7 +867,7 @@ static void lost_close(void)
 }
 
 /* A connect that has had no answer may have opened the peer's half. */
-static void close_of_a_request(void)
+TEST(close_of_a_request, TEST_TLB)
 {
     struct scene s;
 
@@ -880,7 +880,7 @@ static void close_of_a_request(void)
 }
 
 /* A peer that never answers is told so often, and no more. */
-static void silent_peer(void)
+TEST(silent_peer, TEST_TLB)
 {
     uint64_t repeated, given_up;
     struct scene s;
@@ -901,7 +901,7 @@ static void silent_peer(void)
 }
 
 /* The other way: a CLOSE is answered each time, and the process learns of it once. */
-static void close_is_answered(void)
+TEST(close_is_answered, TEST_TLB)
 {
     struct unetmm_completion c;
     struct scene s;
@@ -919,7 +919,7 @@ static void close_is_answered(void)
 }
 
 /* Channels that a function reset has ended are closed by the card that starts again. */
-static void closes_after_a_reset(void)
+TEST(closes_after_a_reset, TEST_TLB | TEST_NO_CARD)
 {
     struct scene s;
     uint8_t mac[6];
@@ -995,7 +995,7 @@ static void closes_one(void *argument)
 }
 
 /* A user with all places that one may have; another one's CLOSE is repeated. */
-static void closes_of_one_user(void)
+TEST(closes_of_one_user, TEST_TLB)
 {
     struct closer *closer = shared_memory(sizeof(*closer));
     struct scene s;
@@ -1017,7 +1017,7 @@ static void closes_of_one_user(void)
 }
 
 /* A peer with all places that one may have; those of other peers are repeated. */
-static void closes_of_one_peer(void)
+TEST(closes_of_one_peer, TEST_TLB)
 {
     struct closer *closer = shared_memory(sizeof(*closer));
     struct scene s;
@@ -1040,38 +1040,4 @@ static void closes_of_one_peer(void)
     check_places(closer, PLACES / 2);
     ask_host("far loses 0");
     scene_close(&s);
-}
-
-static const struct test tests[] = {
-    { "in-the-backlog", in_the_backlog, TEST_TLB, 0 },
-    { "who-answers", who_answers, TEST_TLB, 0 },
-    { "in-others-names", in_others_names, TEST_TLB, 0 },
-    { "for-what-it-has", for_what_it_has, TEST_TLB, 0 },
-    { "older-driver", older_driver, TEST_TLB, 0 },
-    { "some-of-them", some_of_them, TEST_TLB, 0 },
-    { "one-has-a-share", one_has_a_share, TEST_TLB, 0 },
-    { "accepted", accepted, TEST_TLB, 0 },
-    { "busy", busy, TEST_TLB, 0 },
-    { "live-ones", live_ones, TEST_TLB, 0 },
-    { "card-is-full", card_is_full, TEST_TLB, 0 },
-    { "quota-of-one", quota_of_one, TEST_TLB, 0 },
-    { "refusals-apart", refusals_apart, TEST_TLB, 0 },
-    { "listeners-have-a-limit", listeners_have_a_limit, TEST_TLB, 0 },
-    { "askers-apart", askers_apart, TEST_TLB, 0 },
-    { "listeners-that-lie", listeners_that_lie, TEST_TLB, 0 },
-    { "probes-have-a-limit", probes_have_a_limit, TEST_TLB, 0 },
-    { "limits-are-drawn", limits_are_drawn, TEST_TLB, 0 },
-    { "lost-close", lost_close, TEST_TLB, 0 },
-    { "close-of-a-request", close_of_a_request, TEST_TLB, 0 },
-    { "close-is-answered", close_is_answered, TEST_TLB, 0 },
-    { "closes-of-one-user", closes_of_one_user, TEST_TLB, 0 },
-    { "closes-of-one-peer", closes_of_one_peer, TEST_TLB, 0 },
-    { "silent-peer", silent_peer, TEST_TLB, 0 },
-    { "closes-after-a-reset", closes_after_a_reset, TEST_TLB | TEST_NO_CARD, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "forged", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

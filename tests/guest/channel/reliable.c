@@ -219,7 +219,7 @@ static void drain(struct pipe *p)
 
 /* ---- Arrival ----------------------------------------------------------------- */
 
-static void lengths(void)
+TEST(lengths, TEST_BOTH | TEST_SHADOW | TEST_ODP | TEST_REMOTE, 60)
 {
     struct unetmm_channel_info info = { .size = sizeof(info) };
     struct pipe p;
@@ -252,7 +252,7 @@ static void lengths(void)
 }
 
 /* From pieces that begin and end anywhere, over the ends of frames. */
-static void pieces(void)
+TEST(pieces, TEST_BOTH)
 {
     static const size_t cuts[] = { 0, 1, 4095, 4097, 30000, 30000, 90001,
                                    123456 };
@@ -290,7 +290,7 @@ static uint64_t misses_of(struct pipe *p)
  * Each of them is as long as the card's TLB, and the messages are, too: a packet's pages
  * go through at a time, and are asked for a few times at most.
  */
-static void long_buffers(void)
+TEST(long_buffers, TEST_BOTH | TEST_SHADOW | TEST_ODP, 60)
 {
     enum { BUFFERS = 3, MESSAGES = 6 };
     struct unetmm_channel_info info = { .size = sizeof(info) };
@@ -320,7 +320,7 @@ static size_t some_length(struct chance *chance, size_t room)
         chance_below(chance, (uint32_t)room + 1);
 }
 
-static void in_order(void)
+TEST(in_order, TEST_BOTH | TEST_SHADOW | TEST_ODP | TEST_REMOTE, 60)
 {
     struct chance chance;
     unsigned i, n = rounds(300);
@@ -400,32 +400,32 @@ static void bad_wire(const unsigned rates[KNOBS])
     pipe_close(&p);
 }
 
-static void loss(void)
+TEST(loss, TEST_TLB | TEST_ONLY_REMOTE, 60)
 {
     bad_wire((unsigned[KNOBS]) { 20000 });
 }
 
-static void doubling(void)
+TEST(doubling, TEST_TLB | TEST_ONLY_REMOTE, 60)
 {
     bad_wire((unsigned[KNOBS]) { 0, 50000 });
 }
 
-static void reordering(void)
+TEST(reordering, TEST_TLB | TEST_ONLY_REMOTE, 60)
 {
     bad_wire((unsigned[KNOBS]) { 0, 0, 50000 });
 }
 
-static void damage(void)
+TEST(damage, TEST_TLB | TEST_ONLY_REMOTE, 60)
 {
     bad_wire((unsigned[KNOBS]) { 0, 0, 0, 20000 });
 }
 
-static void delay(void)
+TEST(delay, TEST_TLB | TEST_ONLY_REMOTE, 60)
 {
     bad_wire((unsigned[KNOBS]) { 0, 0, 0, 0, 50000 });
 }
 
-static void everything(void)
+TEST(everything, TEST_BOTH | TEST_ONLY_REMOTE, 60)
 {
     bad_wire((unsigned[KNOBS]) { 20000, 20000, 20000, 20000, 20000 });
 }
@@ -462,7 +462,7 @@ static void await_end(struct pipe *p)
     CHECK_RET(unetmm_disconnect(p->tx->ep, p->tx->channel), 0);
 }
 
-static void peer_killed(void)
+TEST(peer_killed, TEST_TLB | TEST_ONLY_REMOTE, 60)
 {
     struct unetmm_completion c;
     struct pipe p;
@@ -494,7 +494,7 @@ static bool link_is_up(void)
 }
 
 /* Out of patience while the link is down: the sends say so, and all others. */
-static void link_down(void)
+TEST(link_down, TEST_TLB | TEST_ONLY_REMOTE, 60)
 {
     struct unetmm_channel_attr attr = usual;
     struct unetmm_completion c;
@@ -530,7 +530,7 @@ static void link_down(void)
 }
 
 /* A link that comes back in time is a wire that has lost something. */
-static void link_blinks(void)
+TEST(link_blinks, TEST_TLB | TEST_ONLY_REMOTE, 60)
 {
     struct pipe p;
     unsigned i;
@@ -549,7 +549,7 @@ static void link_blinks(void)
 }
 
 /* Closed here: unacknowledged messages complete with BAD_CHANNEL. */
-static void closed_with_messages(void)
+TEST(closed_with_messages, TEST_BOTH)
 {
     struct unetmm_completion c;
     struct pipe p;
@@ -570,7 +570,7 @@ static void closed_with_messages(void)
 }
 
 /* Closed by the peer's process: a channel made anew in its place works. */
-static void closed_by_peer(void)
+TEST(closed_by_peer, TEST_TLB)
 {
     struct pipe p;
 
@@ -588,7 +588,7 @@ static void closed_by_peer(void)
 }
 
 /* A process that only receives is woken, once, by the end of the channel. */
-static void told_of_the_end(void)
+TEST(told_of_the_end, TEST_BOTH)
 {
     struct unetmm_channel_attr attr = usual;
     struct unetmm_completion c;
@@ -626,7 +626,7 @@ static void told_of_the_end(void)
 }
 
 /* The peer has no buffer: for as long as it likes, or not. */
-static void not_ready(void)
+TEST(not_ready, TEST_BOTH | TEST_SHADOW | TEST_ODP)
 {
     struct unetmm_channel_attr attr = usual;
     struct unetmm_completion c;
@@ -652,7 +652,7 @@ static void not_ready(void)
 }
 
 /* Longer than the buffer: the sender learns it, the buffer stays. */
-static void too_long_for_the_buffer(void)
+TEST(too_long_for_the_buffer, TEST_BOTH)
 {
     struct unetmm_completion c;
     struct pipe p;
@@ -708,7 +708,7 @@ static void flood(void *argument)
 }
 
 /* Messages are whole or not there; their buffer comes back. */
-static void sender_killed(void)
+TEST(sender_killed, TEST_BOTH, 60)
 {
     atomic_uint *count = shared_memory(sizeof(*count));
     struct unetmm_ctx *ctx = open_card();
@@ -764,7 +764,7 @@ static void sender_killed(void)
 
 /* ---- How it begins ----------------------------------------------------------------- */
 
-static void types(void)
+TEST(types, TEST_BOTH)
 {
     struct unetmm_channel_attr attr = usual;
     struct unetmm_channel_info info = { .size = sizeof(info) };
@@ -804,7 +804,7 @@ static void types(void)
 }
 
 /* Source ktlb has none: its posted buffers would have to stay translated. */
-static void not_with_ktlb(void)
+TEST(not_with_ktlb, TEST_KTLB)
 {
     struct unetmm_ctx *ctx = open_card();
     struct station s;
@@ -820,7 +820,7 @@ static void not_with_ktlb(void)
 }
 
 /* All that the card has; one that is given back can be had again. */
-static void all_there_are(void)
+TEST(all_there_are, TEST_TLB)
 {
     struct unetmm_ctx *ctx = open_card();
     struct station s[9];
@@ -887,7 +887,7 @@ static void take_imm(struct station *station, unsigned type, uint64_t cookie,
 }
 
 /* Messages and writes with 32 bits, in order; each takes the next buffer. */
-static void immediates(void)
+TEST(immediates, TEST_BOTH | TEST_UTLB | TEST_SHADOW | TEST_ODP)
 {
     struct unetmm_ep_attr attr = default_attr();
     struct unetmm_ctx *ctx = open_card();
@@ -925,37 +925,4 @@ static void immediates(void)
     station_close(&one);
     station_close(&two);
     CHECK_RET(unetmm_close(ctx), 0);
-}
-
-static const struct test tests[] = {
-    { "lengths", lengths, TEST_BOTH | TEST_SHADOW | TEST_ODP | TEST_REMOTE, 60 },
-    { "pieces", pieces, TEST_BOTH, 0 },
-    { "immediates", immediates, TEST_BOTH | TEST_UTLB | TEST_SHADOW | TEST_ODP,
-      0 },
-    { "long-buffers", long_buffers, TEST_BOTH | TEST_SHADOW | TEST_ODP, 60 },
-    { "in-order", in_order, TEST_BOTH | TEST_SHADOW | TEST_ODP | TEST_REMOTE, 60 },
-    { "loss", loss, TEST_TLB | TEST_ONLY_REMOTE, 60 },
-    { "doubling", doubling, TEST_TLB | TEST_ONLY_REMOTE, 60 },
-    { "reordering", reordering, TEST_TLB | TEST_ONLY_REMOTE, 60 },
-    { "damage", damage, TEST_TLB | TEST_ONLY_REMOTE, 60 },
-    { "delay", delay, TEST_TLB | TEST_ONLY_REMOTE, 60 },
-    { "everything", everything, TEST_BOTH | TEST_ONLY_REMOTE, 60 },
-    { "peer-killed", peer_killed, TEST_TLB | TEST_ONLY_REMOTE, 60 },
-    { "link-down", link_down, TEST_TLB | TEST_ONLY_REMOTE, 60 },
-    { "link-blinks", link_blinks, TEST_TLB | TEST_ONLY_REMOTE, 60 },
-    { "closed-with-messages", closed_with_messages, TEST_BOTH, 0 },
-    { "closed-by-peer", closed_by_peer, TEST_TLB, 0 },
-    { "told-of-the-end", told_of_the_end, TEST_BOTH, 0 },
-    { "not-ready", not_ready, TEST_BOTH | TEST_SHADOW | TEST_ODP, 0 },
-    { "too-long-for-the-buffer", too_long_for_the_buffer, TEST_BOTH, 0 },
-    { "sender-killed", sender_killed, TEST_BOTH, 60 },
-    { "types", types, TEST_BOTH, 0 },
-    { "not-with-ktlb", not_with_ktlb, TEST_KTLB, 0 },
-    { "all-there-are", all_there_are, TEST_TLB, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "reliable", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

@@ -5,7 +5,7 @@
 #include "ask.h"
 #include "link.h"
 
-static void echo(void)
+TEST(echo, TEST_ONLY_REMOTE)
 {
     struct link link;
 
@@ -14,14 +14,4 @@ static void echo(void)
     link_open(&link, NULL, NULL);
     peer_ask(link.tx, PEER_QUIT);
     link_close(&link);
-}
-
-static const struct test tests[] = {
-    { "echo", echo, TEST_ONLY_REMOTE, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "stop", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

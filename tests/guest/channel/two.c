@@ -11,7 +11,7 @@
 
 /* ---- The peer ------------------------------------------------------------------------ */
 
-static void probe(void)
+TEST(probe, TEST_ONLY_REMOTE)
 {
     struct unetmm_ctx *ctx = open_card();
     uint32_t mtu = 0;
@@ -37,7 +37,7 @@ static int listeners(struct unetmm_ctx *ctx, const uint8_t *mac,
 }
 
 /* Only the echo for datagrams may be announced. */
-static void peers(void)
+TEST(peers, TEST_ONLY_REMOTE)
 {
     struct unetmm_ctx *ctx = open_card();
     struct unetmm_listener found[4];
@@ -53,7 +53,7 @@ static void peers(void)
 }
 
 /* Several endpoints talk to the same peer at the same time. */
-static void several(void)
+TEST(several, TEST_ONLY_REMOTE)
 {
     struct unetmm_ctx *ctx = open_card();
     struct link links[6];
@@ -92,7 +92,7 @@ static bool peer_has_died(struct link *link)
 }
 
 /* kill -9 while messages are under way; its successor is reached anew. */
-static void peer_killed(void)
+TEST(peer_killed, TEST_ONLY_REMOTE, 60)
 {
     struct unetmm_completion c;
     struct link link;
@@ -131,7 +131,7 @@ static bool link_is_up(void)
     return info.flags & UNETMM_INFO_LINK;
 }
 
-static void link_down(void)
+TEST(link_down, TEST_ONLY_REMOTE, 60)
 {
     uint8_t *at = pages(4);
     struct link link;
@@ -320,43 +320,43 @@ static void bad_wire(const unsigned rates[KNOBS])
     link_close(&link);
 }
 
-static void good_wire(void)
+TEST(good_wire, TEST_ONLY_REMOTE, 60)
 {
     bad_wire((unsigned[KNOBS]) { 0 });
 }
 
-static void loss(void)
+TEST(loss, TEST_ONLY_REMOTE, 60)
 {
     bad_wire((unsigned[KNOBS]) { 100000 });
 }
 
-static void doubling(void)
+TEST(doubling, TEST_ONLY_REMOTE, 60)
 {
     bad_wire((unsigned[KNOBS]) { 0, 100000 });
 }
 
-static void reordering(void)
+TEST(reordering, TEST_ONLY_REMOTE, 60)
 {
     bad_wire((unsigned[KNOBS]) { 0, 0, 100000 });
 }
 
-static void damage(void)
+TEST(damage, TEST_ONLY_REMOTE, 60)
 {
     bad_wire((unsigned[KNOBS]) { 0, 0, 0, 100000 });
 }
 
-static void delay(void)
+TEST(delay, TEST_ONLY_REMOTE, 60)
 {
     bad_wire((unsigned[KNOBS]) { 0, 0, 0, 0, 100000 });
 }
 
-static void everything(void)
+TEST(everything, TEST_ONLY_REMOTE, 60)
 {
     bad_wire((unsigned[KNOBS]) { 50000, 50000, 50000, 50000, 50000 });
 }
 
 /* Channels are set up over a wire that loses half of the frames. */
-static void connect_over_loss(void)
+TEST(connect_over_loss, TEST_ONLY_REMOTE, 60)
 {
     struct link link;
     unsigned i;
@@ -373,26 +373,4 @@ static void connect_over_loss(void)
     link_open(&link, NULL, NULL);
     exchange_pattern(&link, pages(1), pages(1), PAGE, 1);
     link_close(&link);
-}
-
-static const struct test tests[] = {
-    { "probe", probe, TEST_ONLY_REMOTE, 0 },
-    { "peers", peers, TEST_ONLY_REMOTE, 0 },
-    { "several", several, TEST_ONLY_REMOTE, 0 },
-    { "peer-killed", peer_killed, TEST_ONLY_REMOTE, 60 },
-    { "link-down", link_down, TEST_ONLY_REMOTE, 60 },
-    { "good-wire", good_wire, TEST_ONLY_REMOTE, 60 },
-    { "loss", loss, TEST_ONLY_REMOTE, 60 },
-    { "doubling", doubling, TEST_ONLY_REMOTE, 60 },
-    { "reordering", reordering, TEST_ONLY_REMOTE, 60 },
-    { "damage", damage, TEST_ONLY_REMOTE, 60 },
-    { "delay", delay, TEST_ONLY_REMOTE, 60 },
-    { "everything", everything, TEST_ONLY_REMOTE, 60 },
-    { "connect-over-loss", connect_over_loss, TEST_ONLY_REMOTE, 60 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "two", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

@@ -69,7 +69,7 @@ static struct unetmm_ep_attr spinning(uint32_t spin_ns)
 
 /* ---- The program dispatches -------------------------------------------------- */
 
-static void dispatch(void)
+TEST(dispatch, TEST_ALL | TEST_UTLB)
 {
     struct unetmm_ep_attr attr = spinning(0);
     uint64_t i, n = rounds(400);
@@ -90,7 +90,7 @@ static void dispatch(void)
 }
 
 /* Blocked for a while: messages wait, in order. */
-static void blocked(void)
+TEST(blocked, TEST_MISS)
 {
     struct count count = { 0 };
     struct link link;
@@ -146,7 +146,7 @@ static void volley_with(uint32_t spin_ns, uint64_t n)
     link_close(&link);
 }
 
-static void volley(void)
+TEST(volley, TEST_MISS, 60)
 {
     volley_with(0, rounds(400));
     volley_with(200000, rounds(200));
@@ -204,7 +204,7 @@ static void *flow_thread(void *argument)
     return NULL;
 }
 
-static void blocked_under_traffic(void)
+TEST(blocked_under_traffic, TEST_MISS, 60)
 {
     struct unetmm_ep_attr attr = spinning(0);
     struct count count = { 0 };
@@ -248,7 +248,7 @@ static void on_end(struct unetmm_ep *ep, int error, void *arg)
 }
 
 /* An index that no library writes: the card stops the endpoint. */
-static void stopped_by_the_card(void)
+TEST(stopped_by_the_card, TEST_TLB)
 {
     struct unetmm_ep_attr attr = spinning(0);
     struct count count = { 0 };
@@ -278,7 +278,7 @@ static void destroy(struct unetmm_ep *ep, const struct unetmm_completion *c,
 }
 
 /* While messages come, and free buffers are posted. */
-static void destroyed_from_inside(void)
+TEST(destroyed_from_inside, TEST_ALL | TEST_UTLB)
 {
     struct station other;
     uint8_t *buffer = shared_memory(8 * UNETMM_PAGE_BYTES);
@@ -336,7 +336,7 @@ static void victim(void *argument)
     }
 }
 
-static void killed(void)
+TEST(killed, TEST_MISS)
 {
     atomic_uint *ready = shared_memory(sizeof(*ready));
     unsigned i;
@@ -352,20 +352,4 @@ static void killed(void)
         status = await_process(pid);
         CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     }
-}
-
-static const struct test tests[] = {
-    { "dispatch", dispatch, TEST_ALL | TEST_UTLB, 0 },
-    { "blocked", blocked, TEST_MISS, 0 },
-    { "volley", volley, TEST_MISS, 60 },
-    { "blocked-under-traffic", blocked_under_traffic, TEST_MISS, 60 },
-    { "stopped-by-the-card", stopped_by_the_card, TEST_TLB, 0 },
-    { "destroyed-from-inside", destroyed_from_inside, TEST_ALL | TEST_UTLB, 0 },
-    { "killed", killed, TEST_MISS, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "upcall", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

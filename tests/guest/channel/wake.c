@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <time.h>
@@ -121,24 +122,24 @@ static void stream_by_wait(uint64_t count, uint64_t ahead, uint32_t pause_us,
     link_close(&link);
 }
 
-static void one_by_one(void)
+TEST(one_by_one, TEST_TLB)
 {
     stream_by_wait(rounds(1500), 1, 0, 0);
 }
 
-static void with_pauses(void)
+TEST(with_pauses, TEST_TLB)
 {
     stream_by_wait(rounds(600), 1, 150, 0);
     stream_by_wait(rounds(600), 16, 40, 0);
 }
 
-static void spin_then_block(void)
+TEST(spin_then_block, TEST_TLB)
 {
     stream_by_wait(rounds(600), 2, 150, 40000);
     stream_by_wait(rounds(300), 2, 50, UNETMM_SPIN_FOREVER);
 }
 
-static void times_out(void)
+TEST(times_out, TEST_TLB)
 {
     struct unetmm_ep_attr attr = blocking();
     struct unetmm_completion c;
@@ -163,7 +164,7 @@ static void on_alarm(int number)
     (void)number;
 }
 
-static void interrupted(void)
+TEST(interrupted, TEST_TLB)
 {
     struct unetmm_ep_attr attr = blocking();
     struct sigaction action = { .sa_handler = on_alarm };
@@ -184,6 +185,86 @@ static void interrupted(void)
     link_close(&link);
 }
 
+static volatile sig_atomic_t handled;
+
+static void on_user(int number)
+{
+    (void)number;
+    handled = 1;
+}
+
+/* The third field of its /proc/PID/stat; the second is the name in brackets. */
+static char state_of(pid_t pid)
+{
+    char path[40], line[200] = "";
+    const char *end;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    file = fopen(path, "r");
+    CHECK(file && fgets(line, sizeof(line), file));
+    fclose(file);
+    end = strrchr(line, ')');
+    CHECK(end && end[1] == ' ');
+    return end[2];
+}
+
+/* The parent sleeps in its call alone: before it is stopped, and again when it goes on. */
+static void stop_and_signal(void *argument)
+{
+    pid_t parent = getppid();
+
+    (void)argument;
+    EVENTUALLY(state_of(parent) == 'S');
+    CHECK_SYS(kill(parent, SIGSTOP));
+    EVENTUALLY(state_of(parent) == 'T');
+    CHECK_SYS(kill(parent, SIGCONT));
+    EVENTUALLY(state_of(parent) == 'S');
+    CHECK_SYS(kill(parent, SIGUSR1));
+}
+
+/* A wait until a deadline goes on after a stop; a handler ends it, also with SA_RESTART. */
+TEST(stopped, TEST_TLB)
+{
+    struct sigaction action = { .sa_handler = on_user, .sa_flags = SA_RESTART };
+    struct unetmm_ep_attr attr = blocking();
+    struct unetmm_listener found[2];
+    struct unetmm_peers peers = {
+        .size = sizeof(peers), .count = 2, .listeners = (uintptr_t)found,
+    };
+    const struct unetmm_channel_attr reliable = UNETMM_CHANNEL_ATTR_INIT;
+    struct unetmm_event_counter *counter;
+    struct station asker, owner;
+    struct link link;
+    int call, ret;
+
+    link_open(&link, NULL, &attr);
+    station_open(&asker, link.ctx, NULL);
+    station_open(&owner, link.ctx, NULL);
+    CHECK_RET(try_join(&asker, &owner, &reliable, PATIENCE_NS), 0);
+    CHECK_RET(unetmm_event_create(link.ctx, 1, &counter), 0);
+    CHECK_SYS(sigaction(SIGUSR1, &action, NULL));
+    for (call = 0; call < 4; call++) {
+        pid_t pid;
+
+        handled = 0;
+        pid = start_process(stop_and_signal, NULL);
+        ret = call == 0 ? unetmm_accept(link.rx->ep, NULL, PATIENCE_NS) :
+              call == 1 ? unetmm_event_wait(counter, 1, UNETMM_EVENT_BLOCK, PATIENCE_NS) :
+              call == 2 ? unetmm_import(asker.ep, (int)asker.channel, UINT64_MAX, 0,
+                                        PATIENCE_NS, NULL) :
+              unetmm_peers(link.ctx, &peers, PATIENCE_NS);
+        note("call %d: %s", call, error_name(ret));
+        CHECK_RET(ret, -EINTR);
+        CHECK(handled);
+        end_process(pid);
+    }
+    CHECK_RET(unetmm_event_destroy(counter), 0);
+    station_close(&owner);
+    station_close(&asker);
+    link_close(&link);
+}
+
 /* ---- unetmm_arm, unetmm_fd ---------------------------------------------------------- */
 
 static void sleep_on(struct station *rx)
@@ -197,7 +278,7 @@ static void sleep_on(struct station *rx)
     }
 }
 
-static void by_descriptor(void)
+TEST(by_descriptor, TEST_TLB)
 {
     struct flow flow = { .count = rounds(2000), .longest_pause_us = 60 };
     struct unetmm_completion c;
@@ -221,7 +302,7 @@ static void by_descriptor(void)
 }
 
 /* Arming when something is there says so; a later completion wakes. */
-static void armed_late(void)
+TEST(armed_late, TEST_TLB)
 {
     struct pollfd entry = { .events = POLLIN };
     struct unetmm_completion c;
@@ -249,7 +330,7 @@ static void armed_late(void)
 
 #define MANY            6
 
-static void many_endpoints(void)
+TEST(many_endpoints, TEST_TLB)
 {
     struct flow flow[MANY];
     pthread_t threads[MANY];
@@ -339,7 +420,7 @@ static void volley_server(void *argument)
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
-static void two_processes(void)
+TEST(two_processes, TEST_BOTH)
 {
     struct unetmm_ep_attr attr = blocking();
     uint64_t count = rounds(500);
@@ -358,22 +439,4 @@ static void two_processes(void)
     end_process(pid);
     station_close(&s);
     CHECK_RET(unetmm_close(ctx), 0);
-}
-
-static const struct test tests[] = {
-    { "one-by-one", one_by_one, TEST_TLB, 0 },
-    { "with-pauses", with_pauses, TEST_TLB, 0 },
-    { "spin-then-block", spin_then_block, TEST_TLB, 0 },
-    { "times-out", times_out, TEST_TLB, 0 },
-    { "interrupted", interrupted, TEST_TLB, 0 },
-    { "by-descriptor", by_descriptor, TEST_TLB, 0 },
-    { "armed-late", armed_late, TEST_TLB, 0 },
-    { "many-endpoints", many_endpoints, TEST_TLB, 0 },
-    { "two-processes", two_processes, TEST_BOTH, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "wake", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

@@ -24,6 +24,10 @@ struct run run = { .slow = 1 };
 static char *skip_reason;
 static const char *full_name = "";
 
+/* The program's, in the order of their lines. */
+static struct test tests[128];
+static unsigned test_count;
+
 /* The command line's selection. */
 static const char *only;
 static const char *only_source;
@@ -598,17 +602,33 @@ static unsigned run_all(const struct variant *variants, unsigned count)
     return failed;
 }
 
-int test_main(int argc, char **argv, const char *program,
-              const struct test *tests, size_t count)
+void test_add(const struct test *test)
 {
-    struct variant *variants = calloc(count * 12, sizeof(*variants));
+    unsigned i = test_count++;
+    char *c;
+
+    if (i == sizeof(tests) / sizeof(tests[0])) {
+        abort();
+    }
+    for (; i > 0 && tests[i - 1].line > test->line; i--) {
+        tests[i] = tests[i - 1];
+    }
+    tests[i] = *test;
+    for (c = tests[i].name; *c; c++) {
+        *c = *c == '_' ? '-' : *c;
+    }
+}
+
+int test_main(int argc, char **argv)
+{
+    struct variant *variants = calloc(test_count * 12, sizeof(*variants));
     unsigned i, n = 0;
     sigset_t child;
 
-    run.program = program;
+    run.program = program_invocation_short_name;
     parse(argc, argv);
     setvbuf(stdout, NULL, _IOLBF, 0);
-    for (i = 0; i < count; i++) {
+    for (i = 0; i < test_count; i++) {
         add_variants(&tests[i], i, variants, &n);
     }
     for (i = 0; list_only && i < n; i++) {
@@ -628,4 +648,9 @@ int test_main(int argc, char **argv, const char *program,
     n = run_all(variants, n);
     free(variants);
     return n ? 1 : 0;
+}
+
+int __attribute__((weak)) main(int argc, char **argv)
+{
+    return test_main(argc, argv);
 }

@@ -42,12 +42,40 @@
 #define TEST_ONLY_REMOTE 0x10   /* in role client alone */
 #define TEST_NO_CARD    0x20    /* takes the card away: look at nothing after */
 
+/*
+ * Defines a test and puts it into its program:
+ *
+ *     TEST(for_what_it_has, TEST_TLB)          TEST(shared, TEST_TLB, 300)
+ *     {                                        {
+ *
+ * The test's name is the function's with - in place of _ (for-what-it-has).
+ * Behind the variants comes the limit, if the test needs more than
+ * LEAST_SECONDS.  TEST_NAMED() gives the test another name, and ALSO() has the
+ * function run once more under another name.  Tests run in the order of their
+ * lines.
+ */
+#define TEST(fn, ...) TEST_NAMED(#fn, fn, __VA_ARGS__)
+#define TEST_NAMED(name, fn, ...) \
+    static void fn(void); \
+    ALSO(name, fn, __VA_ARGS__) static void fn(void)
+#define ALSO(name, fn, ...) TEST_ON(__LINE__, name, fn, __VA_ARGS__)
+#define TEST_ON(line, name, fn, ...) TEST_AT(line, name, fn, __VA_ARGS__)
+#define TEST_AT(at, title, fn, ...) \
+    static void __attribute__((constructor)) fn##_at_##at(void) \
+    { \
+        test_add(&(struct test) { .line = at, .name = title, .run = fn, \
+                                  .flags = __VA_ARGS__ }); \
+    }
+
 struct test {
-    const char *name;
+    unsigned line;
+    char name[40];
     void (*run)(void);
     unsigned flags;
     unsigned seconds;           /* limit, if it needs more than LEAST_SECONDS */
 };
+
+void test_add(const struct test *test);
 
 /*
  * A hung test costs so long, others cost nothing by it: a busy machine
@@ -72,8 +100,8 @@ struct run {
 };
 extern struct run run;
 
-int test_main(int argc, char **argv, const char *program,
-              const struct test *tests, size_t count);
+/* main() of a program that does not define its own */
+int test_main(int argc, char **argv);
 
 /* How often to repeat an action that an ordinary run does `n` times. */
 unsigned rounds(unsigned n);

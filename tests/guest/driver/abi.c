@@ -510,7 +510,7 @@ static void one_call_by_length(const struct call *call,
     CHECK(raw_ioctl(raw.fd, call->request, &a) < 0);
 }
 
-static void lengths(void)
+TEST(lengths, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP)
 {
     struct raw base;
     unsigned i;
@@ -561,7 +561,7 @@ static void one_call_by_pointer(const struct call *call,
     }
 }
 
-static void pointers(void)
+TEST(pointers, TEST_ALL | TEST_UTLB)
 {
     struct unetmm_counters counters = { .size = sizeof(counters) };
     struct raw base;
@@ -622,7 +622,7 @@ static void one_call_read_only(const struct call *call, const struct raw *base,
  * An argument that cannot be written is enough where nothing is written; else
  * the objects that the call has made are gone again.
  */
-static void read_only_arguments(void)
+TEST(read_only_arguments, TEST_ALL | TEST_UTLB)
 {
     struct unetmm_endpoint before = raw_request(), after = raw_request();
     uint8_t *page = pages(1);
@@ -724,7 +724,7 @@ static void one_field(const struct field *field, const struct raw *base)
     }
 }
 
-static void reserved(void)
+TEST(reserved, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP)
 {
     struct raw base;
     unsigned i;
@@ -737,7 +737,7 @@ static void reserved(void)
 }
 
 /* There is no call that is not in the table above. */
-static void all_calls(void)
+TEST(all_calls, TEST_TLB)
 {
     union argument a;
     struct raw base;
@@ -758,7 +758,7 @@ static void all_calls(void)
     raw_close(&base);
 }
 
-static void unknown_calls(void)
+TEST(unknown_calls, TEST_TLB)
 {
     static const unsigned long requests[] = {
         _IO(UNETMM_IOC_MAGIC - 1, 0x00), _IO(UNETMM_IOC_MAGIC + 1, 0x00),
@@ -793,7 +793,7 @@ static bool is_listed(unsigned long request)
 }
 
 /* The driver has no call that the tables of these tests lack, and the reverse. */
-static void listed_calls(void)
+TEST(listed_calls, TEST_TLB)
 {
     int fd = raw_open_file();
     unsigned number;
@@ -853,7 +853,7 @@ static void wrong_objects(const struct raw *raw)
     CHECK_RET(raw_destroy(raw->fd, UNETMM_OBJECT_EVENT, 0, event.id), 0);
 }
 
-static void wrong_values(void)
+TEST(wrong_values, TEST_TLB)
 {
     struct unetmm_space space = { .size = sizeof(space), .source = 99 };
     struct unetmm_counters counters = { .size = sizeof(counters) };
@@ -963,7 +963,7 @@ static void wrong_connects(struct raw *raw, int can)
 #undef CONNECTS
 }
 
-static void wrong_channels(void)
+TEST(wrong_channels, TEST_ALL)
 {
     struct unetmm_info info = { .size = sizeof(info) };
     struct raw raw;
@@ -979,7 +979,7 @@ static void wrong_channels(void)
 }
 
 /* Counters of an endpoint are there just while the endpoint is. */
-static void counters_of_no_endpoint(void)
+TEST(counters_of_no_endpoint, TEST_TLB)
 {
     struct unetmm_info info = { .size = sizeof(info) };
     struct unetmm_counters counters = {
@@ -1005,7 +1005,7 @@ static void counters_of_no_endpoint(void)
 }
 
 /* Numbers of endpoints that are not ours. */
-static void wrong_endpoints(void)
+TEST(wrong_endpoints, TEST_MISS)
 {
     struct raw mine, others;
     unsigned i, k;
@@ -1049,7 +1049,7 @@ static int try_map(int fd, size_t bytes, int protection, int flags,
     return 0;
 }
 
-static void mappings(void)
+TEST(mappings, TEST_TLB)
 {
     const int rw = PROT_READ | PROT_WRITE;
     struct raw raw, others;
@@ -1093,7 +1093,7 @@ static void mappings(void)
 }
 
 /* A mapping can be cut and protected, but neither grown nor executed. */
-static void mapping_changes(void)
+TEST(mapping_changes, TEST_TLB)
 {
     struct unetmm_cqe cqe;
     struct raw raw;
@@ -1149,7 +1149,7 @@ static void stranger_main(void *argument)
     check_stranger(argument, true);
 }
 
-static void forked_child(void)
+TEST(forked_child, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP)
 {
     struct unetmm_cqe cqe;
     struct raw raw;
@@ -1210,7 +1210,7 @@ static void giver_main(void *argument)
 }
 
 /* The file outlives its process in the hands of another. */
-static void passed_descriptor(void)
+TEST(passed_descriptor, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP)
 {
     struct raw raw;
     int sockets[2], fd;
@@ -1229,7 +1229,7 @@ static void passed_descriptor(void)
 }
 
 /* Calls that take no space, and those for which there is none yet. */
-static void unbound_file(void)
+TEST(unbound_file, TEST_TLB)
 {
     int fd = raw_open_file();
     unsigned i;
@@ -1307,7 +1307,7 @@ static void one_race(struct race *race, struct chance *chance,
     close(race->fd);
 }
 
-static void bound_meanwhile(void)
+TEST(bound_meanwhile, TEST_TLB)
 {
     struct race race = { .tries = shared_memory(PAGE) };
     struct chance chance;
@@ -1323,7 +1323,7 @@ static void bound_meanwhile(void)
     }
 }
 
-static void key_meanwhile(void)
+TEST(key_meanwhile, TEST_TLB)
 {
     struct race race = { .tries = shared_memory(PAGE) };
     struct chance chance;
@@ -1381,7 +1381,7 @@ static void curious_main(void *argument)
 }
 
 /* Without CAP_NET_ADMIN a process sees the counters of its own endpoints alone. */
-static void counters_of_others(void)
+TEST(counters_of_others, TEST_ALL)
 {
     struct raw raw;
 
@@ -1429,7 +1429,7 @@ static void library_in_child(void *argument)
     link_close(link);
 }
 
-static void child_of_the_library(void)
+TEST(child_of_the_library, TEST_BOTH | TEST_UTLB)
 {
     uint8_t *from, *to;
     struct link link;
@@ -1453,7 +1453,7 @@ static int polled(int fd, int events, int timeout)
     return CHECK_SYS(poll(&entry, 1, timeout)) ? entry.revents : 0;
 }
 
-static void poll_on_file(void)
+TEST(poll_on_file, TEST_TLB)
 {
     unsigned out, in;
     struct unetmm_cqe cqe;
@@ -1578,7 +1578,7 @@ static void two_users(void *argument)
     end_process(start_process(is_limited, &one));
 }
 
-static void shares_of_users(void)
+TEST(shares_of_users, TEST_TLB)
 {
     struct user user = { 4242, 3, 5, NULL };
     int result;
@@ -1629,7 +1629,7 @@ static void exports_of_one(void *unused)
     CHECK_RET(unetmm_close(two), 0);
 }
 
-static void shares_of_exports(void)
+TEST(shares_of_exports, TEST_TLB)
 {
     struct unetmm_ctx *ctx = open_card();
     uint8_t *at = pages(1);
@@ -1676,7 +1676,7 @@ static void channels_of_one(void *unused)
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
-static void shares_of_channels(void)
+TEST(shares_of_channels, TEST_TLB)
 {
     int result;
 
@@ -1735,7 +1735,7 @@ static void pins_of_one(void *argument)
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
-static void pins_of_users(void)
+TEST(pins_of_users, TEST_PINNED)
 {
     struct user one = { 4242, 1, 0, shared_memory(4096) };
     pid_t pid;
@@ -1796,7 +1796,7 @@ static void has_one(void *unused)
 }
 
 /* Unless the administrator says how many, there are some for others, too. */
-static void all_of_a_user(void)
+TEST(all_of_a_user, TEST_TLB)
 {
     atomic_uint *state = shared_memory(4096);
     struct unetmm_ctx *ctx = open_card();
@@ -1809,39 +1809,4 @@ static void all_of_a_user(void)
     end_process(start_process(has_one, NULL));
     atomic_store(state, 2);
     end_process(pid);
-}
-
-static const struct test tests[] = {
-    { "lengths", lengths, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
-    { "pointers", pointers, TEST_ALL | TEST_UTLB, 0 },
-    { "read-only-arguments", read_only_arguments, TEST_ALL | TEST_UTLB, 0 },
-    { "reserved", reserved, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
-    { "all-calls", all_calls, TEST_TLB, 0 },
-    { "unknown-calls", unknown_calls, TEST_TLB, 0 },
-    { "listed-calls", listed_calls, TEST_TLB, 0 },
-    { "wrong-values", wrong_values, TEST_TLB, 0 },
-    { "wrong-channels", wrong_channels, TEST_ALL, 0 },
-    { "counters-of-no-endpoint", counters_of_no_endpoint, TEST_TLB, 0 },
-    { "wrong-endpoints", wrong_endpoints, TEST_MISS, 0 },
-    { "mappings", mappings, TEST_TLB, 0 },
-    { "mapping-changes", mapping_changes, TEST_TLB, 0 },
-    { "forked-child", forked_child, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
-    { "passed-descriptor", passed_descriptor, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
-    { "unbound-file", unbound_file, TEST_TLB, 0 },
-    { "bound-meanwhile", bound_meanwhile, TEST_TLB, 0 },
-    { "key-meanwhile", key_meanwhile, TEST_TLB, 0 },
-    { "counters-of-others", counters_of_others, TEST_ALL, 0 },
-    { "child-of-the-library", child_of_the_library, TEST_BOTH | TEST_UTLB, 0 },
-    { "poll-on-file", poll_on_file, TEST_TLB, 0 },
-    { "shares-of-users", shares_of_users, TEST_TLB, 0 },
-    { "shares-of-exports", shares_of_exports, TEST_TLB, 0 },
-    { "shares-of-channels", shares_of_channels, TEST_TLB, 0 },
-    { "all-of-a-user", all_of_a_user, TEST_TLB, 0 },
-    { "pins-of-users", pins_of_users, TEST_PINNED, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "abi", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

@@ -998,7 +998,7 @@ static unsigned this_source(void)
         run.source == UNETMM_SOURCE_ODP ? TEST_ODP : TEST_PINNED;
 }
 
-static void calls(void)
+TEST(calls, TEST_SOURCES, 60)
 {
     struct scene scene = { .event_fd = CHECK_SYS(eventfd(0, EFD_CLOEXEC)) };
     uint8_t *at = pages(4);
@@ -1055,7 +1055,7 @@ static void bind_if_need_be(struct scene *s)
     }
 }
 
-static void binding(void)
+TEST_NAMED("bind", binding, TEST_TLB | TEST_NO_CARD, 60)
 {
     static const struct attempt attempt =
         ATTEMPT(bind, unbind_card, do_bind, NULL, TEST_TLB, .foreign = true,
@@ -1068,7 +1068,7 @@ static void binding(void)
     card_check_works();
 }
 
-static void loading(void)
+TEST_NAMED("load", loading, TEST_TLB | TEST_NO_CARD, 60)
 {
     static const struct attempt attempt =
         ATTEMPT(load, unload_module, do_load, bind_if_need_be, TEST_TLB,
@@ -1161,7 +1161,7 @@ static void push_through(struct pressure *p, size_t len, uint64_t key)
     CHECK_PATTERN(p->to, len, key);
 }
 
-static void misses(void)
+TEST(misses, TEST_MISS | TEST_SHADOW | TEST_ODP, 60)
 {
     struct pressure p = { .from = pages(PRESSURE_PAGES),
                           .to = pages(PRESSURE_PAGES) };
@@ -1187,17 +1187,4 @@ static void misses(void)
     CHECK_EQ(pthread_join(thread, NULL), 0);
     exchange_pattern(&p.link, p.from, p.to, PAGE, 1);
     link_close(&p.link);
-}
-
-static const struct test tests[] = {
-    { "calls", calls, TEST_SOURCES, 60 },
-    { "misses", misses, TEST_MISS | TEST_SHADOW | TEST_ODP, 60 },
-    { "bind", binding, TEST_TLB | TEST_NO_CARD, 60 },
-    { "load", loading, TEST_TLB | TEST_NO_CARD, 60 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "fail", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

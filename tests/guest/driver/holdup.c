@@ -403,7 +403,7 @@ static void noted_main(void *argument)
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
-static void noted(void)
+TEST(noted, TEST_SHADOW | TEST_NO_CARD)
 {
     struct stage *stage = shared_memory(sizeof(*stage));
     pid_t fuse, pid;
@@ -836,7 +836,7 @@ static void keep_page_once(struct removal *r, bool killed)
  * Others, and the removal of the card, do not wait for a page's lock.  For its lost pins the driver
  * waits for the lock, but 4 s at most: the limit is below.
  */
-static void page_lock(void)
+TEST(page_lock, TEST_TLB | TEST_PINNED | TEST_NO_CARD)
 {
     struct removal reset = { .go = do_reset, .come = nothing, .seconds = 3,
                              .check = check_still_pinned };
@@ -852,7 +852,7 @@ static void page_lock(void)
  * One kind of waiting each: a process's mmap_lock, a page that does not come, and one
  * that is kept locked.
  */
-static void unplug(void)
+TEST(unplug, TEST_TLB | TEST_NO_CARD, 60)
 {
     struct removal first = { .go = do_unplug, .come = do_plug, .seconds = 15 };
     struct removal second = { .go = do_unplug, .come = do_plug, .seconds = 15 };
@@ -865,38 +865,22 @@ static void unplug(void)
     keep_page_once(&third, false);
 }
 
-static void bind(void)
+TEST(bind, TEST_TLB | TEST_PINNED | TEST_SHADOW | TEST_ODP | TEST_NO_CARD)
 {
     hold_up(bind_main, true);
 }
 
-static void posting(void)
+TEST_NAMED("post", posting, TEST_KTLB | TEST_NO_CARD)
 {
     hold_up(post_main, true);
 }
 
-static void page_in(void)
+TEST(page_in, TEST_TLB | TEST_ODP | TEST_NO_CARD)
 {
     hold_up(page_in_main, true);
 }
 
-static void asleep(void)
+TEST(asleep, TEST_TLB | TEST_ODP | TEST_NO_CARD)
 {
     hold_up(asleep_main, false);
-}
-
-static const struct test tests[] = {
-    { "bind", bind, TEST_TLB | TEST_PINNED | TEST_SHADOW | TEST_ODP | TEST_NO_CARD, 0 },
-    { "post", posting, TEST_KTLB | TEST_NO_CARD, 0 },
-    { "page-in", page_in, TEST_TLB | TEST_ODP | TEST_NO_CARD, 0 },
-    { "asleep", asleep, TEST_TLB | TEST_ODP | TEST_NO_CARD, 0 },
-    { "noted", noted, TEST_SHADOW | TEST_NO_CARD, 0 },
-    { "page-lock", page_lock, TEST_TLB | TEST_PINNED | TEST_NO_CARD, 0 },
-    { "unplug", unplug, TEST_TLB | TEST_NO_CARD, 60 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "holdup", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

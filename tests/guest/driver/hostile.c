@@ -100,7 +100,7 @@ static void check_stopped(struct raw *raw, unsigned status)
     raw_unmap(raw);
 }
 
-static void forged_indices(void)
+TEST(forged_indices, TEST_MISS)
 {
     const uint32_t ahead[] = { 129, 200, 0x1000, 0x7fffffff, 0x80000000,
                                0xffffff00, UINT32_MAX };
@@ -127,7 +127,7 @@ static void forged_indices(void)
 }
 
 /* The consumer index goes back: completions cannot be taken again. */
-static void index_goes_back(void)
+TEST(index_goes_back, TEST_MISS)
 {
     struct unetmm_cqe cqe;
     struct raw raw;
@@ -150,7 +150,7 @@ static void index_goes_back(void)
 
 /* ---- The library on a stopped endpoint ------------------------------------------------- */
 
-static void stopped_endpoint(void)
+TEST(stopped_endpoint, TEST_MISS)
 {
     struct unetmm_ep_attr attr = default_attr();
     struct unetmm_completion c;
@@ -303,7 +303,7 @@ static void hostage_open(struct hostage *h, int fd)
     raw_join_itself(&h->raw, &h->out, &h->in);
 }
 
-static void random_descriptors(void)
+TEST(random_descriptors, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 60)
 {
     struct bystanders b;
     struct chance chance;
@@ -346,7 +346,7 @@ static void random_descriptors(void)
 }
 
 /* All of the queue memory, the card's half included, all the time. */
-static void random_stores(void)
+TEST(random_stores, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 60)
 {
     struct bystanders b;
     struct chance chance;
@@ -421,7 +421,7 @@ static struct unetmm_sqe *plain_send(struct hostage *h)
     return sqe;
 }
 
-static void bad_descriptors(void)
+TEST(bad_descriptors, TEST_MISS)
 {
     struct unetmm_sqe *sqe;
     struct hostage h;
@@ -506,7 +506,7 @@ static void catch_faults(void)
     CHECK_SYS(sigaction(SIGBUS, &action, NULL));
 }
 
-static void odd_doorbells(void)
+TEST(odd_doorbells, TEST_MISS)
 {
     struct bystanders b;
     struct raw raw;
@@ -529,7 +529,7 @@ static void odd_doorbells(void)
 }
 
 /* A doorbell that was closed, then one whose number another has got. */
-static void late_doorbells(void)
+TEST(late_doorbells, TEST_MISS)
 {
     struct bystanders b;
     struct raw raw, heir;
@@ -563,7 +563,7 @@ static void late_doorbells(void)
 
 /* ---- Mappings that go while they are used --------------------------------------------------------- */
 
-static void queues_unmapped(void)
+TEST(queues_unmapped, TEST_MISS)
 {
     struct bystanders b;
     unsigned out, in, i;
@@ -597,7 +597,7 @@ static void queues_unmapped(void)
 }
 
 /* The file is closed; mappings keep it, and the endpoint, alive. */
-static void file_closed(void)
+TEST(file_closed, TEST_BOTH)
 {
     unsigned out, in, i;
     struct raw raw;
@@ -618,7 +618,7 @@ static void file_closed(void)
 }
 
 /* Buffers and messages whose memory goes away over and over. */
-static void buffers_unmapped(void)
+TEST(buffers_unmapped, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES)
 {
     struct chance chance;
     struct bystanders b;
@@ -658,26 +658,4 @@ static void buffers_unmapped(void)
     raw_unmap(&h.raw);
     bystanders_stop(&b);
     close(fd);
-}
-
-static const struct test tests[] = {
-    { "forged-indices", forged_indices, TEST_MISS, 0 },
-    { "index-goes-back", index_goes_back, TEST_MISS, 0 },
-    { "stopped-endpoint", stopped_endpoint, TEST_MISS, 0 },
-    { "bad-descriptors", bad_descriptors, TEST_MISS, 0 },
-    { "random-descriptors", random_descriptors, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_POLICIES,
-      60 },
-    { "random-stores", random_stores, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 60 },
-    { "odd-doorbells", odd_doorbells, TEST_MISS, 0 },
-    { "late-doorbells", late_doorbells, TEST_MISS, 0 },
-    { "queues-unmapped", queues_unmapped, TEST_MISS, 0 },
-    { "file-closed", file_closed, TEST_BOTH, 0 },
-    { "buffers-unmapped", buffers_unmapped, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES,
-      0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "hostile", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

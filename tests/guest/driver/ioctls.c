@@ -457,22 +457,12 @@ static void beside_a_neighbour(void (*callers)(void *argument))
     traffic_stop(&traffic);
 }
 
-static void alone(void)
+TEST(alone, TEST_TLB, 300)
 {
     beside_a_neighbour(one_thread);
 }
 
-static void together(void)
+TEST(together, TEST_TLB, 300)
 {
     beside_a_neighbour(many_threads);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct test tests[] = {
-        { "alone", alone, TEST_TLB, 300 },
-        { "together", together, TEST_TLB, 300 },
-    };
-
-    return test_main(argc, argv, "ioctls", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -96,7 +96,7 @@ static uint64_t wake_ups_ns(unsigned n)
     return begin;
 }
 
-static void moderation(void)
+TEST(moderation, TEST_TLB | TEST_NO_CARD)
 {
     struct ethtool_coalesce other = { .tx_coalesce_usecs = 1 };
 
@@ -138,7 +138,7 @@ static bool says(const char *command, const char *pattern)
                       pattern);
 }
 
-static void info(void)
+TEST(info, TEST_TLB)
 {
     need_devlink();
     CHECK(says("dev info " DEVICE, "driver unetmm "));
@@ -162,7 +162,7 @@ static uint64_t pin_limit(void)
     return i.pin_limit_pages;
 }
 
-static void parameters(void)
+TEST(parameters, TEST_TLB | TEST_NO_CARD)
 {
     uint64_t before;
 
@@ -187,7 +187,7 @@ static void parameters(void)
     card_check_works();
 }
 
-static void refused_parameters(void)
+TEST(refused_parameters, TEST_TLB)
 {
     static const char *const values[][2] = {
         { "redirect_credits", "0" }, { "redirect_credits", "65" },
@@ -218,7 +218,7 @@ static bool reports(const char *state)
     return says("health show", pattern);
 }
 
-static void health(void)
+TEST(health, TEST_TLB | TEST_NO_CARD)
 {
     struct unetmm_event event = { .size = sizeof(event), .count = 1 };
     int fd, ret;
@@ -244,18 +244,4 @@ static void health(void)
     close(fd);
     card_check_works();
     CHECK_EQ(net_shell("devlink health dump clear " DEVICE " reporter card"), 0);
-}
-
-static const struct test tests[] = {
-    { "moderation", moderation, TEST_TLB | TEST_NO_CARD, 0 },
-    { "info", info, TEST_TLB, 0 },
-    { "parameters", parameters, TEST_TLB | TEST_NO_CARD, 0 },
-    { "refused-parameters", refused_parameters, TEST_TLB, 0 },
-    { "health", health, TEST_TLB | TEST_NO_CARD, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "manage", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

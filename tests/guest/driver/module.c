@@ -33,7 +33,7 @@ static void refuse_unload(const char *why)
     }
 }
 
-static void busy(void)
+TEST(busy, TEST_BOTH)
 {
     struct raw raw;
     void *map;
@@ -54,7 +54,7 @@ static void busy(void)
     card_check_works();
 }
 
-static void reload(void)
+TEST(reload, TEST_TLB | TEST_NO_CARD, 60)
 {
     unsigned i;
 
@@ -244,7 +244,7 @@ static void do_bind(void)
     CHECK_RET(card_bind(), 0);
 }
 
-static void unbind(void)
+TEST(unbind, TEST_BOTH | TEST_NO_CARD, 60)
 {
     gone_and_back(do_unbind, do_bind, rounds(6));
 }
@@ -254,7 +254,7 @@ static void do_reset(void)
     card_write("reset", "1");
 }
 
-static void function_reset(void)
+TEST(function_reset, TEST_BOTH | TEST_NO_CARD, 60)
 {
     gone_and_back(do_reset, nothing, rounds(6));
 }
@@ -291,13 +291,13 @@ static void do_hibernate(void)
     devices_sleep("disk");
 }
 
-static void suspend(void)
+TEST(suspend, TEST_TLB | TEST_SHADOW | TEST_NO_CARD, 60)
 {
     need_file(POWER_TEST);
     gone_and_back(do_suspend, nothing, rounds(3));
 }
 
-static void hibernate(void)
+TEST(hibernate, TEST_TLB | TEST_NO_CARD, 60)
 {
     need_file(POWER_TEST);
     gone_and_back(do_hibernate, nothing, rounds(2));
@@ -316,7 +316,7 @@ static void do_rescan(void)
     CHECK_RET(write_file("/sys/bus/pci/rescan", "1"), 0);
 }
 
-static void remove_and_rescan(void)
+TEST(remove_and_rescan, TEST_TLB | TEST_NO_CARD, 60)
 {
     gone_and_back(do_remove, do_rescan, rounds(4));
 }
@@ -332,7 +332,7 @@ static void do_plug(void)
     ask_host("plug");
 }
 
-static void unplug(void)
+TEST(unplug, TEST_TLB | TEST_NO_CARD, 60)
 {
     gone_and_back(do_unplug, do_plug, rounds(3));
 }
@@ -417,12 +417,12 @@ static void meet_the_end(void *(*call)(void *argument))
     card_check_works();
 }
 
-static void callers_meet_the_end(void)
+TEST(callers_meet_the_end, TEST_TLB | TEST_NO_CARD)
 {
     meet_the_end(ask_for_ever);
 }
 
-static void prefetch_meets_the_end(void)
+TEST(prefetch_meets_the_end, TEST_SHADOW | TEST_ODP | TEST_NO_CARD)
 {
     meet_the_end(prefetch_for_ever);
 }
@@ -497,7 +497,7 @@ static unsigned long long find_device(void)
  * has lost the bus when the driver says that: the state that pci_clear_master() finds
  * is still the one of before.
  */
-static void given_up(void)
+TEST(given_up, TEST_TLB | TEST_NO_CARD)
 {
     struct unetmm_event event = { .size = sizeof(event), .count = 1 };
     unsigned long long device, before, then, after;
@@ -526,25 +526,4 @@ static void given_up(void)
     card_check_works();
     CHECK(before != after);
     CHECK_EQ(then, before);
-}
-
-static const struct test tests[] = {
-    { "busy", busy, TEST_BOTH, 0 },
-    { "reload", reload, TEST_TLB | TEST_NO_CARD, 60 },
-    { "unbind", unbind, TEST_BOTH | TEST_NO_CARD, 60 },
-    { "function-reset", function_reset, TEST_BOTH | TEST_NO_CARD, 60 },
-    { "suspend", suspend, TEST_TLB | TEST_SHADOW | TEST_NO_CARD, 60 },
-    { "hibernate", hibernate, TEST_TLB | TEST_NO_CARD, 60 },
-    { "remove-and-rescan", remove_and_rescan, TEST_TLB | TEST_NO_CARD, 60 },
-    { "unplug", unplug, TEST_TLB | TEST_NO_CARD, 60 },
-    { "callers-meet-the-end", callers_meet_the_end, TEST_TLB | TEST_NO_CARD, 0 },
-    { "prefetch-meets-the-end", prefetch_meets_the_end,
-      TEST_SHADOW | TEST_ODP | TEST_NO_CARD, 0 },
-    { "given-up", given_up, TEST_TLB | TEST_NO_CARD, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "module", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

@@ -290,23 +290,23 @@ static void goes_on(const struct pool *pool)
     }
 }
 
-#define POOL(name, ...) \
-    static void name(void) \
+#define POOL(name, limit, ...) \
+    TEST(name, TEST_TLB, limit) \
     { \
         static const struct pool pool = { __VA_ARGS__ }; \
         \
         goes_on(&pool); \
     }
-POOL(spaces, 4, -EDQUOT, prepare_nothing, take_space)
-POOL(endpoints, 6, -EDQUOT, prepare_space, take_endpoint)
-POOL(channels, 2, -ENOSPC, prepare_stations, take_channel)
-POOL(exports, 4, -EDQUOT, prepare_memory, take_export)
-POOL(windows, 6, -EDQUOT, prepare_import, take_window)
-POOL(flows, 6, -EDQUOT, prepare_frames, take_flow)
-POOL(announcements, 5, -EDQUOT, prepare_space, take_announcement)
+POOL(spaces, 0, 4, -EDQUOT, prepare_nothing, take_space)
+POOL(endpoints, 0, 6, -EDQUOT, prepare_space, take_endpoint)
+POOL(channels, 300, 2, -ENOSPC, prepare_stations, take_channel)
+POOL(exports, 300, 4, -EDQUOT, prepare_memory, take_export)
+POOL(windows, 0, 6, -EDQUOT, prepare_import, take_window)
+POOL(flows, 0, 6, -EDQUOT, prepare_frames, take_flow)
+POOL(announcements, 0, 5, -EDQUOT, prepare_space, take_announcement)
 
 /* Pages for user-level DMA start. */
-static void proxies(void)
+TEST(proxies, TEST_TLB)
 {
     static const struct pool pool = { 6, -EDQUOT, prepare_import, take_proxy };
 
@@ -315,7 +315,7 @@ static void proxies(void)
     user_probes(false);
 }
 
-static void pins(void)
+TEST(pins, TEST_PINNED)
 {
     static const struct pool pool = { 4, -ENOMEM, prepare_pins, take_pins };
     int ret;
@@ -327,7 +327,7 @@ static void pins(void)
 }
 
 /* A call that would take all pages at once. */
-static void all_windows_at_once(void)
+TEST(all_windows_at_once, TEST_TLB)
 {
     struct unetmm_window window = { .size = sizeof(window) };
     struct raw raw;
@@ -363,7 +363,7 @@ static void namespace_main(void *argument)
     atomic_store(&user->state, HAS_ALL);
 }
 
-static void user_namespaces(void)
+TEST(user_namespaces, TEST_TLB)
 {
     static const struct pool pool = { 1, -EDQUOT, prepare_nothing, take_space };
     struct user *users = shared_memory(PAGE);
@@ -436,7 +436,7 @@ static void container_main(void *unused)
     }
 }
 
-static void containers(void)
+TEST(containers, TEST_TLB)
 {
     struct unetmm_ep_attr attr = small_attr();
     struct unetmm_ctx *ctx;
@@ -456,7 +456,7 @@ static void containers(void)
 }
 
 /* Queues are memory of the process's group. */
-static void queues_charged(void)
+TEST(queues_charged, TEST_TLB)
 {
     struct unetmm_ep_attr attr = default_attr();
     struct unetmm_ctx *ctx = open_card();
@@ -477,26 +477,4 @@ static void queues_charged(void)
     before += during;
     EVENTUALLY(before - group_now("memory.current") >= queues);
     CHECK_RET(unetmm_close(ctx), 0);
-}
-
-static const struct test tests[] = {
-    { "spaces", spaces, TEST_TLB, 0 },
-    { "endpoints", endpoints, TEST_TLB, 0 },
-    { "channels", channels, TEST_TLB, 300 },
-    { "exports", exports, TEST_TLB, 300 },
-    { "windows", windows, TEST_TLB, 0 },
-    { "all-windows-at-once", all_windows_at_once, TEST_TLB, 0 },
-    { "proxies", proxies, TEST_TLB, 0 },
-    { "flows", flows, TEST_TLB, 0 },
-    { "announcements", announcements, TEST_TLB, 0 },
-    { "pins", pins, TEST_PINNED, 0 },
-    { "user-namespaces", user_namespaces, TEST_TLB, 0 },
-    { "containers", containers, TEST_TLB, 0 },
-    { "queues-charged", queues_charged, TEST_TLB, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "pools", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

@@ -282,25 +282,25 @@ static void kill_in(struct victim victim, unsigned times)
     crowd_stop(&crowd);
 }
 
-#define KILL_TEST(name) \
-    static void kill_##name(void) \
+#define KILL_TEST(name, what, variants) \
+    TEST(name, variants) \
     { \
-        kill_in((struct victim) { .act = name##_forever }, rounds(8)); \
+        kill_in((struct victim) { .act = what }, rounds(8)); \
     }
-KILL_TEST(post)
-KILL_TEST(flood)
-KILL_TEST(wait)
-KILL_TEST(accept)
-KILL_TEST(connect)
-KILL_TEST(probe)
-KILL_TEST(fault)
-KILL_TEST(register)
-KILL_TEST(prefetch)
-KILL_TEST(remap)
-KILL_TEST(create)
+KILL_TEST(kill_post, post_forever, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_POLICIES)
+KILL_TEST(kill_flood, flood_forever, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP)
+KILL_TEST(kill_wait, wait_forever, TEST_MISS | TEST_SHADOW | TEST_ODP)
+KILL_TEST(kill_accept, accept_forever, TEST_MISS)
+KILL_TEST(kill_connect, connect_forever, TEST_MISS)
+KILL_TEST(kill_probe, probe_forever, TEST_MISS)
+KILL_TEST(kill_fault, fault_forever, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES)
+KILL_TEST(kill_register, register_forever, TEST_PINNED)
+KILL_TEST(kill_prefetch, prefetch_forever, TEST_SHADOW | TEST_ODP)
+KILL_TEST(kill_remap, remap_forever, TEST_MISS | TEST_SHADOW | TEST_ODP)
+KILL_TEST(kill_create, create_forever, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP)
 
 /* The process that should bring the pages lives on, and does not. */
-static void kill_watched(void)
+TEST(kill_watched, TEST_MISS)
 {
     kill_in((struct victim) { .act = fault_forever, .watched = true },
             rounds(8));
@@ -328,7 +328,7 @@ static void use_buffers(struct link *link, const uint8_t *from, unsigned n)
  * if it had never been.  While it is being closed a fault can be neither
  * served nor refused, which must not hold up anyone.
  */
-static void watcher_leaves(void)
+TEST(watcher_leaves, TEST_MISS)
 {
     struct unetmm_completion c;
     struct chance chance;
@@ -360,7 +360,7 @@ static void watcher_leaves(void)
 }
 
 /* Several die at the same moment while others talk. */
-static void kill_many(void)
+TEST(kill_many, TEST_ALL | TEST_SHADOW | TEST_ODP)
 {
     struct victim victim = { .act = post_forever };
     struct crowd crowd;
@@ -399,7 +399,7 @@ static void exec_main(void *argument)
     FAIL("exec");
 }
 
-static void exec_closes(void)
+TEST(exec_closes, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP)
 {
     end_process(start_process(exec_main, NULL));
 }
@@ -500,12 +500,12 @@ static void left_memory(void (*body)(void *argument), bool dies)
     CHECK_RET(unetmm_close(observer), 0);
 }
 
-static void left_closed(void)
+TEST(left_closed, TEST_TLB)
 {
     left_memory(close_and_wait, true);
 }
 
-static void left_by_exec(void)
+TEST(left_by_exec, TEST_TLB)
 {
     left_memory(execute_with_file, false);
 }
@@ -544,7 +544,7 @@ static void leader_main(void *argument)
 }
 
 /* A process whose first thread has ended has its memory still. */
-static void leader_ends(void)
+TEST(leader_ends, TEST_TLB)
 {
     end_process(start_process(leader_main, NULL));
 }
@@ -608,7 +608,7 @@ static void use_all(struct link *link, uint8_t *at, unsigned npages)
  * Pages that no transfer uses make room at the limit.  A buffer that has more pages than
  * the limit allows together comes back.
  */
-static void limited_tlb(void)
+TEST(limited_tlb, TEST_MISS)
 {
     struct unetmm_completion c;
     unsigned limit = limit_pages(), most = tlb_pages();
@@ -643,7 +643,7 @@ static void limited_tlb(void)
  * Source ktlb: the pages that a posted descriptor names do not make room, also when the
  * card has done with it, until the process posts again.  Pages that are gone do.
  */
-static void limited_ktlb(void)
+TEST(limited_ktlb, TEST_KTLB)
 {
     struct unetmm_completion c;
     unsigned limit = limit_pages(), most = tlb_pages();
@@ -665,7 +665,7 @@ static void limited_ktlb(void)
     link_close(&link);
 }
 
-static void limited_pinned(void)
+TEST(limited_pinned, TEST_PINNED)
 {
     unsigned limit = limit_pages();
     struct link link;
@@ -689,7 +689,7 @@ static void limited_pinned(void)
 }
 
 /* The library's quota is more than the limit: it finds out, and evicts. */
-static void limited_utlb(void)
+TEST(limited_utlb, TEST_UTLB)
 {
     struct unetmm_utlb_stats stats = { .size = sizeof(stats) };
     unsigned limit = limit_pages(), i;
@@ -713,7 +713,7 @@ static void limited_utlb(void)
 }
 
 /* Queues are charged as well. */
-static void limited_queues(void)
+TEST(limited_queues, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP)
 {
     struct unetmm_ctx *ctx;
     struct unetmm_ep *eps[100];
@@ -734,36 +734,4 @@ static void limited_queues(void)
         CHECK_RET(unetmm_ep_destroy(eps[i]), 0);
     }
     CHECK_RET(unetmm_close(ctx), 0);
-}
-
-static const struct test tests[] = {
-    { "kill-post", kill_post, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
-    { "kill-flood", kill_flood, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
-    { "kill-wait", kill_wait, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
-    { "kill-accept", kill_accept, TEST_MISS, 0 },
-    { "kill-connect", kill_connect, TEST_MISS, 0 },
-    { "kill-probe", kill_probe, TEST_MISS, 0 },
-    { "kill-fault", kill_fault, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
-    { "kill-watched", kill_watched, TEST_MISS, 0 },
-    { "watcher-leaves", watcher_leaves, TEST_MISS, 0 },
-    { "kill-register", kill_register, TEST_PINNED, 0 },
-    { "kill-prefetch", kill_prefetch, TEST_SHADOW | TEST_ODP, 0 },
-    { "kill-remap", kill_remap, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
-    { "kill-create", kill_create, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
-    { "kill-many", kill_many, TEST_ALL | TEST_SHADOW | TEST_ODP, 0 },
-    { "exec-closes", exec_closes, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
-    { "left-closed", left_closed, TEST_TLB, 0 },
-    { "left-by-exec", left_by_exec, TEST_TLB, 0 },
-    { "leader-ends", leader_ends, TEST_TLB, 0 },
-    { "limited-tlb", limited_tlb, TEST_MISS, 0 },
-    { "limited-ktlb", limited_ktlb, TEST_KTLB, 0 },
-    { "limited-pinned", limited_pinned, TEST_PINNED, 0 },
-    { "limited-utlb", limited_utlb, TEST_UTLB, 0 },
-    { "limited-queues", limited_queues, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "reap", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

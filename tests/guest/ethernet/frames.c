@@ -87,7 +87,7 @@ static void one_length(struct scene *s, size_t len, uint32_t number)
     CHECK_EQ(s->to[len], 0xee);
 }
 
-static void lengths(void)
+TEST(lengths, TEST_RAW)
 {
     struct chance chance;
     uint32_t number = 0;
@@ -116,7 +116,7 @@ static void lengths(void)
 }
 
 /* From as many pieces as there may be. */
-static void gathered(void)
+TEST(gathered, TEST_RAW)
 {
     struct unetmm_completion c;
     struct iovec iov[UNETMM_MAX_SEGS];
@@ -170,7 +170,7 @@ static unsigned forged(struct scene *s, size_t len, uint32_t imm,
     return c.status;
 }
 
-static void no_lengths(void)
+TEST(no_lengths, TEST_RAW)
 {
     struct iovec iov;
     struct scene s;
@@ -213,7 +213,7 @@ static void no_lengths(void)
 }
 
 /* One that is longer than the buffer is dropped, and the buffer stays. */
-static void too_long(void)
+TEST(too_long, TEST_TLB | TEST_ODP)
 {
     struct unetmm_completion c;
     struct scene s;
@@ -232,7 +232,7 @@ static void too_long(void)
 
 /* ---- Frames that nobody may send ------------------------------------------------- */
 
-static void spoofed(void)
+TEST(spoofed, TEST_TLB | TEST_ODP)
 {
     struct scene s;
     uint64_t before;
@@ -258,7 +258,7 @@ static void spoofed(void)
 }
 
 /* An address without F_SOURCE is one to receive with. */
-static void without_source(void)
+TEST(without_source, TEST_TLB)
 {
     struct scene s;
     uint8_t mac[6];
@@ -279,7 +279,7 @@ static void without_source(void)
 
 /* ---- Flows ------------------------------------------------------------------------- */
 
-static void collide(void)
+TEST(collide, TEST_TLB)
 {
     uint8_t mac[6], group[6] = { 0x33, 0x33, 0, 0, 0, 7 };
     struct unetmm_ep_attr attr = dropping();
@@ -313,7 +313,7 @@ static void collide(void)
     scene_close(&s);
 }
 
-static void make_no_sense(void)
+TEST(make_no_sense, TEST_TLB)
 {
     static const uint8_t zero[6], group[6] = { 1, 0, 0x5e, 0, 0, 1 };
     uint8_t mac[6];
@@ -342,7 +342,7 @@ static void make_no_sense(void)
 }
 
 /* More than there are: the last is refused, and removing one makes room. */
-static void used_up(void)
+TEST(used_up, TEST_TLB)
 {
     struct unetmm_info info;
     uint8_t mac[6] = { 0x02, 0x5f, 0, 0, 0, 0 };
@@ -373,7 +373,7 @@ static void used_up(void)
 }
 
 /* A frame to all, or to a group, comes once to each endpoint with a flow for it. */
-static void to_all(void)
+TEST(to_all, TEST_TLB | TEST_ODP)
 {
     uint8_t mac[6], all[6], group[6] = { 1, 0, 0x5e, 1, 2, 3 };
     struct unetmm_completion c;
@@ -458,12 +458,12 @@ static void rights_main(void *argument)
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
-static void rights(void)
+TEST(rights, TEST_TLB)
 {
     end_process(start_process(rights_main, NULL));
 }
 
-static void refused(void)
+TEST(refused, TEST_TLB)
 {
     struct unetmm_ep_attr attr = dropping();
     struct unetmm_ctx *ctx = open_card();
@@ -491,7 +491,7 @@ static void refused(void)
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
-static void not_ktlb(void)
+TEST(not_ktlb, TEST_KTLB)
 {
     struct unetmm_ep_attr attr = dropping();
     struct unetmm_ctx *ctx = open_card();
@@ -570,7 +570,7 @@ static bool sum_is_right(const uint8_t *f)
            folded(sum_of(ip, 20, 0)) == 0xffff;
 }
 
-static void checksums(void)
+TEST(checksums, TEST_TLB | TEST_ODP)
 {
     struct unetmm_completion c;
     struct scene s;
@@ -600,7 +600,7 @@ static void checksums(void)
 }
 
 /* A frame of up to 64 KiB comes in pieces that make it up, with right sums. */
-static void segmented(void)
+TEST(segmented, TEST_PINNED)
 {
     struct unetmm_ep_attr attr = dropping();
     const unsigned mss = 1460;
@@ -645,7 +645,7 @@ static void segmented(void)
 }
 
 /* Headers cut at each byte, and bytes that are none, with each offload. */
-static void cut_headers(void)
+TEST(cut_headers, TEST_TLB | TEST_ODP)
 {
     static const uint32_t offloads[] = {
         UNETMM_TX_CSUM, UNETMM_TX_CSUM | UNETMM_TX_SEGMENT | 64,
@@ -787,7 +787,7 @@ static void echo_once(struct scene *s, size_t n, uint32_t number)
 }
 
 /* A process is a station of its own, which the other guest's Linux talks to. */
-static void talks(void)
+TEST(talks, TEST_TLB | TEST_PINNED | TEST_ODP | TEST_ONLY_REMOTE)
 {
     struct unetmm_ep_attr attr = run.source == UNETMM_SOURCE_PINNED ?
                                  dropping() :
@@ -818,30 +818,4 @@ static void talks(void)
     echo_once(&s, 8972, i);
     station_close(&s.one);
     CHECK_RET(unetmm_close(s.ctx), 0);
-}
-
-static const struct test tests[] = {
-    { "talks", talks, TEST_TLB | TEST_PINNED | TEST_ODP | TEST_ONLY_REMOTE, 0 },
-    { "lengths", lengths, TEST_RAW, 0 },
-    { "gathered", gathered, TEST_RAW, 0 },
-    { "no-lengths", no_lengths, TEST_RAW, 0 },
-    { "too-long", too_long, TEST_TLB | TEST_ODP, 0 },
-    { "spoofed", spoofed, TEST_TLB | TEST_ODP, 0 },
-    { "without-source", without_source, TEST_TLB, 0 },
-    { "collide", collide, TEST_TLB, 0 },
-    { "make-no-sense", make_no_sense, TEST_TLB, 0 },
-    { "used-up", used_up, TEST_TLB, 0 },
-    { "to-all", to_all, TEST_TLB | TEST_ODP, 0 },
-    { "rights", rights, TEST_TLB, 0 },
-    { "refused", refused, TEST_TLB, 0 },
-    { "not-ktlb", not_ktlb, TEST_KTLB, 0 },
-    { "checksums", checksums, TEST_TLB | TEST_ODP, 0 },
-    { "segmented", segmented, TEST_PINNED, 0 },
-    { "cut-headers", cut_headers, TEST_TLB | TEST_ODP, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "frames", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

@@ -200,7 +200,7 @@ static void check_stream(const char *to, size_t bytes, uint64_t seed)
 
 /* ---- Transfers --------------------------------------------------------------- */
 
-static void sizes(void)
+TEST(sizes, TEST_ONLY_REMOTE | TEST_NO_CARD)
 {
     struct chance chance;
     unsigned i;
@@ -230,7 +230,7 @@ static void sizes(void)
     CHECK_EQ(counter("rx_bad"), 0);
 }
 
-static void ping(void)
+TEST(ping, TEST_ONLY_REMOTE | TEST_NO_CARD)
 {
     static const unsigned bytes[] = { 0, 1, 18, 56, 1472, 1473, 4000, 8972 };
     unsigned i;
@@ -245,7 +245,7 @@ static void ping(void)
 }
 
 /* All ways in which the card and Linux can share the work. */
-static void offloads(void)
+TEST(offloads, TEST_ONLY_REMOTE | TEST_NO_CARD)
 {
     static const char *const ways[] = {
         "tso on tx on rx on sg on", "tso off tx on rx on sg on",
@@ -272,7 +272,7 @@ static void offloads(void)
     CHECK_EQ(counter("err_descriptor"), 0);
 }
 
-static void iperf(void)
+TEST(iperf, TEST_ONLY_REMOTE | TEST_NO_CARD)
 {
     static const char *const ways[] = {
         "-P 4", "-P 4 -R", "-u -b 0 -l 64", "-u -b 0 -R",
@@ -291,7 +291,7 @@ static void iperf(void)
 }
 
 /* Its round trips, of which none may be lost, be doubled or come out of order. */
-static void sockperf(void)
+TEST(sockperf, TEST_ONLY_REMOTE | TEST_NO_CARD)
 {
     static const char *const ways[] = {
         "-m 14", "--tcp -m 8000",
@@ -336,13 +336,13 @@ static void through_vlan(const char *type, const char *own, const char *peer)
     CHECK_EQ(counter("drop_offload"), 0);
 }
 
-static void vlan(void)
+TEST(vlan, TEST_ONLY_REMOTE | TEST_NO_CARD)
 {
     through_vlan("id " NET_VLAN, NET_VLAN_OWN, NET_VLAN_PEER);
 }
 
 /* Of which the card knows nothing: the sums are Linux's to make. */
-static void service_tag(void)
+TEST(service_tag, TEST_ONLY_REMOTE | TEST_NO_CARD)
 {
     through_vlan("protocol 802.1ad id " NET_SERVICE, NET_SERVICE_OWN,
                  NET_SERVICE_PEER);
@@ -360,7 +360,7 @@ static int unsent(int fd)
  * All that is to be sent waits for the wire when the rings are made anew.  Nobody
  * sends anything afterwards: the driver alone has to send it.
  */
-static void backlog(void)
+TEST(backlog, TEST_ONLY_REMOTE | TEST_NO_CARD)
 {
     static const uint8_t data[1400];
     int fd, size = 8 << 20, before, after, changed;
@@ -473,7 +473,7 @@ static void member(int fd, int how, unsigned short type, const uint8_t *mac)
     CHECK_SYS(setsockopt(fd, SOL_PACKET, how, &request, sizeof(request)));
 }
 
-static void multicast(void)
+TEST(multicast, TEST_ONLY_REMOTE | TEST_NO_CARD)
 {
     uint8_t group[6] = { 0x01, 0x00, 0x5e, 0x10, 0x20, 0x30 };
     static const uint8_t all[6] = { 255, 255, 255, 255, 255, 255 };
@@ -506,7 +506,7 @@ static void multicast(void)
     CHECK_EQ(counter("flows_failed"), 0);
 }
 
-static void promiscuous(void)
+TEST(promiscuous, TEST_ONLY_REMOTE | TEST_NO_CARD)
 {
     static const uint8_t other[6] = { 0x52, 0x54, 0x00, 0x6d, 0x77, 0x01 };
     int fd;
@@ -536,7 +536,7 @@ static void read_address(char *address)
     fclose(file);
 }
 
-static void address(void)
+TEST(address, TEST_ONLY_REMOTE | TEST_NO_CARD)
 {
     static const uint8_t other[6] = { 0x52, 0x54, 0x00, 0x6d, 0x77, 0x02 };
     char old[20] = "";
@@ -556,7 +556,7 @@ static void address(void)
 }
 
 /* The second address becomes the first: that is the one with broadcast. */
-static void second_address(void)
+TEST(second_address, TEST_ONLY_REMOTE | TEST_NO_CARD)
 {
     static const uint8_t other[6] = { 0x52, 0x54, 0x00, 0x6d, 0x77, 0x03 };
     static const uint8_t all[6] = { 255, 255, 255, 255, 255, 255 };
@@ -661,7 +661,7 @@ static void change_mtu(unsigned round)
     DO("ip link set %s mtu %u", dev, mtus[round % 6]);
 }
 
-static void mtu(void)
+TEST(mtu, TEST_ONLY_REMOTE | TEST_NO_CARD)
 {
     under_traffic(change_mtu, 6);
     CHECK(net_shell("ip link set %s mtu 9001 2>/dev/null", dev));
@@ -678,7 +678,7 @@ static void change_rings(unsigned round)
        rings[(round + 1) % 4]);
 }
 
-static void ring_sizes(void)
+TEST_NAMED("rings", ring_sizes, TEST_ONLY_REMOTE | TEST_NO_CARD)
 {
     under_traffic(change_rings, 4);
     CHECK(net_shell("ethtool -G %s rx 32 2>/dev/null", dev));
@@ -696,7 +696,7 @@ static void go_down_and_up(unsigned round)
     DO("ip link set %s up", dev);
 }
 
-static void down_and_up(void)
+TEST(down_and_up, TEST_ONLY_REMOTE | TEST_NO_CARD)
 {
     under_traffic(go_down_and_up, 8);
 }
@@ -716,7 +716,7 @@ static void do_reload(unsigned round)
     begin(1500);
 }
 
-static void reload(void)
+TEST(reload, TEST_ONLY_REMOTE | TEST_NO_CARD)
 {
     under_traffic(do_reload, 4);
 }
@@ -730,7 +730,7 @@ static void do_unbind(unsigned round)
     begin(1500);
 }
 
-static void unbind(void)
+TEST(unbind, TEST_ONLY_REMOTE | TEST_NO_CARD)
 {
     under_traffic(do_unbind, 4);
 }
@@ -742,7 +742,7 @@ static void do_reset(unsigned round)
     card_write("reset", "1");
 }
 
-static void function_reset(void)
+TEST(function_reset, TEST_ONLY_REMOTE | TEST_NO_CARD)
 {
     under_traffic(do_reset, 6);
 }
@@ -756,7 +756,7 @@ static void do_link(unsigned round)
     EVENTUALLY(file_number("/sys/class/net/%s/carrier", dev));
 }
 
-static void link_down(void)
+TEST_NAMED("link", link_down, TEST_ONLY_REMOTE | TEST_NO_CARD)
 {
     under_traffic(do_link, 4);
 }
@@ -771,7 +771,7 @@ static void unplug(unsigned round)
     begin(1500);
 }
 
-static void unplugged(void)
+TEST_NAMED("unplug", unplugged, TEST_ONLY_REMOTE | TEST_NO_CARD)
 {
     under_traffic(unplug, 2);
 }
@@ -823,7 +823,7 @@ static int other_rings(unsigned n)
  * Actions that need memory, each allocation failing now and then: they fail with an
  * error, or do without; and succeed when they are repeated.
  */
-static void out_of_memory(void)
+TEST(out_of_memory, TEST_ONLY_REMOTE | TEST_NO_CARD)
 {
     static int (*const acts[])(unsigned n) = {
         bring_up, another_mtu, other_rings,
@@ -870,7 +870,7 @@ static void short_of_memory(unsigned round)
     inject_stop();
 }
 
-static void no_frames(void)
+TEST(no_frames, TEST_ONLY_REMOTE | TEST_NO_CARD)
 {
     inject_need();
     under_traffic(short_of_memory, 4);
@@ -890,14 +890,14 @@ static void believe_nothing(unsigned round)
     ask_host("set x-lie 0");
 }
 
-static void lied_to(void)
+TEST(lied_to, TEST_ONLY_REMOTE | TEST_NO_CARD)
 {
     under_traffic(believe_nothing, 5);
 }
 
 /* ---- The self-test ------------------------------------------------------------------------------ */
 
-static void self_test(void)
+TEST(self_test, TEST_ONLY_REMOTE | TEST_NO_CARD)
 {
     begin(1500);
     DO("ethtool -t %s online >/tmp/test", dev);
@@ -918,7 +918,7 @@ static void self_test(void)
     EVENTUALLY(reaches(NET_PEER));
 }
 
-static void looks(void)
+TEST(looks, TEST_ONLY_REMOTE | TEST_NO_CARD)
 {
     begin(1500);
     DO("ethtool -i %s | grep -q '^driver: unetmm$'", dev);
@@ -930,38 +930,4 @@ static void looks(void)
     CHECK(file_number("/sys/class/net/%s/statistics/tx_packets", dev) > 0);
     /* Restores the state before the tests. */
     DO("ip link set %s down", dev);
-}
-
-static const struct test tests[] = {
-    { "self-test", self_test, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
-    { "sizes", sizes, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
-    { "ping", ping, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
-    { "offloads", offloads, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
-    { "iperf", iperf, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
-    { "sockperf", sockperf, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
-    { "vlan", vlan, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
-    { "service-tag", service_tag, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
-    { "backlog", backlog, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
-    { "multicast", multicast, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
-    { "promiscuous", promiscuous, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
-    { "address", address, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
-    { "second-address", second_address, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
-    { "mtu", mtu, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
-    { "rings", ring_sizes, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
-    { "down-and-up", down_and_up, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
-    { "link", link_down, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
-    { "function-reset", function_reset, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
-    { "unbind", unbind, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
-    { "reload", reload, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
-    { "unplug", unplugged, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
-    { "lied-to", lied_to, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
-    { "out-of-memory", out_of_memory, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
-    { "no-frames", no_frames, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
-    { "looks", looks, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "net", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

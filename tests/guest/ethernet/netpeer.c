@@ -140,7 +140,7 @@ static void leave(void (*serve)(void))
     end_process(pid);
 }
 
-static void serves(void)
+TEST(serves, TEST_NO_CARD)
 {
     const char *dev = net_device("unetmm");
 
@@ -188,17 +188,13 @@ static void serve_sockperf_tcp(void)
            NET_SOCKPERF_PORT, (char *)NULL);
 }
 
-static const struct test tests[] = {
-    { "serves", serves, TEST_NO_CARD, 0 },
-};
-
 int main(int argc, char **argv)
 {
     int i;
 
     for (i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--list")) {
-            return test_main(argc, argv, "netpeer", tests, 1);
+            return test_main(argc, argv);
         }
     }
     leave(serve_streams);
@@ -207,5 +203,5 @@ int main(int argc, char **argv)
     leave(serve_iperf);
     leave(serve_sockperf);
     leave(serve_sockperf_tcp);
-    return test_main(argc, argv, "netpeer", tests, 1);
+    return test_main(argc, argv);
 }

@@ -33,7 +33,7 @@ static void begin(void)
     DO("udhcpc -i %s -n -q -t 10 -T 1 -s /tmp/dhcp >/tmp/said 2>&1", dev);
 }
 
-static void dhcp(void)
+TEST(dhcp, TEST_NO_CARD)
 {
     begin();
     DO("ip addr show dev %s | grep -q 'inet 10\\.0\\.2\\.15/24'", dev);
@@ -44,7 +44,7 @@ static void dhcp(void)
 }
 
 /* The host's server sends /BYTES: as many, of which the sum is known. */
-static void download(void)
+TEST(download, TEST_NO_CARD)
 {
     const char *port = getenv("UNETMM_HTTP");
     unsigned mib = run.slow > 1 ? 1 : 8;
@@ -61,7 +61,7 @@ static void download(void)
 }
 
 /* From the host to a server in the guest, written data comes back. */
-static void forwarded(void)
+TEST(forwarded, TEST_NO_CARD)
 {
     pid_t pid;
 
@@ -75,16 +75,4 @@ static void forwarded(void)
     EVENTUALLY(!net_shell("grep -q ':0007 .* 0A ' /proc/net/tcp /proc/net/tcp6"));
     ask_host("far echo %u", run.slow > 1 ? 1u << 18 : 1u << 21);
     kill(pid, SIGKILL);
-}
-
-static const struct test tests[] = {
-    { "dhcp", dhcp, TEST_NO_CARD, 0 },
-    { "download", download, TEST_NO_CARD, 0 },
-    { "forwarded", forwarded, TEST_NO_CARD, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "slirp", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

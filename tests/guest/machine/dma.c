@@ -57,7 +57,7 @@ static uint64_t physical(const void *at)
     return (entry & PFN_MASK) * PAGE;
 }
 
-static void translated(void)
+TEST_NAMED("iommu.translated", translated, TEST_TLB)
 {
     const char *pattern = "/sys/bus/pci/drivers/unetmm/*/iommu_group/type";
     char type[32];
@@ -71,7 +71,7 @@ static void translated(void)
 }
 
 /* Memory whose physical addresses have more than 32 bits, both ways. */
-static void above_4_gib(void)
+TEST_NAMED("iommu.above-4-gib", above_4_gib, TEST_BOTH | TEST_UTLB)
 {
     struct link link;
     uint8_t *from, *to;
@@ -91,6 +91,7 @@ static void above_4_gib(void)
     exchange_pattern(&link, from + 100, to + 300, 2 * PAGE, 1);
     link_close(&link);
 }
+ALSO("iommu.above-4-gib-unpinned", above_4_gib, TEST_SHADOW | TEST_ODP)
 
 /* A send and a buffer that would bounce: an error for each, and no more. */
 static void bounced_completions(void)
@@ -114,7 +115,7 @@ static void bounced_completions(void)
     link_close(&link);
 }
 
-static void bounced(void)
+TEST_NAMED("swiotlb.refused", bounced, TEST_BOTH | TEST_UTLB)
 {
     struct unetmm_ctx *ctx;
 
@@ -127,12 +128,13 @@ static void bounced(void)
     CHECK_RET(unetmm_register(ctx, pages(4), 4 * PAGE, 0), -EOPNOTSUPP);
     CHECK_RET(unetmm_close(ctx), 0);
 }
+ALSO("swiotlb.refused-unpinned", bounced, TEST_SHADOW | TEST_ODP)
 
 /*
  * Memory is given up while the card, which takes 50 ms for a page, sends it:
  * the process waits for that, and the card is not given up.
  */
-static void slow(void)
+TEST_NAMED("slow.given-up", slow, TEST_TLB | TEST_SHADOW | TEST_ODP, 60)
 {
     const uint64_t long_ns = 20000000;
     struct iovec iov;
@@ -161,19 +163,4 @@ static void slow(void)
     CHECK_EQ(driver_counter(link.ctx, UNETMM_D_invalidate_timeouts), 0);
     unmap_pages(at, 1);
     link_close(&link);
-}
-
-static const struct test tests[] = {
-    { "iommu.translated", translated, TEST_TLB, 0 },
-    { "iommu.above-4-gib", above_4_gib, TEST_BOTH | TEST_UTLB, 0 },
-    { "iommu.above-4-gib-unpinned", above_4_gib, TEST_SHADOW | TEST_ODP, 0 },
-    { "slow.given-up", slow, TEST_TLB | TEST_SHADOW | TEST_ODP, 60 },
-    { "swiotlb.refused", bounced, TEST_BOTH | TEST_UTLB, 0 },
-    { "swiotlb.refused-unpinned", bounced, TEST_SHADOW | TEST_ODP, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "dma", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

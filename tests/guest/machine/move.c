@@ -18,7 +18,7 @@
 #define PROCESSES 3
 
 /* Translations come and go all the while, so that some are always missing. */
-static void under_traffic(void)
+TEST(under_traffic, TEST_BOTH)
 {
     struct crowd crowd;
     unsigned i;
@@ -79,7 +79,7 @@ static void await_messages(struct stream *stream, unsigned n)
     EVENTUALLY(atomic_load(&stream->sent) >= until);
 }
 
-static void peer_stays(void)
+TEST(peer_stays, TEST_ONLY_REMOTE, 60)
 {
     struct stream *stream = shared_memory(sizeof(*stream));
     uint64_t purged, drops, count;
@@ -114,15 +114,4 @@ static void peer_stays(void)
     CHECK_EQ(peer_ask(link.tx, PEER_DOUBLES), 0);
     peer_ask(link.tx, PEER_ECHO);
     link_close(&link);
-}
-
-static const struct test tests[] = {
-    { "under-traffic", under_traffic, TEST_BOTH, 0 },
-    { "peer-stays", peer_stays, TEST_ONLY_REMOTE, 60 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "move", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

@@ -104,7 +104,7 @@ static void code_open(struct code *code)
     }
 }
 
-static void by_another(void)
+TEST(by_another, TEST_TLB)
 {
     struct code code;
     pthread_t thread;
@@ -129,14 +129,4 @@ static void by_another(void)
     }
     atomic_store(&code.stop, true);
     CHECK_EQ(pthread_join(thread, NULL), 0);
-}
-
-static const struct test tests[] = {
-    { "by-another", by_another, TEST_TLB, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "patched", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

@@ -99,7 +99,7 @@ static void set_memory(int fd, bool on)
     CHECK_EQ(pwrite(fd, &command, sizeof(command), COMMAND), sizeof(command));
 }
 
-static void timers(void)
+TEST(timers, TEST_TLB)
 {
     int fd = open_unused();
     unsigned long before;
@@ -120,14 +120,4 @@ static void timers(void)
     CHECK_SYS(kill(pid, SIGKILL));
     await_process(pid);
     close(fd);
-}
-
-static const struct test tests[] = {
-    { "timers", timers, TEST_TLB, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "remap", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

@@ -72,7 +72,7 @@ static void all_sizes(struct link *link)
     }
 }
 
-static void sizes(void)
+TEST(sizes, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_POLICIES | TEST_REMOTE)
 {
     struct link link;
 
@@ -82,7 +82,7 @@ static void sizes(void)
 }
 
 /* The same with every message by DMA. */
-static void sizes_by_dma(void)
+TEST(sizes_by_dma, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP)
 {
     struct unetmm_ep_attr attr = default_attr();
     struct link link;
@@ -93,7 +93,7 @@ static void sizes_by_dma(void)
     link_close(&link);
 }
 
-static void too_long(void)
+TEST(too_long, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_REMOTE)
 {
     struct guard from;
     struct link link;
@@ -125,7 +125,7 @@ static void too_long(void)
 }
 
 /* A message that is longer than the buffer is dropped; the buffer stays. */
-static void longer_than_buffer(void)
+TEST(longer_than_buffer, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_POLICIES)
 {
     struct guard from, to;
     struct unetmm_completion c;
@@ -187,7 +187,7 @@ static void check_parts(const struct guard *to, const uint8_t *sent, size_t len)
     }
 }
 
-static void into_parts(void)
+TEST(into_parts, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP)
 {
     static const size_t lens[] = { 100, 1000, 1001, 1002, 4000, 6001 };
     struct guard from, to[PARTS];
@@ -248,7 +248,7 @@ static void cut(struct chance *chance, uint8_t *at, size_t len, unsigned n,
     }
 }
 
-static void segments(void)
+TEST(segments, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_REMOTE)
 {
     struct unetmm_completion c;
     struct iovec iov[UNETMM_MAX_SEGS + 1] = { { 0 } };
@@ -285,7 +285,7 @@ static void segments(void)
 }
 
 /* Pieces from all over memory, and the same piece several times. */
-static void scattered(void)
+TEST(scattered, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP)
 {
     struct iovec iov[UNETMM_MAX_SEGS];
     struct unetmm_completion c;
@@ -325,7 +325,7 @@ static void scattered(void)
 /* ---- Queues ----------------------------------------------------------------------- */
 
 /* Short queues: descriptors wrap, completions change their phase. */
-static void wrap(void)
+TEST(wrap, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP)
 {
     struct unetmm_ep_attr attr = default_attr();
     struct unetmm_completion c;
@@ -359,7 +359,7 @@ static void wrap(void)
 }
 
 /* One doorbell for many; no completions for quiet ones, but for failures. */
-static void more_and_quiet(void)
+TEST(more_and_quiet, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP)
 {
     struct unetmm_completion c;
     struct link link;
@@ -390,7 +390,7 @@ static void more_and_quiet(void)
 }
 
 /* A completion queue that nobody empties: nothing is lost on the way out. */
-static void completions_full(void)
+TEST(completions_full, TEST_MISS | TEST_SHADOW | TEST_ODP)
 {
     struct unetmm_ep_attr attr = default_attr();
     struct unetmm_completion c;
@@ -460,7 +460,7 @@ static uint8_t *map_file(const char *path, int flags)
     return at;
 }
 
-static void kinds(void)
+TEST(kinds, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_POLICIES)
 {
     static uint8_t in_bss[KIND_BYTES] __attribute__((aligned(4096)));
     static uint8_t in_data[KIND_BYTES] __attribute__((aligned(4096))) = { 1 };
@@ -489,7 +489,7 @@ static void kinds(void)
     link_close(&link);
 }
 
-static void hugetlb(void)
+TEST(hugetlb, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_POLICIES)
 {
     struct link link;
     uint8_t *at;
@@ -502,7 +502,8 @@ static void hugetlb(void)
 }
 
 /* Whole when it is used first, whatever registering it makes of it. */
-static void huge_transparent(void)
+TEST_NAMED("huge-page", huge_transparent,
+     TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_POLICIES)
 {
     struct link link;
     uint8_t *at;
@@ -515,7 +516,7 @@ static void huge_transparent(void)
 }
 
 /* The program's own text: read-only, private, of a file. */
-static void own_text(void)
+TEST(own_text, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP)
 {
     const uint8_t *text = (const uint8_t *)((uintptr_t)test_main & -PAGE);
     struct unetmm_completion c;
@@ -534,7 +535,7 @@ static void own_text(void)
 }
 
 /* Memory that nobody has touched reads as zeros and can be written. */
-static void never_touched(void)
+TEST(never_touched, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP)
 {
     struct unetmm_completion c;
     struct iovec iov;
@@ -583,7 +584,7 @@ static void refuse_buffer(struct link *link, const void *at, size_t len)
     CHECK_EQ(provoke_return(link, NULL, (void *)(uintptr_t)at, len, 0xbad), UNETMM_ST_PROTECTION);
 }
 
-static void read_only(void)
+TEST(read_only, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_POLICIES)
 {
     struct unetmm_completion c;
     struct iovec iov;
@@ -616,7 +617,7 @@ static void read_only(void)
     link_close(&link);
 }
 
-static void not_readable(void)
+TEST(not_readable, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP)
 {
     struct link link;
     uint8_t *at;
@@ -632,7 +633,7 @@ static void not_readable(void)
     link_close(&link);
 }
 
-static void unmapped(void)
+TEST(unmapped, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_POLICIES)
 {
     const uintptr_t nowhere[] = {
         0, 8, PAGE, 0x7ffffffff000, 0x800000000000, 0xdeadbeefdead,
@@ -662,7 +663,7 @@ static void unmapped(void)
 }
 
 /* Our own queues and doorbell are no memory for messages. */
-static void own_queues(void)
+TEST(own_queues, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP)
 {
     unsigned status;
     struct link link;
@@ -682,7 +683,7 @@ static void own_queues(void)
 
 /* ---- Registered memory --------------------------------------------------------------- */
 
-static void registered(void)
+TEST(registered, TEST_PINNED | TEST_POLICIES)
 {
     struct unetmm_completion c;
     struct iovec iov;
@@ -717,7 +718,7 @@ static void registered(void)
     link_close(&link);
 }
 
-static void no_registration(void)
+TEST(no_registration, TEST_MISS | TEST_SHADOW | TEST_ODP)
 {
     struct link link;
     uint8_t *at;
@@ -795,7 +796,7 @@ static void soak_send(struct soak *s, struct chance *chance)
     CHECK_EQ(c.user_data, seq);
 }
 
-static void soak(void)
+TEST(soak, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_POLICIES | TEST_REMOTE, 60)
 {
     struct chance chance;
     struct soak s = { 0 };
@@ -839,37 +840,4 @@ static void soak(void)
         CHECK_EQ(ep_counter(s.link.rx, UNETMM_C_rx_frames), s.received);
     }
     link_close(&s.link);
-}
-
-static const struct test tests[] = {
-    { "sizes", sizes, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_POLICIES | TEST_REMOTE, 0 },
-    { "sizes-by-dma", sizes_by_dma, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
-    { "too-long", too_long, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_REMOTE, 0 },
-    { "longer-than-buffer", longer_than_buffer,
-      TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
-    { "into-parts", into_parts, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
-    { "segments", segments, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_REMOTE, 0 },
-    { "scattered", scattered, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
-    { "wrap", wrap, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
-    { "more-and-quiet", more_and_quiet, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
-    { "completions-full", completions_full, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
-    { "kinds", kinds, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
-    { "hugetlb", hugetlb, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
-    { "huge-page", huge_transparent,
-      TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
-    { "own-text", own_text, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
-    { "never-touched", never_touched, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
-    { "read-only", read_only, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
-    { "not-readable", not_readable, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
-    { "unmapped", unmapped, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
-    { "own-queues", own_queues, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
-    { "registered", registered, TEST_PINNED | TEST_POLICIES, 0 },
-    { "no-registration", no_registration, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
-    { "soak", soak, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_POLICIES | TEST_REMOTE, 60 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "data", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

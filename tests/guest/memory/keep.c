@@ -246,7 +246,7 @@ static void over_fork(uint8_t *at, unsigned npages)
     share_no_more();
 }
 
-static void forked(void)
+TEST(forked, TEST_KEPT)
 {
     uint8_t *at = filled_pages(MOST);
 
@@ -256,7 +256,7 @@ static void forked(void)
     unmap_pages(at, MOST);
 }
 
-static void forked_huge(void)
+TEST(forked_huge, TEST_KEPT)
 {
     uint8_t *at = huge_page();
 
@@ -266,7 +266,7 @@ static void forked_huge(void)
     unmap_pages(at, HUGE_PAGES);
 }
 
-static void forked_hugetlb(void)
+TEST(forked_hugetlb, TEST_KEPT)
 {
     uint8_t *at;
 
@@ -290,7 +290,7 @@ static void forked_hugetlb(void)
 }
 
 /* Another program. */
-static void execed(void)
+TEST(execed, TEST_KEPT)
 {
     uint8_t *at = filled_pages(MOST);
     unsigned i;
@@ -310,7 +310,7 @@ static void execed(void)
 
 /* ---- mprotect() ------------------------------------------------------------------- */
 
-static void protected(void)
+TEST(protected, TEST_KEPT)
 {
     uint8_t *at = filled_pages(MOST);
 
@@ -348,7 +348,7 @@ static void protected(void)
 }
 
 /* A hidden page is looked for when it is mapped again. */
-static void protected_and_cleared(void)
+TEST(protected_and_cleared, TEST_KEPT)
 {
     int fd = new_memory_file(0);
     uint8_t *at;
@@ -374,7 +374,7 @@ static void protected_and_cleared(void)
 /* ---- Files ------------------------------------------------------------------------- */
 
 /* Linux cleans a page, and maps it read-only, to hear of the next write. */
-static void written_back(void)
+TEST(written_back, TEST_KEPT)
 {
     static uint8_t bytes[MOST * UNETMM_PAGE_BYTES];
     int fd = new_file_on_ext4(), ret;
@@ -421,7 +421,7 @@ static void written_back(void)
 }
 
 /* Pages of a file that are mapped no more are the file's still. */
-static void unmapped_by_linux(void)
+TEST(unmapped_by_linux, TEST_KEPT)
 {
     int fd = new_memory_file(0);
     uint64_t repins;
@@ -446,7 +446,7 @@ static void unmapped_by_linux(void)
     unmap_pages(at, MOST);
 }
 
-static void truncated(void)
+TEST(truncated, TEST_KEPT)
 {
     int fd = new_memory_file(0);
     uint8_t *at;
@@ -477,7 +477,7 @@ static void truncated(void)
  * A hole stays one, though the driver looks for pages of a file that Linux has
  * unmapped: it does so while most of the hole is still to be made.
  */
-static void punched(void)
+TEST(punched, TEST_KEPT)
 {
     int fd = new_memory_file(0);
     struct stat status;
@@ -526,7 +526,7 @@ static void *writer_thread(void *argument)
 }
 
 /* A file's pages are found again, though the file is being written all the time. */
-static void written_beside(void)
+TEST(written_beside, TEST_KEPT)
 {
     struct writer writer = { .fd = new_memory_file(0) };
     uint64_t repins;
@@ -559,7 +559,7 @@ static void written_beside(void)
 }
 
 /* A private page of a file is the process's own as soon as it is written. */
-static void copied_on_write(void)
+TEST(copied_on_write, TEST_KEPT)
 {
     int fd = new_memory_file(0);
     uint8_t *at;
@@ -580,7 +580,7 @@ static void copied_on_write(void)
 
 /* ---- Changes that Linux makes for itself --------------------------------------------- */
 
-static void soft_dirty(void)
+TEST(soft_dirty, TEST_KEPT)
 {
     uint8_t *at = filled_pages(MOST);
     unsigned i;
@@ -600,7 +600,7 @@ static void soft_dirty(void)
 }
 
 /* Holes everywhere, for pages to be moved to. */
-static void compacted(void)
+TEST(compacted, TEST_KEPT)
 {
     unsigned i, k, holes = 1024;
     uint8_t *at = filled_pages(MOST), *around = pages(holes);
@@ -625,7 +625,7 @@ static void compacted(void)
 }
 
 /* khugepaged's work, on order; and the opposite. */
-static void collapsed(void)
+TEST(collapsed, TEST_KEPT)
 {
     uint8_t *at = huge_page();
     uint64_t repins;
@@ -666,7 +666,7 @@ static unsigned long long full_scans(void)
 }
 
 /* The same bytes twice elsewhere, and here. */
-static void merged(void)
+TEST(merged, TEST_KEPT)
 {
     uint8_t *at = pages(MOST), *twins = pages(2);
     unsigned long long until;
@@ -696,7 +696,7 @@ static void merged(void)
 }
 
 /* The administrator has pages replaced before they fail: not such. */
-static void soft_offlined(void)
+TEST(soft_offlined, TEST_KEPT)
 {
     uint8_t *at = filled_pages(MOST);
 
@@ -715,7 +715,7 @@ static void soft_offlined(void)
 }
 
 /* After MADV_FREE the process has the memory still, and data that comes. */
-static void freed_lazily(void)
+TEST(freed_lazily, TEST_KEPT)
 {
     uint8_t *at = filled_pages(MOST);
 
@@ -736,7 +736,7 @@ static void freed_lazily(void)
 
 /* ---- Memory that the process gives up ------------------------------------------------- */
 
-static void given_up(void)
+TEST(given_up, TEST_KEPT)
 {
     uint8_t *at = filled_pages(MOST), *other;
 
@@ -807,7 +807,7 @@ static void limited(void *argument)
     unmap_pages(huge, HUGE_PAGES);
 }
 
-static void at_the_limit(void)
+TEST(at_the_limit, TEST_KEPT)
 {
     struct unetmm_info info;
     int status;
@@ -870,7 +870,7 @@ static void *rival_thread(void *argument)
 #define RIVALS  4
 
 /* Not one transfer fails, and no pin stays lost. */
-static void all_at_once(void)
+TEST(all_at_once, TEST_KEPT, 120)
 {
     static struct rival rivals[RIVALS];
     uint8_t *huge = huge_page();
@@ -906,34 +906,4 @@ static void all_at_once(void)
     share_no_more();
     end();
     unmap_pages(huge, HUGE_PAGES);
-}
-
-static const struct test tests[] = {
-    { "forked", forked, TEST_KEPT, 0 },
-    { "forked-huge", forked_huge, TEST_KEPT, 0 },
-    { "forked-hugetlb", forked_hugetlb, TEST_KEPT, 0 },
-    { "execed", execed, TEST_KEPT, 0 },
-    { "protected", protected, TEST_KEPT, 0 },
-    { "protected-and-cleared", protected_and_cleared, TEST_KEPT, 0 },
-    { "written-back", written_back, TEST_KEPT, 0 },
-    { "unmapped-by-linux", unmapped_by_linux, TEST_KEPT, 0 },
-    { "truncated", truncated, TEST_KEPT, 0 },
-    { "punched", punched, TEST_KEPT, 0 },
-    { "written-beside", written_beside, TEST_KEPT, 0 },
-    { "copied-on-write", copied_on_write, TEST_KEPT, 0 },
-    { "soft-dirty", soft_dirty, TEST_KEPT, 0 },
-    { "compacted", compacted, TEST_KEPT, 0 },
-    { "collapsed", collapsed, TEST_KEPT, 0 },
-    { "merged", merged, TEST_KEPT, 0 },
-    { "soft-offlined", soft_offlined, TEST_KEPT, 0 },
-    { "freed-lazily", freed_lazily, TEST_KEPT, 0 },
-    { "given-up", given_up, TEST_KEPT, 0 },
-    { "at-the-limit", at_the_limit, TEST_KEPT, 0 },
-    { "all-at-once", all_at_once, TEST_KEPT, 120 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "keep", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

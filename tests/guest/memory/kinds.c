@@ -656,18 +656,8 @@ static void run_kind(const struct kind *kind)
 }
 
 #define KIND_TEST(id, ...) \
-    static void test_##id(void) \
+    TEST_NAMED(#id, test_##id, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP) \
     { \
         run_kind(&kinds[KIND_##id]); \
     }
 KINDS(KIND_TEST)
-
-#define KIND_ENTRY(id, ...) \
-    { #id, test_##id, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
-static const struct test tests[] = { KINDS(KIND_ENTRY) };
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "kinds", tests,
-                     sizeof(tests) / sizeof(tests[0]));
-}

@@ -376,14 +376,14 @@ static void run_model(struct model *m)
     traffic_stop(&m->traffic);
 }
 
-static void anonymous(void)
+TEST(anonymous, TEST_TLB | TEST_POLICIES, 60)
 {
     struct model m = { .fd = -1, .at = pages(NPAGES) };
 
     run_model(&m);
 }
 
-static void shared(void)
+TEST(shared, TEST_TLB | TEST_POLICIES, 60)
 {
     struct model m = { .fd = CHECK_SYS(memfd_create("model", MFD_CLOEXEC)) };
 
@@ -394,7 +394,7 @@ static void shared(void)
 }
 
 /* The memory begins as part of a huge page, which has to be split. */
-static void huge(void)
+TEST(huge, TEST_TLB | TEST_POLICIES, 60)
 {
     struct model m = { .fd = -1 };
 
@@ -402,16 +402,4 @@ static void huge(void)
     memset(m.at, 0, NPAGES * PAGE);
     CHECK(huge_kilobytes(m.at, PAGE) >= HUGE / 1024);
     run_model(&m);
-}
-
-static const struct test tests[] = {
-    { "anonymous", anonymous, TEST_TLB | TEST_POLICIES, 60 },
-    { "shared", shared, TEST_TLB | TEST_POLICIES, 60 },
-    { "huge", huge, TEST_TLB | TEST_POLICIES, 60 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "model", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

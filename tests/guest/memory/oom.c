@@ -157,13 +157,13 @@ static void killed_by_oom(bool shared)
     crowd_stop(&crowd);
 }
 
-static void anonymous(void)
+TEST(anonymous, TEST_TLB | TEST_SHADOW | TEST_ODP)
 {
     killed_by_oom(false);
 }
 
 /* Which the kernel cannot take back before the process has ended. */
-static void shared(void)
+TEST(shared, TEST_TLB | TEST_SHADOW | TEST_ODP)
 {
     killed_by_oom(true);
 }
@@ -212,7 +212,7 @@ static bool killed_and_reaped(pid_t pid)
     return !ret;
 }
 
-static void reaped(void)
+TEST(reaped, TEST_SHADOW | TEST_ODP)
 {
     unsigned i, n = rounds(6), good = 0;
     cpu_set_t one;
@@ -237,16 +237,4 @@ static void reaped(void)
     note("%u of %u had their memory taken back before they ended", good, i);
     CHECK(good);
     set_parameter("odp_prefetch", PREFETCH);
-}
-
-static const struct test tests[] = {
-    { "anonymous", anonymous, TEST_TLB | TEST_SHADOW | TEST_ODP, 0 },
-    { "reaped", reaped, TEST_SHADOW | TEST_ODP, 0 },
-    { "shared", shared, TEST_TLB | TEST_SHADOW | TEST_ODP, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "oom", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

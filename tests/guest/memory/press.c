@@ -102,12 +102,12 @@ static void swap_in_and_out(void (*on)(void))
     mill_end(&mill);
 }
 
-static void zram(void)
+TEST(zram, TEST_SHADOW | TEST_ODP)
 {
     swap_in_and_out(swap_on_zram);
 }
 
-static void disk(void)
+TEST(disk, TEST_SHADOW | TEST_ODP)
 {
     swap_in_and_out(swap_on_disk);
 }
@@ -147,7 +147,7 @@ static void group_press(const char *file, const char *word, long long bytes)
     group_limit(file, 0);
 }
 
-static void limit(void)
+TEST(limit, TEST_SHADOW | TEST_ODP)
 {
     long long now;
 
@@ -302,7 +302,7 @@ static void inherit(struct chance *chance)
     end_process(pid);
 }
 
-static void own_doing(void)
+TEST(own_doing, TEST_SHADOW | TEST_ODP)
 {
     struct chance chance;
 
@@ -341,7 +341,7 @@ static unsigned ahead(struct chance *chance)
     return ret > 0 ? (unsigned)(ret / (ssize_t)PAGE) : 0;
 }
 
-static void prefetched(void)
+TEST(prefetched, TEST_SHADOW | TEST_ODP)
 {
     unsigned got = 0;
     struct chance chance;
@@ -407,7 +407,7 @@ static void split_by_swapping(struct chance *chance)
     (void)send_away(chance);
 }
 
-static void huge(void)
+TEST(huge, TEST_SHADOW | TEST_ODP)
 {
     static void (*const split[])(struct chance *chance) = {
         split_by_debugfs, split_by_unmapping, lock_up, throw_away,
@@ -489,7 +489,7 @@ static unsigned replaced(struct chance *chance)
     return frame_of(&mill.look, at) != before;
 }
 
-static void migrated(void)
+TEST(migrated, TEST_SHADOW | TEST_ODP)
 {
     unsigned moved = 0;
 
@@ -500,7 +500,7 @@ static void migrated(void)
 }
 
 /* One after another, each as if it were about to fail. */
-static void given_up(void)
+TEST(given_up, TEST_SHADOW | TEST_ODP)
 {
     unsigned new = 0;
     struct chance chance;
@@ -553,7 +553,7 @@ static void merge(struct chance *chance)
     mill_give(&mill, first, SAME);
 }
 
-static void merged(void)
+TEST(merged, TEST_SHADOW | TEST_ODP)
 {
     struct chance chance;
 
@@ -618,7 +618,7 @@ static void hide(struct answerer *a, struct chance *chance)
     mill_await(&mill, 1);
 }
 
-static void watched(void)
+TEST(watched, TEST_SHADOW | TEST_ODP)
 {
     static struct answerer a;
     struct chance chance;
@@ -638,23 +638,4 @@ static void watched(void)
          atomic_load(&a.brought), atomic_load(&a.allowed));
     watch_end(&a.watch);
     mill_end(&mill);
-}
-
-static const struct test tests[] = {
-    { "zram", zram, TEST_SHADOW | TEST_ODP, 0 },
-    { "disk", disk, TEST_SHADOW | TEST_ODP, 0 },
-    { "limit", limit, TEST_SHADOW | TEST_ODP, 0 },
-    { "own-doing", own_doing, TEST_SHADOW | TEST_ODP, 0 },
-    { "prefetched", prefetched, TEST_SHADOW | TEST_ODP, 0 },
-    { "huge", huge, TEST_SHADOW | TEST_ODP, 0 },
-    { "migrated", migrated, TEST_SHADOW | TEST_ODP, 0 },
-    { "given-up", given_up, TEST_SHADOW | TEST_ODP, 0 },
-    { "merged", merged, TEST_SHADOW | TEST_ODP, 0 },
-    { "watched", watched, TEST_SHADOW | TEST_ODP, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "press", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

@@ -77,7 +77,7 @@ static void writes(struct bench *b, unsigned import, const uint8_t *at,
 /* ---- Memory that may only be read ------------------------------------------------- */
 
 /* Read by a peer, and the source of a WRITE; its owner's peers may not write there. */
-static void read_only_mapping(void)
+TEST(read_only_mapping, WITH_EXPORT)
 {
     uint8_t *at = pages(NPAGES), *to = pages(NPAGES);
     unsigned import;
@@ -127,7 +127,7 @@ static void file_has(int fd, uint64_t key)
 }
 
 /* Mapped as a program is, and as data are; private, the file stays as it was. */
-static void file_mapping(void)
+TEST(file_mapping, TEST_SHADOW | TEST_ODP)
 {
     static const struct { int protection, flags; } ways[] = {
         { PROT_READ, MAP_PRIVATE }, { PROT_READ, MAP_SHARED },
@@ -178,7 +178,7 @@ static void child_main(void *argument)
  * The card has used the memory: a peer's accesses after a fork go to the parent's
  * memory, whichever of the two has written first, and while the child is there.
  */
-static void fork_after_use(void)
+TEST(fork_after_use, WITH_EXPORT)
 {
     uint8_t *at = pages(NPAGES);
     unsigned i, import;
@@ -214,7 +214,7 @@ static void fork_after_use(void)
  * An error of registration caches: memory freed, and allocated again in the same
  * place.  An export stays, and is of the present memory.
  */
-static void mapped_again(void)
+TEST(mapped_again, WITH_EXPORT)
 {
     uint8_t *at = pages(NPAGES), *again;
     unsigned i, import;
@@ -242,7 +242,7 @@ static void mapped_again(void)
 }
 
 /* Buffers of the C library's: mostly the same address, each time other frames. */
-static void allocated_again(void)
+TEST(allocated_again, TEST_ODP)
 {
     const size_t len = (size_t)1 << 20;
     uintptr_t last = 0;
@@ -263,18 +263,4 @@ static void allocated_again(void)
     note("%u of %u buffers where the last one was", same, i);
     CHECK(same);
     pair_close(&p);
-}
-
-static const struct test tests[] = {
-    { "read-only-mapping", read_only_mapping, WITH_EXPORT, 0 },
-    { "file-mapping", file_mapping, TEST_SHADOW | TEST_ODP, 0 },
-    { "fork-after-use", fork_after_use, WITH_EXPORT, 0 },
-    { "mapped-again", mapped_again, WITH_EXPORT, 0 },
-    { "allocated-again", allocated_again, TEST_ODP, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "reported", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

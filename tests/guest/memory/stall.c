@@ -516,27 +516,27 @@ static void neighbour_of(enum kind kind)
     unmap_pages(to, 1);
 }
 
-static void neighbour(void)
+TEST(neighbour, TEST_MISS | TEST_SHADOW | TEST_ODP, 60)
 {
     neighbour_of(KIND_USERFAULTFD);
 }
 
-static void neighbour_fuse(void)
+TEST(neighbour_fuse, TEST_MISS | TEST_SHADOW | TEST_ODP, 60)
 {
     neighbour_of(KIND_FUSE);
 }
 
-static void neighbour_swap(void)
+TEST(neighbour_swap, TEST_MISS | TEST_SHADOW | TEST_ODP, 60)
 {
     neighbour_of(KIND_SWAP);
 }
 
-static void neighbour_tmpfs(void)
+TEST(neighbour_tmpfs, TEST_MISS | TEST_SHADOW | TEST_ODP, 60)
 {
     neighbour_of(KIND_TMPFS);
 }
 
-static void neighbour_limit(void)
+TEST(neighbour_limit, TEST_TLB | TEST_ODP, 60)
 {
     neighbour_of(KIND_LIMIT);
 }
@@ -615,27 +615,27 @@ static void ends_of(enum kind kind)
     card_check_works();
 }
 
-static void ends(void)
+TEST(ends, TEST_TLB | TEST_SHADOW | TEST_ODP | TEST_NO_CARD, 60)
 {
     ends_of(KIND_USERFAULTFD);
 }
 
-static void ends_fuse(void)
+TEST(ends_fuse, TEST_TLB | TEST_SHADOW | TEST_ODP | TEST_NO_CARD, 60)
 {
     ends_of(KIND_FUSE);
 }
 
-static void ends_swap(void)
+TEST(ends_swap, TEST_TLB | TEST_SHADOW | TEST_ODP | TEST_NO_CARD, 60)
 {
     ends_of(KIND_SWAP);
 }
 
-static void ends_tmpfs(void)
+TEST(ends_tmpfs, TEST_TLB | TEST_SHADOW | TEST_ODP | TEST_NO_CARD, 60)
 {
     ends_of(KIND_TMPFS);
 }
 
-static void ends_lost(void)
+TEST(ends_lost, TEST_PINNED | TEST_UTLB | TEST_NO_CARD, 60)
 {
     ends_of(KIND_LOST);
 }
@@ -660,39 +660,17 @@ static void unplug_from(enum kind kind)
     card_check_works();
 }
 
-static void unplug(void)
+TEST(unplug, TEST_TLB | TEST_NO_CARD, 60)
 {
     unplug_from(KIND_FUSE);
 }
 
-static void unplug_lost(void)
+TEST(unplug_lost, TEST_PINNED | TEST_NO_CARD, 60)
 {
     unplug_from(KIND_LOST);
 }
 
-static void unplug_tmpfs(void)
+TEST(unplug_tmpfs, TEST_TLB | TEST_NO_CARD, 60)
 {
     unplug_from(KIND_TMPFS);
-}
-
-static const struct test tests[] = {
-    { "neighbour", neighbour, TEST_MISS | TEST_SHADOW | TEST_ODP, 60 },
-    { "neighbour-fuse", neighbour_fuse, TEST_MISS | TEST_SHADOW | TEST_ODP, 60 },
-    { "ends", ends, TEST_TLB | TEST_SHADOW | TEST_ODP | TEST_NO_CARD, 60 },
-    { "ends-fuse", ends_fuse, TEST_TLB | TEST_SHADOW | TEST_ODP | TEST_NO_CARD, 60 },
-    { "neighbour-swap", neighbour_swap, TEST_MISS | TEST_SHADOW | TEST_ODP, 60 },
-    { "neighbour-tmpfs", neighbour_tmpfs, TEST_MISS | TEST_SHADOW | TEST_ODP, 60 },
-    { "neighbour-limit", neighbour_limit, TEST_TLB | TEST_ODP, 60 },
-    { "ends-swap", ends_swap, TEST_TLB | TEST_SHADOW | TEST_ODP | TEST_NO_CARD, 60 },
-    { "ends-tmpfs", ends_tmpfs, TEST_TLB | TEST_SHADOW | TEST_ODP | TEST_NO_CARD, 60 },
-    { "ends-lost", ends_lost, TEST_PINNED | TEST_UTLB | TEST_NO_CARD, 60 },
-    { "unplug", unplug, TEST_TLB | TEST_NO_CARD, 60 },
-    { "unplug-lost", unplug_lost, TEST_PINNED | TEST_NO_CARD, 60 },
-    { "unplug-tmpfs", unplug_tmpfs, TEST_TLB | TEST_NO_CARD, 60 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "stall", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

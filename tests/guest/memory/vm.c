@@ -141,7 +141,7 @@ static void lands(struct side *side, uint8_t *at, size_t len, uint64_t key,
 #define NPAGES          2
 #define BYTES           (NPAGES * PAGE)
 
-static void remap_send(void)
+TEST(remap_send, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES)
 {
     struct frames f;
     struct side side;
@@ -163,7 +163,7 @@ static void remap_send(void)
     side_close(&side);
 }
 
-static void remap_receive(void)
+TEST(remap_receive, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES)
 {
     struct frames f;
     struct side side;
@@ -233,7 +233,7 @@ static void renew(uint8_t *at, unsigned npages)
              (uintptr_t)at);
 }
 
-static void anonymous(void)
+TEST(anonymous, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES)
 {
     struct side side;
     uint8_t *at;
@@ -265,7 +265,7 @@ static void anonymous(void)
 }
 
 /* Between munmap and mmap there is nothing that could be used. */
-static void unmapped_meanwhile(void)
+TEST(unmapped_meanwhile, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES)
 {
     struct frames f;
     struct side side;
@@ -342,7 +342,7 @@ static void child_end(struct child *child, pid_t pid)
     end_process(pid);
 }
 
-static void fork_send(void)
+TEST(fork_send, TEST_MISS | TEST_SHADOW | TEST_ODP)
 {
     struct child child = { .len = BYTES };
     struct side side;
@@ -370,7 +370,7 @@ static void fork_send(void)
     side_close(&side);
 }
 
-static void fork_receive(void)
+TEST(fork_receive, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES)
 {
     struct child child = { .len = BYTES };
     struct side side;
@@ -405,7 +405,7 @@ static void fork_receive(void)
  * Registered memory after a fork: messages go to and come from the parent's
  * pages; the child's stay as they are.
  */
-static void fork_registered(void)
+TEST(fork_registered, TEST_PINNED)
 {
     struct child child = { .len = BYTES };
     struct side side;
@@ -436,7 +436,7 @@ static void fork_registered(void)
 
 /* ---- MADV_DONTNEED -------------------------------------------------------------------- */
 
-static void dontneed(void)
+TEST(dontneed, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES)
 {
     struct side side;
     uint8_t *at;
@@ -473,7 +473,7 @@ static void dontneed(void)
 
 /* ---- mremap ------------------------------------------------------------------------- */
 
-static void move(void)
+TEST(move, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES)
 {
     struct side side;
     uint8_t *arena, *at, *to;
@@ -513,7 +513,7 @@ static void move(void)
 
 /* ---- mprotect --------------------------------------------------------------------------- */
 
-static void protect(void)
+TEST(protect, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES)
 {
     struct side side;
     uint8_t *at;
@@ -545,7 +545,7 @@ static void protect(void)
 
 /* ---- A file that gets shorter --------------------------------------------------------------- */
 
-static void truncated(void)
+TEST(truncated, TEST_MISS | TEST_SHADOW | TEST_ODP)
 {
     struct frames f;
     struct side side;
@@ -585,7 +585,7 @@ static void truncated(void)
 /* ---- Registered memory (source pinned) -------------------------------------------------------- */
 
 /* A page that leaves the process leaves the card, and returns only on request. */
-static void registered(void)
+TEST(registered, TEST_PINNED)
 {
     struct frames f;
     struct side side;
@@ -702,12 +702,12 @@ static void with_hole(void (*what)(void *argument))
     CHECK(WIFEXITED(status) && !WEXITSTATUS(status));
 }
 
-static void hole_open(void)
+TEST(hole_open, TEST_MISS)
 {
     with_hole(stale);
 }
 
-static void hole_closed(void)
+TEST(hole_closed, TEST_SHADOW | TEST_ODP)
 {
     with_hole(fresh);
 }
@@ -783,7 +783,7 @@ static bool is_of_step(const uint8_t *got, unsigned page, uint64_t low,
     return false;
 }
 
-static void race_send(void)
+TEST(race_send, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES)
 {
     struct mutator m;
     struct side side;
@@ -853,7 +853,7 @@ static void check_landing(const struct mutator *m, unsigned page,
  */
 #define RACE_TRIES      200
 
-static void race_receive(void)
+TEST(race_receive, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES)
 {
     struct mutator m;
     struct side side;
@@ -933,7 +933,7 @@ static void *resize(void *argument)
  * Linux lends this memory at all times, and the process may not use a page while the
  * file is short: each refusal is a PROTECTION.
  */
-static void race_truncate(void)
+TEST(race_truncate, TEST_MISS | TEST_SHADOW | TEST_ODP)
 {
     struct resizer r = { .stop = false };
     struct unetmm_completion c;
@@ -971,7 +971,7 @@ static void race_truncate(void)
 }
 
 /* Children come and go while messages do. */
-static void race_fork(void)
+TEST(race_fork, TEST_MISS | TEST_UTLB | TEST_SHADOW | TEST_ODP)
 {
     struct traffic traffic[2];
     struct child child = { .len = BYTES };
@@ -992,30 +992,4 @@ static void race_fork(void)
     }
     traffic_stop(&traffic[0]);
     traffic_stop(&traffic[1]);
-}
-
-static const struct test tests[] = {
-    { "remap-send", remap_send, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
-    { "remap-receive", remap_receive, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
-    { "anonymous", anonymous, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
-    { "unmapped-meanwhile", unmapped_meanwhile, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
-    { "fork-send", fork_send, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
-    { "fork-receive", fork_receive, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
-    { "fork-registered", fork_registered, TEST_PINNED, 0 },
-    { "dontneed", dontneed, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
-    { "move", move, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
-    { "protect", protect, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
-    { "truncated", truncated, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
-    { "registered", registered, TEST_PINNED, 0 },
-    { "hole-open", hole_open, TEST_MISS, 0 },
-    { "hole-closed", hole_closed, TEST_SHADOW | TEST_ODP, 0 },
-    { "race-send", race_send, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
-    { "race-receive", race_receive, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
-    { "race-truncate", race_truncate, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
-    { "race-fork", race_fork, TEST_MISS | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "vm", tests, sizeof(tests) / sizeof(tests[0]));
 }

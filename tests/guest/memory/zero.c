@@ -102,7 +102,7 @@ static unsigned spare(unsigned n)
     return n / 8 + 8;
 }
 
-static void absent(void)
+TEST(absent, TEST_MISS | TEST_POLICIES)
 {
     struct zero z;
     unsigned i, anew = 0, wanted = rounds(30);
@@ -131,7 +131,7 @@ static void absent(void)
 }
 
 /* The same without the flag reads the page back: the test above can fail. */
-static void absent_and_kept(void)
+TEST(absent_and_kept, TEST_MISS)
 {
     struct zero z;
     uint64_t before;
@@ -149,7 +149,7 @@ static void absent_and_kept(void)
 }
 
 /* It is used as it is, and used again. */
-static void resident(void)
+TEST(resident, TEST_MISS)
 {
     struct zero z;
     uint8_t *at;
@@ -169,7 +169,7 @@ static void resident(void)
     zero_close(&z);
 }
 
-static void never_touched(void)
+TEST(never_touched, TEST_MISS | TEST_SHADOW | TEST_ODP)
 {
     struct zero z;
     uint8_t *at;
@@ -201,7 +201,7 @@ static void child_main(void *argument)
     CHECK_PATTERN(child->at, PAGE, child->key);
 }
 
-static void shared_with_child(void)
+TEST(shared_with_child, TEST_MISS | TEST_SHADOW | TEST_ODP)
 {
     struct child *child = shared_memory(sizeof(*child));
     unsigned i, anew = 0, wanted = rounds(3);
@@ -238,7 +238,7 @@ static void shared_with_child(void)
 }
 
 /* A page that is pinned by somebody else, too, stays one page for all. */
-static void pinned_elsewhere(void)
+TEST(pinned_elsewhere, TEST_MISS)
 {
     struct unetmm_completion c;
     struct unetmm_ctx *other;
@@ -280,7 +280,7 @@ static void pinned_elsewhere(void)
  * The endpoint is closed while the card's questions are under way.  From then on
  * the pages are the process's, and its stores there stay, in swap too.
  */
-static void closed_meanwhile(void)
+TEST(closed_meanwhile, TEST_MISS)
 {
     struct zero z;
     unsigned i, k;
@@ -314,7 +314,7 @@ static void closed_meanwhile(void)
 }
 
 /* A buffer that goes back unfilled: later stores there stay. */
-static void given_back(void)
+TEST(given_back, TEST_MISS)
 {
     struct unetmm_completion c;
     struct zero z;
@@ -343,7 +343,7 @@ static void given_back(void)
 /* ---- Refused ------------------------------------------------------------------------ */
 
 /* One that is refused holds up neither those before it nor those behind. */
-static void refused_among_good(void)
+TEST(refused_among_good, TEST_MISS)
 {
     const bool trap = run.source == UNETMM_SOURCE_KTLB;
     struct unetmm_completion c;
@@ -495,32 +495,12 @@ static void run_race(bool remaps)
     zero_close(&race.z);
 }
 
-static void race_swap(void)
+TEST(race_swap, TEST_MISS | TEST_SHADOW | TEST_ODP, 60)
 {
     run_race(false);
 }
 
-static void race_remap(void)
+TEST(race_remap, TEST_MISS | TEST_SHADOW | TEST_ODP, 60)
 {
     run_race(true);
-}
-
-static const struct test tests[] = {
-    { "absent", absent, TEST_MISS | TEST_POLICIES, 0 },
-    { "absent-and-kept", absent_and_kept, TEST_MISS, 0 },
-    { "resident", resident, TEST_MISS, 0 },
-    { "never-touched", never_touched, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
-    { "shared-with-child", shared_with_child, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
-    { "pinned-elsewhere", pinned_elsewhere, TEST_MISS, 0 },
-    { "closed-meanwhile", closed_meanwhile, TEST_MISS, 0 },
-    { "given-back", given_back, TEST_MISS, 0 },
-    { "refused-among-good", refused_among_good, TEST_MISS, 0 },
-    { "race-swap", race_swap, TEST_MISS | TEST_SHADOW | TEST_ODP, 60 },
-    { "race-remap", race_remap, TEST_MISS | TEST_SHADOW | TEST_ODP, 60 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "zero", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

@@ -163,7 +163,7 @@ static void with(const struct wish *wishes, unsigned n, unsigned messages)
 
 static const struct wish missing = { "x-force-miss", 100000, 0 };
 
-static void late(void)
+TEST(late, TEST_MISS | TEST_POLICIES, 60)
 {
     const struct wish wishes[] = {
         missing, { "x-fault-delay-ns", 2000000, 0, DELAY_NS },
@@ -173,7 +173,7 @@ static void late(void)
     with(wishes, 3, 60);
 }
 
-static void failed(void)
+TEST(failed, TEST_MISS | TEST_POLICIES, 60)
 {
     const struct wish wishes[] = {
         missing, { "x-fault-fail", 300000, UNETMM_C_inj_fault_fail },
@@ -184,7 +184,7 @@ static void failed(void)
     CHECK(failed_sends + failed_buffers > 0);
 }
 
-static void refused(void)
+TEST(refused, TEST_MISS | TEST_POLICIES, 60)
 {
     const struct wish wishes[] = {
         missing, { "x-fault-refuse", 500000, UNETMM_C_inj_fault_refuse },
@@ -194,7 +194,7 @@ static void refused(void)
     CHECK_EQ(failed_sends + failed_buffers, 0);
 }
 
-static void delayed(void)
+TEST(delayed, TEST_MISS, 60)
 {
     const struct wish wishes[] = {
         { "x-delay-ns", 2000000, 0, DELAY_NS },
@@ -205,7 +205,7 @@ static void delayed(void)
     CHECK_EQ(failed_sends + failed_buffers, 0);
 }
 
-static void everything(void)
+TEST(everything, TEST_MISS, 60)
 {
     const struct wish wishes[] = {
         missing, { "x-fault-delay-ns", 1000000, 0, DELAY_NS },
@@ -217,18 +217,4 @@ static void everything(void)
     };
 
     with(wishes, 7, 100);
-}
-
-static const struct test tests[] = {
-    { "late", late, TEST_MISS | TEST_POLICIES, 60 },
-    { "failed", failed, TEST_MISS | TEST_POLICIES, 60 },
-    { "refused", refused, TEST_MISS | TEST_POLICIES, 60 },
-    { "delayed", delayed, TEST_MISS, 60 },
-    { "everything", everything, TEST_MISS, 60 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "answers", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

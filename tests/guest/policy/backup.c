@@ -295,50 +295,50 @@ static void under(bool raw, disturb_fn disturb, unsigned windows)
     scene_close(&s);
 }
 
-static void cold_frames(void)
+TEST(cold_frames, TEST_ASKS)
 {
     under(true, cold, rounds(10));
 }
 
-static void cold_messages(void)
+TEST(cold_messages, TEST_ASKS)
 {
     under(false, cold, rounds(10));
 }
 
-static void pages_go(void)
+TEST(pages_go, TEST_ASKS)
 {
     under(true, some_pages, rounds(30));
 }
 
-static void pages_go_messages(void)
+TEST(pages_go_messages, TEST_ASKS)
 {
     under(false, some_pages, rounds(30));
 }
 
-static void swapped_out(void)
+TEST(swapped_out, TEST_ASKS)
 {
     swap_on();
     under(true, to_swap, rounds(10));
     swap_off();
 }
 
-static void forked(void)
+TEST(forked, TEST_ASKS)
 {
     under(true, to_child, rounds(10));
 }
 
-static void remapped(void)
+TEST(remapped, TEST_ASKS)
 {
     under(true, moved, rounds(20));
 }
 
-static void protected(void)
+TEST(protected, TEST_ASKS)
 {
     under(true, rights, rounds(20));
 }
 
 /* The buffers that are posted behind are made present as well. */
-static void prefetched(void)
+TEST(prefetched, TEST_SHADOW | TEST_ODP)
 {
     struct unetmm_ctx *ctx = open_card();
     uint64_t before = driver_counter(ctx, UNETMM_D_backup_ahead);
@@ -354,7 +354,7 @@ static void prefetched(void)
  * A cold ring once more, and nothing takes its memory away: after some laps no
  * packet has to go by way of the ring.
  */
-static void gets_warm(void)
+TEST(gets_warm, TEST_ASKS)
 {
     uint32_t number = 0, most = rounds(20) * DEPTH, quiet = 0;
     uint64_t before = 0;
@@ -380,7 +380,7 @@ static void gets_warm(void)
 /* ---- Policy drop, beside it -------------------------------------------------------- */
 
 /* A packet whose memory is absent is lost and asks for it; the rest is in order. */
-static void cold_drops(void)
+TEST(cold_drops, TEST_ASKS)
 {
     struct unetmm_completion c;
     uint32_t number, last = 0;
@@ -413,7 +413,7 @@ static void cold_drops(void)
 }
 
 /* Source pinned, which needs no ring. */
-static void pinned_frames(void)
+TEST(pinned_frames, TEST_PINNED)
 {
     uint32_t number;
     struct scene s;
@@ -438,7 +438,7 @@ static void pinned_frames(void)
  * Nothing is posted: as many wait as there are bits, the rest is dropped, and
  * others are not disturbed.  Waiting packets are delivered once buffers come.
  */
-static void never_posts(void)
+TEST(never_posts, TEST_ASKS)
 {
     const uint32_t bits = 16, n = 100;
     struct unetmm_completion c;
@@ -481,7 +481,7 @@ static void never_posts(void)
 }
 
 /* The same, and the endpoint is closed with them. */
-static void closed(void)
+TEST(closed, TEST_ASKS)
 {
     struct scene s;
     unsigned i, k;
@@ -501,7 +501,7 @@ static void closed(void)
 }
 
 /* Buffers that are none, with packets waiting for them. */
-static void posts_garbage(void)
+TEST(posts_garbage, TEST_ASKS)
 {
     static const struct {
         uint64_t addr;
@@ -551,7 +551,7 @@ static void posts_garbage(void)
 }
 
 /* Invalid indices: the endpoint is stopped, and waiting packets are given up. */
-static void forges(void)
+TEST(forges, TEST_ASKS)
 {
     struct scene s, t;
     unsigned i, k;
@@ -601,7 +601,7 @@ static void *flood(void *argument)
  * The queue is as long as there are buffers, and frames come as fast as they can:
  * a process that has taken a completion has room for a buffer.
  */
-static void room_for_all(void)
+TEST(room_for_all, TEST_ASKS)
 {
     struct unetmm_completion c[16];
     pthread_t thread;
@@ -633,7 +633,7 @@ static void room_for_all(void)
 }
 
 /* A page that somebody else is to bring: it holds back its own endpoint alone. */
-static void held_back(void)
+TEST(held_back, TEST_ASKS)
 {
     struct unetmm_completion c;
     uint8_t *kept;
@@ -711,7 +711,7 @@ static void doomed_main(void *argument)
 }
 
 /* With packets that wait for a buffer, or for a page; another one goes on. */
-static void killed(void)
+TEST(killed, TEST_ASKS)
 {
     struct scene t;
     unsigned i, k, n = rounds(6);
@@ -752,7 +752,7 @@ static void pending(struct scene *s)
     }
 }
 
-static void reset(void)
+TEST(reset, TEST_ASKS | TEST_NO_CARD)
 {
     struct scene s;
 
@@ -765,7 +765,7 @@ static void reset(void)
     cold_frames();
 }
 
-static void removed(void)
+TEST(removed, TEST_TLB | TEST_NO_CARD)
 {
     struct scene s;
 
@@ -784,7 +784,7 @@ static void removed(void)
 /* ---- How many ---------------------------------------------------------------------------- */
 
 /* A process has a quarter of all at most, however many endpoints it has. */
-static void shared(void)
+TEST(shared, TEST_ASKS)
 {
     struct unetmm_ep_attr attr = raw_attr(UNETMM_POLICY_BACKUP, 12);
     struct unetmm_ctx *ctx = open_card();
@@ -814,7 +814,7 @@ static void shared(void)
 }
 
 /* No fresh buffer can be had: packets are given up, slots come back, no leak. */
-static void out_of_memory(void)
+TEST(out_of_memory, TEST_ASKS)
 {
     unsigned i, status, failed = 0;
     struct unetmm_completion c;
@@ -863,7 +863,7 @@ static void refused_source(unsigned source)
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
-static void refused(void)
+TEST(refused, TEST_ASKS)
 {
     static const struct unetmm_channel_attr usual = UNETMM_CHANNEL_ATTR_INIT;
     struct unetmm_ep_attr attr = raw_attr(UNETMM_POLICY_BACKUP, 0);
@@ -901,7 +901,7 @@ static void refused(void)
 /* ---- Accounting -------------------------------------------------------------- */
 
 /* The ring's buffers are the group's that has caused them, as long as they are there. */
-static void charged(void)
+TEST(charged, TEST_TLB)
 {
     long long before, during, ring;
     struct scene s;
@@ -941,7 +941,7 @@ static void above_its_high(void *argument)
 }
 
 /* A group's missing memory delays no other process's misses. */
-static void group_is_high(void)
+TEST(group_is_high, TEST_TLB)
 {
     struct scene s;
     uint64_t worst = 0;
@@ -1043,43 +1043,7 @@ static void limit_users(const char *parameter, const char *few,
 }
 
 /* A user's processes share its limit; other users have limits of their own. */
-static void shares(void)
+TEST(shares, TEST_ASKS)
 {
     limit_users(PARAMETERS "user_backup_buffers", "16", "0");
-}
-
-static const struct test tests[] = {
-    { "cold-frames", cold_frames, TEST_ASKS, 0 },
-    { "cold-messages", cold_messages, TEST_ASKS, 0 },
-    { "pages-go", pages_go, TEST_ASKS, 0 },
-    { "pages-go-messages", pages_go_messages, TEST_ASKS, 0 },
-    { "swapped-out", swapped_out, TEST_ASKS, 0 },
-    { "forked", forked, TEST_ASKS, 0 },
-    { "remapped", remapped, TEST_ASKS, 0 },
-    { "protected", protected, TEST_ASKS, 0 },
-    { "prefetched", prefetched, TEST_SHADOW | TEST_ODP, 0 },
-    { "gets-warm", gets_warm, TEST_ASKS, 0 },
-    { "cold-drops", cold_drops, TEST_ASKS, 0 },
-    { "pinned-frames", pinned_frames, TEST_PINNED, 0 },
-    { "never-posts", never_posts, TEST_ASKS, 0 },
-    { "closed", closed, TEST_ASKS, 0 },
-    { "posts-garbage", posts_garbage, TEST_ASKS, 0 },
-    { "forges", forges, TEST_ASKS, 0 },
-    { "room-for-all", room_for_all, TEST_ASKS, 0 },
-    { "held-back", held_back, TEST_ASKS, 0 },
-    { "killed", killed, TEST_ASKS, 0 },
-    { "shared", shared, TEST_ASKS, 0 },
-    { "out-of-memory", out_of_memory, TEST_ASKS, 0 },
-    { "refused", refused, TEST_ASKS, 0 },
-    { "charged", charged, TEST_TLB, 0 },
-    { "group-is-high", group_is_high, TEST_TLB, 0 },
-    { "shares", shares, TEST_ASKS, 0 },
-    { "reset", reset, TEST_ASKS | TEST_NO_CARD, 0 },
-    { "removed", removed, TEST_TLB | TEST_NO_CARD, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "backup", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

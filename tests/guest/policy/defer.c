@@ -50,7 +50,7 @@ static void send_late(struct bench *bench, size_t len, uint64_t cookie)
 /* ---- Sending ---------------------------------------------------------------------- */
 
 /* The endpoint waits, in order; it can receive, and others can do all. */
-static void send_waits_alone(void)
+TEST(send_waits_alone, TEST_MISS | TEST_SHADOW | TEST_ODP)
 {
     struct unetmm_completion c;
     struct bench bench;
@@ -94,7 +94,7 @@ static void send_waits_alone(void)
 }
 
 /* Page after page is missing. */
-static void send_page_by_page(void)
+TEST(send_page_by_page, TEST_MISS | TEST_SHADOW | TEST_ODP)
 {
     struct unetmm_completion c;
     struct bench bench;
@@ -123,7 +123,7 @@ static void send_page_by_page(void)
 }
 
 /* The awaited page is unmapped: that is an answer, too. */
-static void unmapped_while_awaited(void)
+TEST(unmapped_while_awaited, TEST_MISS | TEST_SHADOW | TEST_ODP)
 {
     struct unetmm_completion c;
     struct bench bench;
@@ -143,7 +143,7 @@ static void unmapped_while_awaited(void)
 }
 
 /* Endpoints close, and with them the file, while pages are awaited. */
-static void closed_while_awaited(void)
+TEST(closed_while_awaited, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES)
 {
     struct bench bench;
     uint64_t start;
@@ -162,7 +162,7 @@ static void closed_while_awaited(void)
 
 /* ---- Receiving ----------------------------------------------------------------------- */
 
-static void receive_absent(void)
+TEST(receive_absent, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES)
 {
     struct iovec iov;
     struct unetmm_completion c;
@@ -209,7 +209,7 @@ static void receive_absent(void)
 }
 
 /* Never past the buffers that are translated ahead. */
-static void skip_within_window(void)
+TEST(skip_within_window, TEST_MISS | TEST_SHADOW | TEST_ODP)
 {
     struct unetmm_ep_attr attr = default_attr();
     struct iovec iov;
@@ -251,7 +251,7 @@ static void *register_thread(void *argument)
     return NULL;
 }
 
-static void register_waits(void)
+TEST(register_waits, TEST_PINNED)
 {
     struct bench bench;
     pthread_t thread;
@@ -278,7 +278,7 @@ static void register_waits(void)
 #define SWAP_PAGES      2
 #define MOST_TRIES      400     /* for the kernel to take pages at our word */
 
-static void swap_send(void)
+TEST(swap_send, TEST_MISS | TEST_SHADOW | TEST_ODP)
 {
     unsigned i, out = 0;
     struct link link;
@@ -310,7 +310,7 @@ static void swap_send(void)
     swap_off();
 }
 
-static void swap_receive(void)
+TEST(swap_receive, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES)
 {
     unsigned i, out = 0, skipped = 0;
     struct link link;
@@ -354,7 +354,7 @@ static void swap_receive(void)
 }
 
 /* Pages that the card has written are dirty, even if the process gave them up before. */
-static void lazily_freed(void)
+TEST(lazily_freed, TEST_MISS | TEST_SHADOW | TEST_ODP)
 {
     struct link link;
     uint8_t *at, *from;
@@ -428,7 +428,7 @@ static void use_page(struct link *link, uint8_t *at, uint8_t *other)
  * Messages in some pages fault in no other page of the same mapping, whether somebody
  * would have to wait for it or not.
  */
-static void beside(void)
+TEST(beside, TEST_SOURCES)
 {
     uint8_t *at = CHECK_SYS(mmap(NULL, 2 * OWN * PAGE, PROT_READ | PROT_WRITE,
                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -459,7 +459,7 @@ static void beside(void)
 }
 
 /* Behind the last page that a process can have there is nothing to have ready. */
-static void last_page(void)
+TEST(last_page, TEST_SOURCES)
 {
     uint8_t *at = CHECK_SYS(mmap((void *)0x7fffffffe000, PAGE,
                                  PROT_READ | PROT_WRITE, MAP_PRIVATE |
@@ -472,26 +472,4 @@ static void last_page(void)
     use_page(&link, at, other);
     link_close(&link);
     CHECK_SYS(munmap(at, PAGE));
-}
-
-static const struct test tests[] = {
-    { "send-waits-alone", send_waits_alone, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
-    { "send-page-by-page", send_page_by_page, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
-    { "unmapped-while-awaited", unmapped_while_awaited, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
-    { "closed-while-awaited", closed_while_awaited, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES,
-      0 },
-    { "receive-absent", receive_absent, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
-    { "skip-within-window", skip_within_window, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
-    { "register-waits", register_waits, TEST_PINNED, 0 },
-    { "swap-send", swap_send, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
-    { "swap-receive", swap_receive, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
-    { "beside", beside, TEST_SOURCES, 0 },
-    { "last-page", last_page, TEST_SOURCES, 0 },
-    { "lazily-freed", lazily_freed, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "defer", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

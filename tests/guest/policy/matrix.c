@@ -298,7 +298,7 @@ static void cell(unsigned source, unsigned policy)
     X(shadow, SHADOW) X(odp, ODP)
 
 #define CELL(source, SOURCE, policy, POLICY) \
-static void source##_##policy(void) \
+TEST(source##_##policy, 0) \
 { \
     cell(UNETMM_SOURCE_##SOURCE, UNETMM_POLICY_##POLICY); \
 }
@@ -311,7 +311,7 @@ static void source##_##policy(void) \
 SOURCES(CELLS)
 
 /* The card and the driver allow the table's pairs, and no more. */
-static void all_there_is(void)
+TEST(all_there_is, 0)
 {
     struct unetmm_info info;
     uint32_t sources = 0;
@@ -323,22 +323,4 @@ static void all_there_is(void)
     CHECK_EQ(info.policies, 1u << UNETMM_POLICY_DROP |
              1u << UNETMM_POLICY_SKIP | 1u << UNETMM_POLICY_REDIRECT |
              1u << UNETMM_POLICY_RNR | 1u << UNETMM_POLICY_BACKUP);
-}
-
-#define NAMES(source, SOURCE) \
-    { #source "-drop", source##_drop, 0, 0 }, \
-    { #source "-skip", source##_skip, 0, 0 }, \
-    { #source "-redirect", source##_redirect, 0, 0 }, \
-    { #source "-rnr", source##_rnr, 0, 0 }, \
-    { #source "-backup", source##_backup, 0, 0 },
-
-static const struct test tests[] = {
-    { "all-there-is", all_there_is, 0, 0 },
-    SOURCES(NAMES)
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "matrix", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

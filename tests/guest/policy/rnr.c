@@ -150,7 +150,7 @@ static void write_into(uint8_t *own, void (*gone)(uint8_t *at, unsigned n))
     scene_close(&s);
 }
 
-static void writes(void)
+TEST(writes, FOR)
 {
     write_into(NULL, away);
 }
@@ -160,7 +160,7 @@ static void swap_out(uint8_t *at, unsigned n)
     page_out(at, n);
 }
 
-static void writes_swapped(void)
+TEST(writes_swapped, FOR)
 {
     swap_on();
     write_into(pages(SPAN), swap_out);
@@ -168,7 +168,7 @@ static void writes_swapped(void)
 }
 
 /* A buffer that has gone since it was posted stays, and nothing passes it. */
-static void sends(void)
+TEST(sends, FOR)
 {
     unsigned i, n = rounds(30);
     struct unetmm_completion c;
@@ -206,7 +206,7 @@ static void sends(void)
 }
 
 /* Of memory that has gone, and into memory that has. */
-static void reads(void)
+TEST(reads, FOR)
 {
     unsigned i, n = rounds(30);
     struct chance chance;
@@ -235,7 +235,7 @@ static void reads(void)
 }
 
 /* Each is done once, however often it was sent. */
-static void atomics(void)
+TEST(atomics, FOR)
 {
     unsigned i, n = rounds(60);
     struct unetmm_completion c;
@@ -282,7 +282,7 @@ static void *take_away(void *argument)
     return NULL;
 }
 
-static void storm(void)
+TEST(storm, FOR)
 {
     unsigned i, n = rounds(15);
     struct chance chance;
@@ -324,7 +324,7 @@ static void storm(void)
 /* ---- Limits ------------------------------------------------------------------------- */
 
 /* The page does not come: the channel fails, clearly, and others go on. */
-static void limit(void)
+TEST(limit, FOR)
 {
     struct unetmm_channel_attr attr = UNETMM_CHANNEL_ATTR_INIT;
     struct unetmm_completion c;
@@ -362,7 +362,7 @@ static void limit(void)
 }
 
 /* However long the peer is told to wait, it is told when the page is there. */
-static void told_early(void)
+TEST(told_early, FOR)
 {
     struct unetmm_channel_attr attr = UNETMM_CHANNEL_ATTR_INIT;
     uint64_t given, took;
@@ -430,7 +430,7 @@ static struct way read_by(bool rewind)
     return way;
 }
 
-static void two_ways(void)
+TEST(two_ways, FOR)
 {
     struct way again = read_by(false), rewind = read_by(true);
 
@@ -476,7 +476,7 @@ static void look_at_stages(unsigned long long count[STAGES],
     CHECK_EQ(found, STAGES);
 }
 
-static void by_stages(void)
+TEST_NAMED("stages", by_stages, FOR)
 {
     unsigned long long before[STAGES], ns_before[STAGES], n[STAGES], ns[STAGES];
     uint64_t faults, start, took;
@@ -530,7 +530,7 @@ static void by_stages(void)
 
 /* ---- Refused -------------------------------------------------------------------------------- */
 
-static void wrong(void)
+TEST(wrong, FOR)
 {
     struct unetmm_channel_attr attr = UNETMM_CHANNEL_ATTR_INIT;
     struct unetmm_ep_attr how = patient();
@@ -554,24 +554,4 @@ static void wrong(void)
     station_close(&one);
     station_close(&two);
     CHECK_RET(unetmm_close(ctx), 0);
-}
-
-static const struct test tests[] = {
-    { "writes", writes, FOR, 0 },
-    { "writes-swapped", writes_swapped, FOR, 0 },
-    { "sends", sends, FOR, 0 },
-    { "reads", reads, FOR, 0 },
-    { "atomics", atomics, FOR, 0 },
-    { "storm", storm, FOR, 0 },
-    { "limit", limit, FOR, 0 },
-    { "told-early", told_early, FOR, 0 },
-    { "two-ways", two_ways, FOR, 0 },
-    { "stages", by_stages, FOR, 0 },
-    { "wrong", wrong, FOR, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "rnr", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

@@ -235,7 +235,7 @@ static void writes_into(uint8_t *own, bool (*away)(uint8_t *at), bool keeps)
  * The stages of each are counted, and none of them takes no time.  All pages may
  * have been brought in for the card's misses before the copies came to them.
  */
-static void dropped(void)
+TEST(dropped, TEST_ASKS)
 {
     static const char *const names[] = { "wait", "page", "copy", "tell" };
     unsigned long long before[4], ns_before[4], ns, n;
@@ -256,7 +256,7 @@ static void dropped(void)
     }
 }
 
-static void swapped_out(void)
+TEST(swapped_out, TEST_ASKS)
 {
     swap_on();
     writes_into(NULL, out_by_swap, true);
@@ -274,13 +274,13 @@ static uint8_t *map_shared(int fd)
     return at;
 }
 
-static void shmem(void)
+TEST(shmem, TEST_ASKS)
 {
     writes_into(map_shared((int)CHECK_SYS(memfd_create("sysbuf", 0))),
                 out_at_once, true);
 }
 
-static void of_a_file(void)
+TEST(of_a_file, TEST_ASKS)
 {
     int fd = (int)CHECK_SYS(open("/tests/sysbuf-file",
                                  O_RDWR | O_CREAT | O_TRUNC, 0600));
@@ -293,7 +293,7 @@ static void of_a_file(void)
  * Memory that Linux does not lend to a device can be copied into, as by a system call: it
  * is the process's memory.
  */
-static void not_lent(void)
+TEST(not_lent, TEST_ASKS)
 {
     int fd = (int)syscall(447 /* memfd_secret */, 0);
     unsigned i, n = rounds(40);
@@ -317,7 +317,7 @@ static void not_lent(void)
 /* ---- Arrival counts after landing -------------------------------------------- */
 
 /* The page is held back, and with it all that was sent behind. */
-static void held_back(void)
+TEST(held_back, TEST_ASKS)
 {
     struct unetmm_ep_attr attr = redirecting();
     uint8_t *from = pages(2), *to = pages(2);
@@ -374,7 +374,7 @@ static void held_back(void)
 }
 
 /* A counted write is behind waiting ones, though its own memory is there. */
-static void counts_wait(void)
+TEST(counts_wait, TEST_ASKS)
 {
     struct unetmm_completion c;
     struct late late;
@@ -405,7 +405,7 @@ static void counts_wait(void)
  * Several writes of the same bytes, while their pages go and come: the
  * last write's bytes are there in the end.
  */
-static void in_order(void)
+TEST(in_order, TEST_ASKS)
 {
     unsigned i, k, n = rounds(60), most = 6;
     struct chance chance;
@@ -441,7 +441,7 @@ static void in_order(void)
 
 /* ---- Messages ------------------------------------------------------------------------- */
 
-static void messages(void)
+TEST(messages, TEST_ASKS)
 {
     unsigned i, n = rounds(40);
     struct unetmm_completion c;
@@ -485,7 +485,7 @@ static void messages(void)
 }
 
 /* A message waits for its buffer, and others do not for it. */
-static void message_waits(void)
+TEST(message_waits, TEST_ASKS)
 {
     struct iovec iov;
     struct unetmm_completion c;
@@ -651,7 +651,7 @@ static void senders_end(const pid_t pids[SENDERS], const struct tally *before)
 }
 
 /* All pages go out again and again, and each channel has two credits. */
-static void crowded(void)
+TEST(crowded, TEST_ASKS, 200)
 {
     unsigned npages = SENDERS * ENDS * PIECE / PAGE, n = rounds(6);
     struct unetmm_ep_attr attr = redirecting();
@@ -689,7 +689,7 @@ static void crowded(void)
 }
 
 /* More packets are sent than there are credits; none can land while the page is absent. */
-static void out_of_credits(void)
+TEST(out_of_credits, TEST_ASKS)
 {
     unsigned i, n = 24;
     struct late late;
@@ -724,7 +724,7 @@ static void out_of_credits(void)
 #define FEW     3
 
 /* The side with the policy connects: it is told at once. */
-static void no_slots(void)
+TEST(no_slots, TEST_ASKS)
 {
     struct unetmm_ep_attr attr = redirecting();
     struct station one, two, three;
@@ -812,7 +812,7 @@ static void still_untouched(struct late *late)
     close(late->fd);
 }
 
-static void unexported(void)
+TEST(unexported, TEST_ASKS)
 {
     uint64_t start;
     struct late late;
@@ -834,7 +834,7 @@ static void unexported(void)
 }
 
 /* Packets that waited behind it for another reason go on. */
-static void unexported_before(void)
+TEST(unexported_before, TEST_ASKS)
 {
     struct unetmm_completion c;
     struct station third;
@@ -865,7 +865,7 @@ static void unexported_before(void)
     still_untouched(&late);
 }
 
-static void closed(void)
+TEST(closed, TEST_ASKS)
 {
     uint64_t start;
     struct late late;
@@ -884,7 +884,7 @@ static void closed(void)
 }
 
 /* A channel's end takes nothing back: its packets still land. */
-static void disconnected(void)
+TEST(disconnected, TEST_ASKS)
 {
     struct late late;
     struct scene s;
@@ -900,7 +900,7 @@ static void disconnected(void)
     close(late.fd);
 }
 
-static void unmapped(void)
+TEST(unmapped, TEST_ASKS)
 {
     struct late late;
     struct scene s;
@@ -915,7 +915,7 @@ static void unmapped(void)
 }
 
 /* Page 0 is there, and may only be read by now. */
-static void read_only(void)
+TEST(read_only, TEST_ASKS)
 {
     struct scene s;
 
@@ -951,7 +951,7 @@ static void doomed_main(void *argument)
 }
 
 /* Its userfaultfd outlives it, and never answers. */
-static void killed(void)
+TEST(killed, TEST_ASKS)
 {
     unsigned i, n = rounds(5);
 
@@ -976,7 +976,7 @@ static void killed(void)
 }
 
 /* The card is reset under it. */
-static void reset(void)
+TEST(reset, TEST_ASKS | TEST_NO_CARD)
 {
     struct late late;
     struct scene s;
@@ -993,7 +993,7 @@ static void reset(void)
 }
 
 /* The card is taken out under it, and comes back. */
-static void removed(void)
+TEST(removed, TEST_TLB | TEST_NO_CARD)
 {
     struct late late;
     struct scene s;
@@ -1082,7 +1082,7 @@ static void unanswered_close(pid_t pid)
 }
 
 /* The end of an export, or of an endpoint, does not wait for the daemon. */
-static void unanswered(void)
+TEST(unanswered, TEST_ASKS)
 {
     uint64_t start;
     struct scene s;
@@ -1131,7 +1131,7 @@ static void secret_main(void *argument)
 }
 
 /* A short packet of another process, in the same slot, brings nothing of it along. */
-static void no_leak(void)
+TEST(no_leak, TEST_ASKS)
 {
     struct unetmm_ep_attr attr = redirecting();
     struct unetmm_ctx *ctx = open_card();
@@ -1164,7 +1164,7 @@ static void no_leak(void)
 /* ---- Elsewhere ------------------------------------------------------------------------ */
 
 /* The machine moves to another QEMU, with packets pending. */
-static void moved(void)
+TEST(moved, TEST_SHADOW | TEST_ODP)
 {
     struct late late;
     struct scene s;
@@ -1253,7 +1253,7 @@ static void far_rounds(struct far *f, unsigned n)
     CHECK(now > before);
 }
 
-static void far_away(void)
+TEST(far_away, TEST_TLB | TEST_ONLY_REMOTE)
 {
     struct far f;
 
@@ -1263,7 +1263,7 @@ static void far_away(void)
     CHECK_RET(unetmm_close(f.ctx), 0);
 }
 
-static void bad_wire(void)
+TEST(bad_wire, TEST_TLB | TEST_ONLY_REMOTE)
 {
     static const char *const knobs[] = { "x-loss", "x-dup", "x-reorder" };
     uint64_t lost, tries = 0;
@@ -1288,7 +1288,7 @@ static void bad_wire(void)
 }
 
 /* An export whose parts may move is not redirected by policy. */
-static void movable(void)
+TEST(movable, TEST_ASKS)
 {
     uint8_t *more = pages(SPAN);
     struct unetmm_completion c;
@@ -1386,7 +1386,7 @@ static void users_have_slots(void *argument)
 }
 
 /* A user's processes share its part of the slots; other users have theirs. */
-static void shares(void)
+TEST(shares, TEST_TLB)
 {
     int result;
 
@@ -1413,7 +1413,7 @@ static void refused_source(unsigned source)
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
-static void refused(void)
+TEST(refused, TEST_ASKS)
 {
     const struct unetmm_channel_attr datagram = {
         sizeof(datagram), UNETMM_DATAGRAM, 0, 0, 0, 0
@@ -1445,43 +1445,4 @@ static void refused(void)
     station_close(&three);
     station_close(&two);
     CHECK_RET(unetmm_close(ctx), 0);
-}
-
-static const struct test tests[] = {
-    { "dropped", dropped, TEST_ASKS, 0 },
-    { "swapped-out", swapped_out, TEST_ASKS, 0 },
-    { "shmem", shmem, TEST_ASKS, 0 },
-    { "of-a-file", of_a_file, TEST_ASKS, 0 },
-    { "not-lent", not_lent, TEST_ASKS, 0 },
-    { "held-back", held_back, TEST_ASKS, 0 },
-    { "counts-wait", counts_wait, TEST_ASKS, 0 },
-    { "in-order", in_order, TEST_ASKS, 0 },
-    { "messages", messages, TEST_ASKS, 0 },
-    { "message-waits", message_waits, TEST_ASKS, 0 },
-    { "crowded", crowded, TEST_ASKS, 200 },
-    { "out-of-credits", out_of_credits, TEST_ASKS, 0 },
-    { "no-slots", no_slots, TEST_ASKS, 0 },
-    { "unexported", unexported, TEST_ASKS, 0 },
-    { "unexported-before", unexported_before, TEST_ASKS, 0 },
-    { "closed", closed, TEST_ASKS, 0 },
-    { "disconnected", disconnected, TEST_ASKS, 0 },
-    { "unmapped", unmapped, TEST_ASKS, 0 },
-    { "read-only", read_only, TEST_ASKS, 0 },
-    { "killed", killed, TEST_ASKS, 0 },
-    { "no-leak", no_leak, TEST_ASKS, 0 },
-    { "refused", refused, TEST_ASKS, 0 },
-    { "shares", shares, TEST_TLB, 0 },
-    { "moved", moved, TEST_SHADOW | TEST_ODP, 0 },
-    { "far-away", far_away, TEST_TLB | TEST_ONLY_REMOTE, 0 },
-    { "bad-wire", bad_wire, TEST_TLB | TEST_ONLY_REMOTE, 0 },
-    { "movable", movable, TEST_ASKS, 0 },
-    { "unanswered", unanswered, TEST_ASKS, 0 },
-    { "reset", reset, TEST_ASKS | TEST_NO_CARD, 0 },
-    { "removed", removed, TEST_TLB | TEST_NO_CARD, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "sysbuf", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

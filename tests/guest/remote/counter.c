@@ -198,7 +198,7 @@ static void wait_as(struct scene *s, unsigned how)
     writer_end(&w);
 }
 
-static void spin(void)
+TEST(spin, TEST_EXPORT | TEST_REMOTE)
 {
     struct scene s;
 
@@ -207,7 +207,7 @@ static void spin(void)
     scene_close(&s);
 }
 
-static void block(void)
+TEST(block, TEST_EXPORT | TEST_REMOTE)
 {
     struct scene s;
 
@@ -216,7 +216,7 @@ static void block(void)
     scene_close(&s);
 }
 
-static void spin_then_block(void)
+TEST(spin_then_block, TEST_TLB | TEST_REMOTE)
 {
     struct scene s;
 
@@ -225,7 +225,7 @@ static void spin_then_block(void)
     scene_close(&s);
 }
 
-static void dispatched(void)
+TEST(dispatched, TEST_TLB | TEST_REMOTE)
 {
     struct heard heard = { 0 };
     uint64_t n = rounds(400);
@@ -290,14 +290,14 @@ static void threaded_with(uint32_t spin_ns)
     scene_close(&s);
 }
 
-static void threaded(void)
+TEST(threaded, TEST_TLB | TEST_REMOTE)
 {
     threaded_with(0);
     threaded_with(1000000);
 }
 
 /* Each time another way, a handler coming and going besides. */
-static void switching(void)
+TEST(switching, TEST_BOTH | TEST_REMOTE)
 {
     static const unsigned ways[] = { UNETMM_EVENT_SPIN, UNETMM_EVENT_BLOCK,
                                      BOTH };
@@ -364,7 +364,7 @@ static void *sleep_often(void *argument)
     return NULL;
 }
 
-static void sleepers(void)
+TEST(sleepers, TEST_TLB | TEST_REMOTE)
 {
     struct sleeper z[SLEEPERS];
     uint64_t n = rounds(200);
@@ -386,7 +386,7 @@ static void sleepers(void)
 }
 
 /* Late values are not forgotten for early ones. */
-static void late_and_early(void)
+TEST(late_and_early, TEST_TLB)
 {
     struct sleeper z = { .number = 9, .n = 10 };
     struct writer w;
@@ -432,7 +432,7 @@ static int card_descriptor(void)
  * reached, and the card serves on: at each step the counter passes both the
  * value that somebody waits for and the end of the range of another one.
  */
-static void far_behind(void)
+TEST(far_behind, TEST_TLB | TEST_REMOTE)
 {
     uint64_t value, n = rounds(30000), steps = 0;
     struct writer w;
@@ -469,7 +469,7 @@ static void far_behind(void)
 
 /* ---- Limits, rights, ends --------------------------------------------------- */
 
-static void limits(void)
+TEST(limits, TEST_SOURCES)
 {
     struct unetmm_event_counter *all[UNETMM_EVENT_COUNTERS], *more;
     struct unetmm_ctx *ctx = open_card(), *other = open_card();
@@ -519,7 +519,7 @@ static void limits(void)
 }
 
 /* A counter that was not given is not changed; the write fails, the channel does not. */
-static void not_given(void)
+TEST(not_given, TEST_EXPORT)
 {
     static const uint32_t bad[] = { 2, 3, 511, 512, 0x10000, UINT32_MAX };
     struct unetmm_completion c;
@@ -574,7 +574,7 @@ static void *wait_for_end(void *argument)
 }
 
 /* A sleeping thread is told of the end, whenever it comes. */
-static void destroyed(void)
+TEST(destroyed, TEST_TLB)
 {
     struct waiting w = { .fd = raw_open_space() };
     pthread_t thread;
@@ -608,7 +608,7 @@ static void sleep_for_ever(void *argument)
     FAIL("it has been woken");
 }
 
-static void killed(void)
+TEST(killed, TEST_TLB)
 {
     atomic_uint *ready = shared_memory(sizeof(*ready));
     unsigned i;
@@ -627,7 +627,7 @@ static void killed(void)
 }
 
 /* A child has none of it, and does no harm. */
-static void forked(void)
+TEST(forked, TEST_TLB)
 {
     struct unetmm_event_counter *more;
     struct writer w;
@@ -653,7 +653,7 @@ static void forked(void)
 }
 
 /* The page is the card's: nobody here can write to it. */
-static void read_only(void)
+TEST(read_only, TEST_TLB)
 {
     struct unetmm_ctx *ctx = open_card();
     struct unetmm_event_counter *counter;
@@ -669,7 +669,7 @@ static void read_only(void)
 
 /* ---- A wire that misbehaves ------------------------------------------------- */
 
-static void bad_wire(void)
+TEST(bad_wire, TEST_TLB | TEST_ONLY_REMOTE, 60)
 {
     static const char *const knobs[] = { "x-loss", "x-dup", "x-reorder",
                                          "x-corrupt", "x-delay" };
@@ -686,29 +686,4 @@ static void bad_wire(void)
         ask_host("set %s 0", knobs[i]);
     }
     scene_close(&s);
-}
-
-static const struct test tests[] = {
-    { "spin", spin, TEST_EXPORT | TEST_REMOTE, 0 },
-    { "block", block, TEST_EXPORT | TEST_REMOTE, 0 },
-    { "spin-then-block", spin_then_block, TEST_TLB | TEST_REMOTE, 0 },
-    { "dispatched", dispatched, TEST_TLB | TEST_REMOTE, 0 },
-    { "threaded", threaded, TEST_TLB | TEST_REMOTE, 0 },
-    { "switching", switching, TEST_BOTH | TEST_REMOTE, 0 },
-    { "sleepers", sleepers, TEST_TLB | TEST_REMOTE, 0 },
-    { "late-and-early", late_and_early, TEST_TLB, 0 },
-    { "far-behind", far_behind, TEST_TLB | TEST_REMOTE, 0 },
-    { "limits", limits, TEST_SOURCES, 0 },
-    { "not-given", not_given, TEST_EXPORT, 0 },
-    { "destroyed", destroyed, TEST_TLB, 0 },
-    { "killed", killed, TEST_TLB, 0 },
-    { "forked", forked, TEST_TLB, 0 },
-    { "read-only", read_only, TEST_TLB, 0 },
-    { "bad-wire", bad_wire, TEST_TLB | TEST_ONLY_REMOTE, 60 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "counter", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

@@ -89,7 +89,7 @@ static uint64_t address(const void *at)
 
 static uint64_t words[2] = { 40, 7 };
 
-static void all_operations(void)
+TEST(all_operations, TEST_KEYED)
 {
     uint8_t *own = pages(3);
     struct unetmm_completion c;
@@ -123,7 +123,7 @@ static void all_operations(void)
     scene_close(&s);
 }
 
-static void refused(void)
+TEST(refused, TEST_KEYED)
 {
     uint8_t *own = pages(2);
     struct scene s;
@@ -168,7 +168,7 @@ static void refused(void)
  * The exporter takes its memory back, and exports it again, while operations are on their
  * way: these fail, and are no guesses.
  */
-static void taken_back(void)
+TEST(taken_back, TEST_KEYED)
 {
     uint8_t *own = pages(1);
     uint64_t old;
@@ -193,7 +193,7 @@ static void taken_back(void)
 }
 
 /* Each is counted at the exporter; the last ends the channel, and that alone. */
-static void guesses(void)
+TEST(guesses, TEST_KEYED)
 {
     struct unetmm_channel_attr telling = usual;
     uint8_t *own = pages(1);
@@ -226,7 +226,7 @@ static void guesses(void)
 }
 
 /* Many at a time are no more of them. */
-static void guesses_at_once(void)
+TEST(guesses_at_once, TEST_KEYED)
 {
     uint8_t *own = pages(1);
     unsigned i, n = 0, done;
@@ -251,7 +251,7 @@ static void guesses_at_once(void)
 
 /* ---- The whole space ------------------------------------------------------------------- */
 
-static void whole_refused(void)
+TEST(whole_refused, TEST_KEYED)
 {
     const unsigned whole = UNETMM_EXPORT_WHOLE;
     struct unetmm_ctx *ctx = open_card();
@@ -278,7 +278,7 @@ static void whole_refused(void)
 static uint8_t in_data[PAGE];
 
 /* Any memory of the process, when it is used: nothing was said of it before. */
-static void whole(void)
+TEST(whole, TEST_ODP)
 {
     uint8_t on_stack[100], *later;
     struct scene s;
@@ -302,7 +302,7 @@ static void whole(void)
 }
 
 /* An address that the process could not use is an error for the peer, no more. */
-static void holes(void)
+TEST(holes, TEST_ODP)
 {
     static const uint64_t beyond[] = {
         1ull << 47, 0xffff800000000000ull, 0xffffffff81000000ull,
@@ -356,7 +356,7 @@ static void holes(void)
 }
 
 /* Nothing is written below a stack, which would grow for the process itself. */
-static void stack_gap(void)
+TEST(stack_gap, TEST_ODP)
 {
     uint8_t *stack;
     struct scene s;
@@ -375,7 +375,7 @@ static void stack_gap(void)
 }
 
 /* A child has copies: peers of its parent write to its parent's. */
-static void fork_meanwhile(void)
+TEST(fork_meanwhile, TEST_ODP)
 {
     uint8_t *own = pages(1);
     struct scene s;
@@ -476,33 +476,12 @@ static void exporter_ends(bool exec)
     CHECK_SYS(munmap(told, PAGE));
 }
 
-static void exporter_exits(void)
+TEST(exporter_exits, TEST_ODP)
 {
     exporter_ends(false);
 }
 
-static void exporter_execs(void)
+TEST(exporter_execs, TEST_ODP)
 {
     exporter_ends(true);
-}
-
-static const struct test tests[] = {
-    { "all-operations", all_operations, TEST_KEYED, 0 },
-    { "refused", refused, TEST_KEYED, 0 },
-    { "taken-back", taken_back, TEST_KEYED, 0 },
-    { "guesses", guesses, TEST_KEYED, 0 },
-    { "guesses-at-once", guesses_at_once, TEST_KEYED, 0 },
-    { "whole-refused", whole_refused, TEST_KEYED, 0 },
-    { "whole", whole, TEST_ODP, 0 },
-    { "holes", holes, TEST_ODP, 0 },
-    { "stack-gap", stack_gap, TEST_ODP, 0 },
-    { "fork-meanwhile", fork_meanwhile, TEST_ODP, 0 },
-    { "exporter-exits", exporter_exits, TEST_ODP, 0 },
-    { "exporter-execs", exporter_execs, TEST_ODP, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "keyed", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

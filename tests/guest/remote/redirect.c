@@ -101,7 +101,7 @@ static struct unetmm_redirected redirect(struct scene *s, uint64_t offset,
 
 /* ---- When ------------------------------------------------------------------------ */
 
-static void before(void)
+TEST(before, TEST_BOTH | TEST_UTLB | TEST_SHADOW | TEST_ODP)
 {
     struct unetmm_redirected what;
     struct scene s;
@@ -126,7 +126,7 @@ static void before(void)
     scene_close(&s);
 }
 
-static void after(void)
+TEST(after, TEST_BOTH | TEST_UTLB)
 {
     struct unetmm_redirected what;
     struct scene s;
@@ -185,7 +185,7 @@ static bool take_writes(struct scene *s)
 }
 
 /* Under way: a part of it, with its edges anywhere; and back again. */
-static void amid(void)
+TEST(amid, TEST_BOTH | TEST_UTLB | TEST_SHADOW | TEST_ODP, 60)
 {
     unsigned i, n = rounds(15), there = 0, back = 0;
     struct chance chance;
@@ -226,7 +226,7 @@ static void amid(void)
 }
 
 /* Kept bytes stay where they are; all others are as if never moved. */
-static void keeping(void)
+TEST(keeping, TEST_BOTH | TEST_UTLB)
 {
     struct unetmm_redirected what;
     struct scene s;
@@ -253,7 +253,7 @@ static void keeping(void)
 
 /* ---- The peers' view ------------------------------------------------------------- */
 
-static void peers_see_it(void)
+TEST(peers_see_it, TEST_BOTH | TEST_UTLB | TEST_SHADOW | TEST_ODP)
 {
     struct scene s;
     uint64_t word;
@@ -291,7 +291,7 @@ static void peers_see_it(void)
 
 /* ---- Mistakes -------------------------------------------------------------------- */
 
-static void mistakes(void)
+TEST(mistakes, TEST_BOTH | TEST_UTLB)
 {
     struct unetmm_redirected what;
     struct scene s;
@@ -343,7 +343,7 @@ static void mistakes(void)
 }
 
 /* Registered by the program already, all of it or a part. */
-static void registered(void)
+TEST(registered, TEST_PINNED)
 {
     struct scene s;
     uint8_t *at = pages(4);
@@ -365,7 +365,7 @@ static void registered(void)
 }
 
 /* Source utlb: the new place is pinned, under the quota, until the part ends. */
-static void limited(void)
+TEST(limited, TEST_UTLB)
 {
     const struct unetmm_utlb_config config = {
         .size = sizeof(config), .quota_pages = 2 * LENGTH / PAGE + 20,
@@ -420,7 +420,7 @@ static void mover(void *argument)
 }
 
 /* Killed in any state: no writer hangs. */
-static void killed(void)
+TEST(killed, TEST_BOTH | TEST_UTLB, 60)
 {
     atomic_uint *moves = shared_memory(sizeof(*moves));
     struct unetmm_ctx *ctx = open_card();
@@ -507,7 +507,7 @@ static void far_burst(struct scene *s, struct chance *chance, uint8_t *model,
 }
 
 /* Read back through whatever has moved: each byte, and how often that was. */
-static void far(void)
+TEST(far, TEST_BOTH | TEST_UTLB | TEST_ONLY_REMOTE, 60)
 {
     unsigned i, n = rounds(40);
     struct scene s = { .ctx = open_card() };
@@ -554,23 +554,4 @@ static void far(void)
     CHECK(moved[0] >= n);
     station_close(&s.one);
     CHECK_RET(unetmm_close(s.ctx), 0);
-}
-
-static const struct test tests[] = {
-    { "before", before, TEST_BOTH | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
-    { "after", after, TEST_BOTH | TEST_UTLB, 0 },
-    { "amid", amid, TEST_BOTH | TEST_UTLB | TEST_SHADOW | TEST_ODP, 60 },
-    { "keeping", keeping, TEST_BOTH | TEST_UTLB, 0 },
-    { "peers-see-it", peers_see_it, TEST_BOTH | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
-    { "mistakes", mistakes, TEST_BOTH | TEST_UTLB, 0 },
-    { "registered", registered, TEST_PINNED, 0 },
-    { "limited", limited, TEST_UTLB, 0 },
-    { "killed", killed, TEST_BOTH | TEST_UTLB, 60 },
-    { "far", far, TEST_BOTH | TEST_UTLB | TEST_ONLY_REMOTE, 60 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "redirect", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

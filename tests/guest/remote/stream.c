@@ -129,7 +129,7 @@ static void receive_one_way(struct scene *s, uint32_t ring, uint64_t bytes,
 }
 
 /* Calls of all sizes, rings smaller and larger than they are. */
-static void both_ways(void)
+TEST(both_ways, TEST_BOTH | TEST_REMOTE)
 {
     static const struct { uint32_t ring; uint64_t most; } kinds[] = {
         { UNETMM_STREAM_RING_LEAST, 1000 }, { 8192, 100000 }, { RING, 40 },
@@ -154,7 +154,7 @@ static void both_ways(void)
 }
 
 /* Large reads are not copied, unless that is not wanted. */
-static void redirected(void)
+TEST(redirected, TEST_BOTH | TEST_REMOTE)
 {
     struct unetmm_stream_stats stats = { .size = sizeof(stats) };
     uint64_t bytes = 1000000ull * rounds(1), at, i;
@@ -202,7 +202,7 @@ static void take_rest(struct unetmm_stream *stream, uint64_t key, uint64_t at)
 }
 
 /* The sender is killed while it writes to where we have it write. */
-static void killed_redirected(void)
+TEST(killed_redirected, TEST_BOTH)
 {
     struct unetmm_stream *stream;
     struct chance chance;
@@ -264,7 +264,7 @@ static bool duplex_take(struct duplex *d, size_t most)
     return got;
 }
 
-static void duplex(void)
+TEST(duplex, TEST_BOTH | TEST_REMOTE)
 {
     struct duplex d = { .key = 99, .bytes = 20000ull * rounds(40) };
     struct chance chance;
@@ -297,7 +297,7 @@ static void duplex(void)
 }
 
 /* It had all our bytes, and has gone before it had our last word: no error. */
-static void peer_ended(void)
+TEST(peer_ended, TEST_BOTH | TEST_REMOTE)
 {
     struct unetmm_stream *stream, *next;
     struct chance chance;
@@ -327,7 +327,7 @@ static void peer_ended(void)
 }
 
 /* The peer has gone in the middle of our sending; or while we wait for it. */
-static void peer_killed(void)
+TEST(peer_killed, TEST_BOTH | TEST_REMOTE)
 {
     uint8_t *bytes = pages(16);
     struct unetmm_stream *stream;
@@ -354,7 +354,7 @@ static void peer_killed(void)
 }
 
 /* It closes while we send: no signal, and an error. */
-static void peer_closes(void)
+TEST(peer_closes, TEST_BOTH | TEST_REMOTE)
 {
     uint8_t *bytes = pages(16);
     struct unetmm_stream *stream;
@@ -373,7 +373,7 @@ static void peer_closes(void)
     scene_close(&s);
 }
 
-static void bad_wire(void)
+TEST(bad_wire, TEST_TLB | TEST_ONLY_REMOTE)
 {
     static const char *const knobs[] = { "x-loss", "x-dup", "x-reorder",
                                          "x-corrupt", "x-delay" };
@@ -440,7 +440,7 @@ static int run_both(struct scene *s, enum stream_program which,
     return status;
 }
 
-static void examples(void)
+TEST(examples, TEST_TLB | TEST_REMOTE)
 {
     char mac[UNETMM_MAC_CHARS], said[1016];
     const char *const hello[] = { "/usr/bin/vmmc-hello", mac, NULL };
@@ -483,7 +483,7 @@ static void checksum_of(size_t bytes, char words[48])
 }
 
 /* The receiver has the sender's bytes; the local one is read. */
-static void copies(void)
+TEST(copies, TEST_BOTH | TEST_REMOTE)
 {
     static const size_t sizes[] = { 0, (1 << 20) + 5 };
     char mac[UNETMM_MAC_CHARS], said[1016], path[40], sum[48];
@@ -517,7 +517,7 @@ static void copies(void)
 }
 
 /* A directory, sent with -r to a directory of another name. */
-static void copies_a_tree(void)
+TEST(copies_a_tree, TEST_BOTH | TEST_REMOTE)
 {
     static const char *const names[] = { "a", "sub/b", "sub/deep/c" };
     char tree[40], path[80], wanted[128], target[80], said[1016];
@@ -677,7 +677,7 @@ static void drain(struct unetmm_stream *s, uint64_t key, uint64_t bytes)
  * A ring that is full is so to the byte, and words are bounded, too.  The
  * sender may not know of the last quarter of the received bytes.
  */
-static void full(void)
+TEST(full, TEST_BOTH)
 {
     struct unetmm_stream_stats stats = { .size = sizeof(stats) };
     uint32_t least = UNETMM_STREAM_RING_LEAST;
@@ -710,7 +710,7 @@ static void full(void)
 }
 
 /* A time that passes: the sent length is returned, then that nothing goes. */
-static void timeouts(void)
+TEST(timeouts, TEST_BOTH)
 {
     struct unetmm_stream_attr attr = attr_of(UNETMM_STREAM_RING_LEAST);
     uint8_t *big = pages(2);
@@ -744,7 +744,7 @@ static void fork_of_stream(void *argument)
     unetmm_stream_close(p->one);
 }
 
-static void forked(void)
+TEST(forked, TEST_BOTH)
 {
     char bytes[2] = "ab";
     struct pair p;
@@ -773,7 +773,7 @@ static void *crowd_one(void *argument)
     return NULL;
 }
 
-static void crowd(void)
+TEST(crowd, TEST_TLB)
 {
     pthread_t threads[6];
     struct pair p = { .ctx = open_card(), .attr = attr_of(8192) };
@@ -912,7 +912,7 @@ static void expect_error(struct liar *l, int error)
     guard_free(&guard);
 }
 
-static void lies_at_first(void)
+TEST(lies_at_first, TEST_BOTH)
 {
     static const struct { struct greeting g; size_t len; int error; } lies[] = {
         { { MAGIC + 1, LIAR_ID, 1, LIAR_RING, 0, 0 }, 32, -EPROTO },
@@ -936,7 +936,7 @@ static void lies_at_first(void)
 }
 
 /* Words that cannot be, after ten bytes that were all right. */
-static void lies(void)
+TEST(lies, TEST_BOTH)
 {
     static const struct { uint32_t word; uint64_t offset; uint32_t len; }
         lies[] = {
@@ -996,7 +996,7 @@ static void *receive(void *argument)
     return NULL;
 }
 
-static void straight(void)
+TEST(straight, TEST_BOTH)
 {
     static const struct greeting good = {
         MAGIC, LIAR_ID, 1, LIAR_RING, 0, 0,
@@ -1033,7 +1033,7 @@ static void straight(void)
  * It announces more than it sends: our time passes, the bytes that came are ours, and
  * nothing lands in the buffer later.
  */
-static void promises(void)
+TEST(promises, TEST_BOTH)
 {
     static const struct greeting good = {
         MAGIC, LIAR_ID, 1, LIAR_RING, 0, 0,
@@ -1064,32 +1064,4 @@ static void promises(void)
     CHECK(!take_now(&l.station, UNETMM_CQE_SENT, &c));
     unreach(l.ctx, from, 5 * PAGE);
     liar_close(&l);
-}
-
-static const struct test tests[] = {
-    { "both-ways", both_ways, TEST_BOTH | TEST_REMOTE, 0 },
-    { "redirected", redirected, TEST_BOTH | TEST_REMOTE, 0 },
-    { "killed-redirected", killed_redirected, TEST_BOTH, 0 },
-    { "duplex", duplex, TEST_BOTH | TEST_REMOTE, 0 },
-    { "peer-ended", peer_ended, TEST_BOTH | TEST_REMOTE, 0 },
-    { "peer-killed", peer_killed, TEST_BOTH | TEST_REMOTE, 0 },
-    { "peer-closes", peer_closes, TEST_BOTH | TEST_REMOTE, 0 },
-    { "bad-wire", bad_wire, TEST_TLB | TEST_ONLY_REMOTE, 0 },
-    { "examples", examples, TEST_TLB | TEST_REMOTE, 0 },
-    { "copies", copies, TEST_BOTH | TEST_REMOTE, 0 },
-    { "copies-a-tree", copies_a_tree, TEST_BOTH | TEST_REMOTE, 0 },
-    { "full", full, TEST_BOTH, 0 },
-    { "timeouts", timeouts, TEST_BOTH, 0 },
-    { "forked", forked, TEST_BOTH, 0 },
-    { "crowd", crowd, TEST_TLB, 0 },
-    { "lies-at-first", lies_at_first, TEST_BOTH, 0 },
-    { "lies", lies, TEST_BOTH, 0 },
-    { "straight", straight, TEST_BOTH, 0 },
-    { "promises", promises, TEST_BOTH, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "stream", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

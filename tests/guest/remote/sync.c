@@ -117,7 +117,7 @@ static void all_there(struct scene *s)
 
 /* ---- One at a time ---------------------------------------------------------- */
 
-static void basics(void)
+TEST(basics, TEST_EXPORT | TEST_REMOTE)
 {
     struct member m;
     struct scene s;
@@ -140,7 +140,7 @@ static void basics(void)
     scene_close(&s);
 }
 
-static void home_gone(void)
+TEST(home_gone, TEST_TLB)
 {
     int64_t wait = NS_PER_MS;
     struct unetmm_sync *late;
@@ -204,7 +204,7 @@ static void line_end(struct member *m, unsigned turn)
     member_close(m);
 }
 
-static void in_order(void)
+TEST(in_order, TEST_EXPORT)
 {
     struct member holder, impatient, waiter[WAITERS];
     atomic_uint order = 0;
@@ -235,7 +235,7 @@ static void in_order(void)
     scene_close(&s);
 }
 
-static void queue(void)
+TEST(queue, TEST_EXPORT)
 {
     struct member waker, waiter[WAITERS];
     atomic_uint order = 0;
@@ -367,7 +367,7 @@ static void one_wake_up(struct member *waker, struct member *patient,
     CHECK_EQ(patient->turn, turn);
 }
 
-static void wake_ups(void)
+TEST(wake_ups, TEST_TLB | TEST_REMOTE)
 {
     struct hasty_state *state = shared_memory(sizeof(*state));
     struct member waker, patient;
@@ -469,7 +469,7 @@ static void crowd_at(struct scene *s)
     all_there(s);
 }
 
-static void crowd(void)
+TEST(crowd, TEST_BOTH | TEST_REMOTE)
 {
     struct scene s;
 
@@ -479,7 +479,7 @@ static void crowd(void)
 }
 
 /* The same with a light semaphore; a member that is closed gives its unit back. */
-static void light(void)
+TEST(light, TEST_EXPORT)
 {
     struct member m;
     struct scene s;
@@ -498,7 +498,7 @@ static void light(void)
 /* ---- Ends ------------------------------------------------------------------- */
 
 /* Killed wherever it is: nothing is lost, and nothing is there twice. */
-static void killed(void)
+TEST(killed, TEST_TLB | TEST_REMOTE)
 {
     struct crew_state *state = shared_memory(sizeof(*state));
     struct chance chance;
@@ -540,7 +540,7 @@ static void hold_for_ever(void *argument)
 }
 
 /* A waiting member gets the unit of the one that was killed. */
-static void holder_killed(void)
+TEST(holder_killed, TEST_TLB | TEST_REMOTE)
 {
     struct crew_state *state = shared_memory(sizeof(*state));
     struct member waiter;
@@ -605,7 +605,7 @@ static void killed_in_line(struct scene *s, bool queue)
 }
 
 /* A member killed in the line leaves it: the next one's turn comes before its own. */
-static void waiter_killed(void)
+TEST(waiter_killed, TEST_TLB | TEST_REMOTE)
 {
     struct member holder, waiter;
     atomic_uint order = 0;
@@ -630,7 +630,7 @@ static void waiter_killed(void)
     scene_close(&s);
 }
 
-static void sleeper_killed(void)
+TEST(sleeper_killed, TEST_TLB)
 {
     struct member waker, waiter;
     atomic_uint order = 0;
@@ -674,7 +674,7 @@ static void haunt(void *argument)
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
-static void ghosts(void)
+TEST(ghosts, TEST_TLB | TEST_REMOTE)
 {
     struct crew_state *state = shared_memory(sizeof(*state));
     struct member m;
@@ -822,7 +822,7 @@ static void come_home(struct abroad *a)
  * that ours wait for, and one is in the line, behind one of ours and before another, as
  * is one in a wait-queue; and it is the home that others of ours want.
  */
-static void silent_node(void)
+TEST(silent_node, TEST_TLB | TEST_ONLY_REMOTE)
 {
     static struct at_home units, queue;
     static struct abroad abroad;
@@ -849,7 +849,7 @@ static void silent_node(void)
     scene_close(&queue.s);
 }
 
-static void bad_wire(void)
+TEST(bad_wire, TEST_TLB | TEST_ONLY_REMOTE, 60)
 {
     static const char *const knobs[] = { "x-loss", "x-dup", "x-reorder" };
     unsigned i;
@@ -862,27 +862,4 @@ static void bad_wire(void)
     for (i = 0; i < 3; i++) {
         ask_host("set %s 0", knobs[i]);
     }
-}
-
-static const struct test tests[] = {
-    { "basics", basics, TEST_EXPORT | TEST_REMOTE, 0 },
-    { "home-gone", home_gone, TEST_TLB, 0 },
-    { "in-order", in_order, TEST_EXPORT, 0 },
-    { "queue", queue, TEST_EXPORT, 0 },
-    { "wake-ups", wake_ups, TEST_TLB | TEST_REMOTE, 0 },
-    { "crowd", crowd, TEST_BOTH | TEST_REMOTE, 0 },
-    { "light", light, TEST_EXPORT, 0 },
-    { "killed", killed, TEST_TLB | TEST_REMOTE, 0 },
-    { "holder-killed", holder_killed, TEST_TLB | TEST_REMOTE, 0 },
-    { "waiter-killed", waiter_killed, TEST_TLB | TEST_REMOTE, 0 },
-    { "sleeper-killed", sleeper_killed, TEST_TLB, 0 },
-    { "ghosts", ghosts, TEST_TLB | TEST_REMOTE, 0 },
-    { "bad-wire", bad_wire, TEST_TLB | TEST_ONLY_REMOTE, 60 },
-    { "silent-node", silent_node, TEST_TLB | TEST_ONLY_REMOTE, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "sync", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

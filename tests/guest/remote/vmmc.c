@@ -153,7 +153,7 @@ static void there_and_back(struct scene *s, uint64_t offset, size_t len,
 
 /* ---- Writing and reading --------------------------------------------------------- */
 
-static void write_and_read(void)
+TEST(write_and_read, TEST_EXPORT | TEST_REMOTE, 60)
 {
     static const size_t lengths[] = { 0, 1, 7, 8, 40, 224, 225, 4096, 8999,
                                       9000, 9001, 65536, 150000 };
@@ -177,7 +177,7 @@ static void write_and_read(void)
 }
 
 /* All written bytes are there, whatever the wire does. */
-static void bad_wire(void)
+TEST(bad_wire, TEST_BOTH | TEST_ONLY_REMOTE, 60)
 {
     static const char *const knobs[] = { "x-loss", "x-dup", "x-reorder",
                                          "x-corrupt", "x-delay" };
@@ -204,7 +204,7 @@ static void bad_wire(void)
 }
 
 /* Returns when the source may be used again; completions that come meanwhile are kept. */
-static void synchronous(void)
+TEST(synchronous, TEST_EXPORT)
 {
     struct unetmm_completion c;
     uint8_t small[100];
@@ -242,7 +242,7 @@ static void synchronous(void)
 
 /* ---- Export and import ----------------------------------------------------------- */
 
-static void what_can_be_exported(void)
+TEST(what_can_be_exported, TEST_EXPORT)
 {
     struct unetmm_ctx *ctx = open_card();
     uint8_t *at = pages(8);
@@ -295,7 +295,7 @@ static void what_can_be_exported(void)
 }
 
 /* Each export has its own bounds and rights, and ends alone. */
-static void overlap(void)
+TEST(overlap, (TEST_EXPORT | TEST_TLB) & ~TEST_PINNED)
 {
     unsigned inner;
     struct scene s;
@@ -332,7 +332,7 @@ static void overlap(void)
  * Two exports of overlapping memory, which is registered in two parts; the exports
  * begin and end, the registrations stay.
  */
-static void registered(void)
+TEST(registered, TEST_PINNED)
 {
     const unsigned flags = UNETMM_EXPORT_REGISTERED;
     unsigned outer, inner;
@@ -364,7 +364,7 @@ static void registered(void)
     scene_close(&s);
 }
 
-static void as_many_as_there_are(void)
+TEST(as_many_as_there_are, TEST_EXPORT)
 {
     struct unetmm_ctx *ctx = open_card();
     struct unetmm_info info;
@@ -408,7 +408,7 @@ static void *racer_thread(void *argument)
  * Two at once: of one id, or of one page that may be redirected.  There is one, and
  * whole.
  */
-static void exports_race(void)
+TEST(exports_race, TEST_EXPORT)
 {
     pthread_barrier_t start;
     struct racer racers[2];
@@ -457,7 +457,7 @@ static void exports_race(void)
     scene_close(&s);
 }
 
-static void not_with_ktlb(void)
+TEST(not_with_ktlb, TEST_KTLB)
 {
     struct unetmm_ctx *ctx = open_card();
 
@@ -474,7 +474,7 @@ static void *export_late(void *argument)
     return NULL;
 }
 
-static void imports(void)
+TEST(imports, TEST_EXPORT)
 {
     struct station datagram;
     struct unetmm_info info;
@@ -551,7 +551,7 @@ static unsigned forged_status(struct scene *s, unsigned handle,
     return c.status;
 }
 
-static void forged(void)
+TEST(forged, TEST_EXPORT)
 {
     struct unetmm_info info;
     struct scene s;
@@ -584,7 +584,7 @@ static void forged(void)
 /* ---- The end of an export -------------------------------------------------------- */
 
 /* Revoked under way: nothing is written after that, and the writer learns it. */
-static void revoked(void)
+TEST(revoked, TEST_EXPORT, 60)
 {
     unsigned i, k, good = 0, bad = 0;
     struct unetmm_completion c;
@@ -623,7 +623,7 @@ static void revoked(void)
 }
 
 /* Unmapped memory is written no more, and its replacement is not written, either. */
-static void unmapped(void)
+TEST(unmapped, TEST_EXPORT)
 {
     struct scene s;
     uint8_t *at = pages(4), *again;
@@ -679,7 +679,7 @@ static void exporter(void *argument)
     }
 }
 
-static void exporter_killed(void)
+TEST(exporter_killed, TEST_EXPORT, 60)
 {
     struct shared *shared = shared_memory(sizeof(*shared));
     struct unetmm_ctx *ctx = open_card();
@@ -752,7 +752,7 @@ static void importer(void *argument)
     }
 }
 
-static void importer_killed(void)
+TEST(importer_killed, TEST_EXPORT, 60)
 {
     struct shared *shared = shared_memory(sizeof(*shared));
     struct guard guard;
@@ -803,7 +803,7 @@ static uint64_t aligned(const struct scene *s)
     return run.remote ? 0 : -(uintptr_t)s->guard.at % 8;
 }
 
-static void atomics(void)
+TEST(atomics, TEST_EXPORT | TEST_REMOTE)
 {
     struct unetmm_completion c;
     uint64_t at, zero = 0, value = 0;
@@ -835,7 +835,7 @@ static void atomics(void)
 }
 
 /* Exactly once, though packets are lost and doubled. */
-static void atomics_once(void)
+TEST(atomics_once, TEST_TLB | TEST_ONLY_REMOTE, 60)
 {
     uint64_t i, n = rounds(300), zero = 0, before, dup;
     struct scene s;
@@ -888,7 +888,7 @@ static void adder(void *argument)
 }
 
 /* Two processes and the one that has the word: none of them loses any. */
-static void atomics_of_two(void)
+TEST(atomics_of_two, TEST_EXPORT, 60)
 {
     struct unetmm_ctx *ctx = open_card();
     uint64_t *word = (void *)pages(1);
@@ -917,7 +917,7 @@ static void atomics_of_two(void)
 /* ---- Notifications --------------------------------------------------------------- */
 
 /* They come in order, each after its data, and only if asked for. */
-static void notifications(void)
+TEST(notifications, TEST_EXPORT)
 {
     struct unetmm_completion c;
     struct scene s;
@@ -955,7 +955,7 @@ static void notifications(void)
 }
 
 /* The other guest looks at their order while the wire does its worst. */
-static void notifications_far(void)
+TEST(notifications_far, TEST_TLB | TEST_ONLY_REMOTE, 60)
 {
     uint64_t seen[2] = { 0 };
     unsigned i, n = rounds(200);
@@ -1013,7 +1013,7 @@ static void hear_other(struct unetmm_ep *ep,
 }
 
 /* A handler for an export; blocked ones wait, and none is lost. */
-static void handlers(void)
+TEST(handlers, TEST_EXPORT)
 {
     struct scene s;
     struct heard heard = { .s = &s };
@@ -1066,7 +1066,7 @@ static struct unetmm_utlb_stats stats_of(const struct scene *s)
 }
 
 /* Exported memory has its pages; all other memory shares the rest. */
-static void limited(void)
+TEST(limited, TEST_UTLB, 60)
 {
     enum { QUOTA = 40, EXPORTED = 16, PLACES = 96 };
     const struct unetmm_utlb_config config = {
@@ -1128,7 +1128,7 @@ static void take_pins(uint8_t *at, unsigned n)
 }
 
 /* Between the library's look and the card's: posted again, unchanged. */
-static void memory_changes(void)
+TEST(memory_changes, TEST_UTLB)
 {
     struct unetmm_completion c;
     uint64_t before;
@@ -1206,7 +1206,7 @@ static void *forker_thread(void *argument)
 }
 
 /* No fork takes a pin. */
-static void forks(void)
+TEST(forks, TEST_UTLB, 60)
 {
     struct forker forker = { 0 };
     unsigned i, start;
@@ -1270,7 +1270,7 @@ static void share_no_more(struct scene *s)
  * Memory that is exported, and memory that is sent from, are the process's in
  * spite of changes of other pages of the same huge one.
  */
-static void neighbours(void)
+TEST(neighbours, TEST_EXPORT)
 {
     static void (*const beside[])(uint8_t *at) = {
         beside_given_up, beside_unmapped, beside_protected,
@@ -1308,7 +1308,7 @@ static void neighbours(void)
 }
 
 /* But if all of it is given up, it is gone, and nobody waits for it. */
-static void huge_given_up(void)
+TEST(huge_given_up, TEST_EXPORT)
 {
     bool asks = run.source == UNETMM_SOURCE_TLB ||
                 run.source == UNETMM_SOURCE_SHADOW ||
@@ -1335,40 +1335,4 @@ static void huge_given_up(void)
         unmap_pages(at, HUGE / PAGE);
     }
     scene_close(&s);
-}
-
-static const struct test tests[] = {
-    { "write-and-read", write_and_read, TEST_EXPORT | TEST_REMOTE, 60 },
-    { "bad-wire", bad_wire, TEST_BOTH | TEST_ONLY_REMOTE, 60 },
-    { "synchronous", synchronous, TEST_EXPORT, 0 },
-    { "what-can-be-exported", what_can_be_exported, TEST_EXPORT, 0 },
-    { "overlap", overlap, (TEST_EXPORT | TEST_TLB) & ~TEST_PINNED, 0 },
-    { "registered", registered, TEST_PINNED, 0 },
-    { "as-many-as-there-are", as_many_as_there_are, TEST_EXPORT, 0 },
-    { "exports-race", exports_race, TEST_EXPORT, 0 },
-    { "not-with-ktlb", not_with_ktlb, TEST_KTLB, 0 },
-    { "imports", imports, TEST_EXPORT, 0 },
-    { "forged", forged, TEST_EXPORT, 0 },
-    { "revoked", revoked, TEST_EXPORT, 60 },
-    { "unmapped", unmapped, TEST_EXPORT, 0 },
-    { "exporter-killed", exporter_killed, TEST_EXPORT, 60 },
-    { "importer-killed", importer_killed, TEST_EXPORT, 60 },
-    { "atomics", atomics, TEST_EXPORT | TEST_REMOTE, 0 },
-    { "atomics-once", atomics_once, TEST_TLB | TEST_ONLY_REMOTE, 60 },
-    { "atomics-of-two", atomics_of_two, TEST_EXPORT, 60 },
-    { "notifications", notifications, TEST_EXPORT, 0 },
-    { "notifications-far", notifications_far, TEST_TLB | TEST_ONLY_REMOTE,
-      60 },
-    { "handlers", handlers, TEST_EXPORT, 0 },
-    { "limited", limited, TEST_UTLB, 60 },
-    { "memory-changes", memory_changes, TEST_UTLB, 0 },
-    { "forks", forks, TEST_UTLB, 60 },
-    { "neighbours", neighbours, TEST_EXPORT, 0 },
-    { "huge-given-up", huge_given_up, TEST_EXPORT, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "vmmc", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

@@ -150,7 +150,7 @@ static void some_store(struct scene *s, struct chance *chance, uint8_t *window)
     memcpy(s->model + at, &value, sizeof(value));
 }
 
-static void stores(void)
+TEST(stores, TEST_BOTH | TEST_UTLB | TEST_REMOTE, 60)
 {
     static const uint32_t combine[] = { 0, 8, 64, UNETMM_MAX_INLINE };
     struct unetmm_window_attr attr = { .size = sizeof(attr) };
@@ -189,7 +189,7 @@ static void stores(void)
 }
 
 /* Without a fence: a packet that may still grow goes after a time. */
-static void in_time(void)
+TEST(in_time, TEST_BOTH)
 {
     struct unetmm_window_attr attr = { sizeof(attr), 64, 1000000 };
     struct scene s;
@@ -229,7 +229,7 @@ static void *watch_order(void *argument)
     return NULL;
 }
 
-static void order(void)
+TEST(order, TEST_BOTH, 60)
 {
     struct unetmm_window_attr attr = { sizeof(attr), 64, 5000 };
     uint64_t n, most = rounds(2000);
@@ -261,7 +261,7 @@ static void order(void)
 }
 
 /* Stores to a revoked export: reported once, and nothing moves. */
-static void revoked(void)
+TEST(revoked, TEST_BOTH | TEST_UTLB)
 {
     struct unetmm_completion c;
     volatile uint32_t *window;
@@ -290,7 +290,7 @@ static void revoked(void)
 }
 
 /* The import goes under a window that is in use. */
-static void unimported(void)
+TEST(unimported, TEST_BOTH)
 {
     volatile uint64_t *window;
     struct scene s;
@@ -355,7 +355,7 @@ static void *store_until_fault(void *argument)
  * has a fault, its stores before are there and nothing more, and the next window
  * is as good as the first.
  */
-static void unmapped_under_stores(void)
+TEST(unmapped_under_stores, TEST_BOTH)
 {
     struct sigaction action = { .sa_handler = fault_handler };
     struct storer storer;
@@ -399,7 +399,7 @@ static void unmapped_under_stores(void)
     scene_close(&s);
 }
 
-static void refused(void)
+TEST(refused, TEST_BOTH)
 {
     struct unetmm_window_attr attr = UNETMM_WINDOW_ATTR_INIT;
     struct scene s;
@@ -448,7 +448,7 @@ static void start_one(void *to, const void *from, uint32_t bytes)
     CHECK_RET(ret, 0);
 }
 
-static void starts(void)
+TEST(starts, TEST_BOTH | TEST_REMOTE, 60)
 {
     uint8_t *source = pages(WINDOW / PAGE);
     struct chance chance;
@@ -506,7 +506,7 @@ static void *start_many(void *argument)
     return NULL;
 }
 
-static void starts_of_two(void)
+TEST(starts_of_two, TEST_BOTH, 60)
 {
     struct starter starter[2];
     pthread_t threads[2];
@@ -541,7 +541,7 @@ static void starts_of_two(void)
 }
 
 /* Nobody would pin for a transfer that a store and a load start. */
-static void no_starts_with_utlb(void)
+TEST(no_starts_with_utlb, TEST_UTLB)
 {
     struct scene s;
     void *at;
@@ -568,7 +568,7 @@ static void starts_without_right(void *argument)
     scene_close(&s);
 }
 
-static void unprivileged_starts(void)
+TEST(unprivileged_starts, TEST_BOTH)
 {
     bool allowed = false;
 
@@ -577,24 +577,4 @@ static void unprivileged_starts(void)
     user_probes(true);
     end_process(start_process(starts_without_right, &allowed));
     user_probes(false);
-}
-
-static const struct test tests[] = {
-    { "stores", stores, TEST_BOTH | TEST_UTLB | TEST_REMOTE, 60 },
-    { "in-time", in_time, TEST_BOTH, 0 },
-    { "order", order, TEST_BOTH, 60 },
-    { "revoked", revoked, TEST_BOTH | TEST_UTLB, 0 },
-    { "unimported", unimported, TEST_BOTH, 0 },
-    { "unmapped-under-stores", unmapped_under_stores, TEST_BOTH, 0 },
-    { "refused", refused, TEST_BOTH, 0 },
-    { "starts", starts, TEST_BOTH | TEST_REMOTE, 60 },
-    { "starts-of-two", starts_of_two, TEST_BOTH, 60 },
-    { "unprivileged-starts", unprivileged_starts, TEST_BOTH, 0 },
-    { "no-starts-with-utlb", no_starts_with_utlb, TEST_UTLB, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "window", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

@@ -122,7 +122,7 @@ static void table_is_right(struct unetmm_ctx *ctx, const struct look *look)
 }
 
 /* As many as sleep at a time in a large program: all are seen. */
-static void many(void)
+TEST(many, TEST_SHADOW)
 {
     static struct dormitory d;
     struct look look;
@@ -144,7 +144,7 @@ static void many(void)
 }
 
 /* More than there is room for. */
-static void too_many(void)
+TEST(too_many, TEST_SHADOW)
 {
     static struct dormitory d;
     struct unetmm_ctx *ctx;
@@ -185,7 +185,7 @@ static void too_many(void)
 }
 
 /* The probe goes, and maybe another comes, while faults that it saw begin sleep. */
-static void outlived(void)
+TEST(outlived, TEST_SHADOW)
 {
     static struct dormitory d;
     unsigned i;
@@ -210,7 +210,7 @@ static void outlived(void)
 }
 
 /* So does the whole module. */
-static void unloaded(void)
+TEST(unloaded, TEST_SHADOW | TEST_NO_CARD)
 {
     static struct dormitory d;
     struct unetmm_ctx *ctx;
@@ -233,17 +233,4 @@ static void unloaded(void)
         }
         card_check_works();
     }
-}
-
-static const struct test tests[] = {
-    { "many", many, TEST_SHADOW, 0 },
-    { "too-many", too_many, TEST_SHADOW, 0 },
-    { "outlived", outlived, TEST_SHADOW, 0 },
-    { "unloaded", unloaded, TEST_SHADOW | TEST_NO_CARD, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "asleep", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

@@ -39,7 +39,7 @@ static void refused_for_writing(struct pair *p, uint8_t *at, size_t len)
 /* ---- Rights ---------------------------------------------------------------------------- */
 
 /* Nothing, the zero page, and pages: one fault for all. */
-static void anon_read(void)
+TEST(anon_read, TEST_ODP)
 {
     uint8_t *from = small_pages(NPAGES), *to = small_pages(NPAGES);
     struct pair p;
@@ -64,7 +64,7 @@ static void anon_read(void)
     pair_close(&p);
 }
 
-static void anon_read_prot(void)
+TEST(anon_read_prot, TEST_ODP)
 {
     uint8_t *from = small_pages(NPAGES), *to = small_pages(NPAGES);
     struct pair p;
@@ -86,7 +86,7 @@ static void anon_read_prot(void)
 }
 
 /* The zero page is lent for reading; written, another one takes its place. */
-static void anon_write_prot(void)
+TEST(anon_write_prot, TEST_ODP)
 {
     uint8_t *at = small_pages(NPAGES), *other = small_pages(NPAGES);
     struct pair p;
@@ -161,17 +161,17 @@ static uint8_t *map(int flags, size_t len)
                           MAP_ANONYMOUS | flags, -1, 0));
 }
 
-static void anon_write_child(void)
+TEST(anon_write_child, TEST_ODP)
 {
     inherited((struct heir) { map(MAP_PRIVATE, BYTES), BYTES }, false);
 }
 
-static void anon_write_child_huge(void)
+TEST(anon_write_child_huge, TEST_ODP)
 {
     inherited((struct heir) { huge_page(), HUGE }, false);
 }
 
-static void anon_write_child_shared(void)
+TEST(anon_write_child_shared, TEST_ODP)
 {
     inherited((struct heir) { map(MAP_SHARED, BYTES), BYTES }, true);
 }
@@ -208,19 +208,19 @@ static void whole_page(uint8_t *at)
     pair_close(&p);
 }
 
-static void anon_write_huge(void)
+TEST(anon_write_huge, TEST_ODP)
 {
     whole_page(huge_page());
 }
 
-static void hugetlbfs(void)
+TEST(hugetlbfs, TEST_ODP)
 {
     whole_page(huge_reserved());
 }
 
 /* ---- Again and again ------------------------------------------------------------------------ */
 
-static void anon_read_multiple(void)
+TEST(anon_read_multiple, TEST_ODP)
 {
     uint8_t *to = small_pages(NPAGES);
     struct pair p;
@@ -296,7 +296,7 @@ static bool torn_down(uint32_t most_us)
     return good;
 }
 
-static void anon_teardown(void)
+TEST(anon_teardown, TEST_ODP)
 {
     unsigned i, good = 0, n = rounds(10);
 
@@ -311,7 +311,7 @@ static void anon_teardown(void)
 /* ---- Snapshots ------------------------------------------------------------------------------ */
 
 /* Resident pages are entered, with their rights; others are not. */
-static void snapshot(void)
+TEST(snapshot, TEST_ODP)
 {
     uint8_t *at = small_pages(6);
     struct pair p;
@@ -346,7 +346,7 @@ static void snapshot(void)
 }
 
 /* Two spaces of the card have the same pages, and both lose them. */
-static void double_map(void)
+TEST(double_map, TEST_ODP)
 {
     uint8_t *from = small_pages(6), *to = small_pages(6);
     struct pair p, q;
@@ -369,25 +369,4 @@ static void double_map(void)
     unmap_pages(to, 6);
     pair_close(&q);
     pair_close(&p);
-}
-
-static const struct test tests[] = {
-    { "anon-read", anon_read, TEST_ODP, 0 },
-    { "anon-read-prot", anon_read_prot, TEST_ODP, 0 },
-    { "anon-write-prot", anon_write_prot, TEST_ODP, 0 },
-    { "anon-write-child", anon_write_child, TEST_ODP, 0 },
-    { "anon-write-child-huge", anon_write_child_huge, TEST_ODP, 0 },
-    { "anon-write-child-shared", anon_write_child_shared, TEST_ODP, 0 },
-    { "anon-write-huge", anon_write_huge, TEST_ODP, 0 },
-    { "hugetlbfs", hugetlbfs, TEST_ODP, 0 },
-    { "anon-read-multiple", anon_read_multiple, TEST_ODP, 0 },
-    { "anon-teardown", anon_teardown, TEST_ODP, 0 },
-    { "snapshot", snapshot, TEST_ODP, 0 },
-    { "double-map", double_map, TEST_ODP, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "hmm", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

@@ -24,7 +24,7 @@
 /* ---- Faults -------------------------------------------------------------------------- */
 
 /* Faulted in when it is used, with the right that is used; then it is known. */
-static void first_touch(void)
+TEST(first_touch, TEST_ODP)
 {
     uint8_t *from = small_pages(1), *to = small_pages(1);
     struct pair p;
@@ -51,7 +51,7 @@ static void first_touch(void)
 }
 
 /* One fault for each side of the longest message, resident or not. */
-static void batch(void)
+TEST(batch, TEST_ODP)
 {
     uint8_t *from = small_pages(MESSAGE_PAGES), *to = small_pages(MESSAGE_PAGES);
     uint8_t *fresh = small_pages(MESSAGE_PAGES);
@@ -79,7 +79,7 @@ static void batch(void)
 }
 
 /* As cards ask that know no more than an address. */
-static void page_by_page(void)
+TEST(page_by_page, TEST_ODP)
 {
     unsigned n = 32;
     uint8_t *from = small_pages(n), *to = small_pages(n);
@@ -106,7 +106,7 @@ static void page_by_page(void)
 #define SEGMENT         (3 * PAGE)
 
 /* A message's segments, apart from each other, are one fault for the sender. */
-static void segments(void)
+TEST(segments, TEST_ODP)
 {
     size_t step = 2 * SEGMENT, len = SEGMENTS * SEGMENT;
     uint8_t *from = small_pages((unsigned)(SEGMENTS * step / PAGE));
@@ -149,7 +149,7 @@ static void segments(void)
 #define EXPORT_PAGES    64u
 
 /* A WRITE's whole target is one fault; a READ's source and target are one each. */
-static void one_sided(void)
+TEST(one_sided, TEST_ODP)
 {
     size_t len = EXPORT_PAGES * PAGE;
     uint8_t *from = small_pages(EXPORT_PAGES), *own = small_pages(EXPORT_PAGES);
@@ -184,7 +184,7 @@ static void one_sided(void)
 }
 
 /* Pages behind it are entered as well, if they are there. */
-static void prefetch(void)
+TEST(prefetch, TEST_ODP)
 {
     uint8_t *from = small_pages(2 * PREFETCH), *to = small_pages(1);
     uint8_t *other = small_pages(1);
@@ -207,7 +207,7 @@ static void prefetch(void)
 }
 
 /* Asked for by the process: the card asks for nothing afterwards. */
-static void prefetch_call(void)
+TEST(prefetch_call, TEST_ODP)
 {
     const unsigned n = 600;
     uint8_t *from = small_pages(n), *to = small_pages(n);
@@ -239,7 +239,7 @@ static void prefetch_call(void)
 }
 
 /* As far as it gets, and why no further. */
-static void prefetch_refused(void)
+TEST(prefetch_refused, TEST_ODP)
 {
     uint8_t *at = small_pages(8);
     const unsigned write = UNETMM_PREFETCH_WRITE;
@@ -270,7 +270,7 @@ static void prefetch_refused(void)
 }
 
 /* However much is asked for, a call ends soon. */
-static void prefetch_bounded(void)
+TEST(prefetch_bounded, TEST_ODP)
 {
     const size_t vast = (size_t)64 << 30;
     struct unetmm_prefetch prefetch = {
@@ -291,7 +291,7 @@ static void prefetch_bounded(void)
 }
 
 /* Lent for reading first; a message that comes for it is a fault, and no more. */
-static void upgraded(void)
+TEST(upgraded, TEST_ODP)
 {
     uint8_t *from = small_pages(4), *to = small_pages(4);
     struct pair p;
@@ -311,7 +311,7 @@ static void upgraded(void)
 }
 
 /* Memory that may only be read is sent from, and not received into. */
-static void read_only(void)
+TEST(read_only, TEST_ODP)
 {
     uint8_t *from = small_pages(2), *to = small_pages(2);
     struct unetmm_completion c;
@@ -335,7 +335,7 @@ static void read_only(void)
 /* ---- Invalidation -------------------------------------------------------------------- */
 
 /* When the call is over that takes memory away, the table does not have it. */
-static void taken_at_once(void)
+TEST(taken_at_once, TEST_ODP)
 {
     uint8_t *from = small_pages(2), *at = small_pages(2), *to = small_pages(2);
     struct pair p;
@@ -403,7 +403,7 @@ static unsigned poison_once(struct pair *p, uint8_t *from, uint8_t *to,
     return n;
 }
 
-static void poisoned(void)
+TEST(poisoned, TEST_ODP)
 {
     uint8_t *from = small_pages(POISONED), *to = small_pages(POISONED);
     unsigned i, n = 0;
@@ -451,40 +451,16 @@ static void file_both_ways(int fd, unsigned n)
     close(fd);
 }
 
-static void shmem(void)
+TEST(shmem, TEST_ODP)
 {
     file_both_ways(CHECK_SYS(memfd_create("odp", 0)), 8);
 }
 
-static void file(void)
+TEST(file, TEST_ODP)
 {
     char name[] = "/tmp/odp.XXXXXX";
     int fd = CHECK_SYS(mkstemp(name));
 
     CHECK_SYS(unlink(name));
     file_both_ways(fd, 8);
-}
-
-static const struct test tests[] = {
-    { "first-touch", first_touch, TEST_ODP, 0 },
-    { "batch", batch, TEST_ODP, 0 },
-    { "page-by-page", page_by_page, TEST_ODP, 0 },
-    { "segments", segments, TEST_ODP, 0 },
-    { "one-sided", one_sided, TEST_ODP, 0 },
-    { "prefetch", prefetch, TEST_ODP, 0 },
-    { "prefetch-call", prefetch_call, TEST_ODP, 0 },
-    { "prefetch-refused", prefetch_refused, TEST_ODP, 0 },
-    { "prefetch-bounded", prefetch_bounded, TEST_ODP, 0 },
-    { "upgraded", upgraded, TEST_ODP, 0 },
-    { "read-only", read_only, TEST_ODP, 0 },
-    { "taken-at-once", taken_at_once, TEST_ODP, 0 },
-    { "poisoned", poisoned, TEST_ODP, 0 },
-    { "shmem", shmem, TEST_ODP, 0 },
-    { "file", file, TEST_ODP, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "odp", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

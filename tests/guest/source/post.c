@@ -27,7 +27,7 @@ static int post_call(int fd, uint32_t endpoint)
 
 /* ---- Rights to call ---------------------------------------------------------------- */
 
-static void other_sources(void)
+TEST(other_sources, TEST_ALL)
 {
     struct raw raw;
     int fd = raw_open_file();
@@ -48,7 +48,7 @@ static void stranger_main(void *argument)
     CHECK_RET(post_call(raw->fd, UINT32_MAX), -EPERM);
 }
 
-static void whose_endpoint(void)
+TEST(whose_endpoint, TEST_KTLB)
 {
     struct raw mine, other;
 
@@ -100,7 +100,7 @@ static uint64_t pinned(int fd)
 }
 
 /* Refused as often as it is tried, and not taken: then put right, or taken back. */
-static void refused_buffers(void)
+TEST(refused_buffers, TEST_KTLB)
 {
     const uintptr_t addresses[] = {
         0, 0x1000, 0x7ffffffff000, 0x800000000000, 0xffff888000000000,
@@ -151,7 +151,7 @@ static void refused_buffers(void)
 }
 
 /* Malformed buffers go to the card, which refuses them. */
-static void malformed_buffers(void)
+TEST(malformed_buffers, TEST_KTLB)
 {
     struct unetmm_cqe cqe;
     uint8_t *page = pages(1);
@@ -235,7 +235,7 @@ static void drain(struct raw *raw)
 }
 
 /* Descriptors change while they are copied, and the endpoint comes and goes. */
-static void concurrent(void)
+TEST(concurrent, TEST_KTLB, 60)
 {
     uint8_t *others = pages(4);
     pthread_t threads[CALLERS];
@@ -322,7 +322,7 @@ static void victim_main(void *argument)
 }
 
 /* Killed in the call, or between two. */
-static void killed(void)
+TEST(killed, TEST_KTLB, 60)
 {
     atomic_uint *ready = shared_memory(sizeof(*ready));
     struct chance chance;
@@ -348,19 +348,4 @@ static void killed(void)
         exchange_pattern(&link, from, to, PAGE, i);
     }
     link_close(&link);
-}
-
-static const struct test tests[] = {
-    { "other-sources", other_sources, TEST_ALL, 0 },
-    { "whose-endpoint", whose_endpoint, TEST_KTLB, 0 },
-    { "refused-buffers", refused_buffers, TEST_KTLB, 0 },
-    { "malformed-buffers", malformed_buffers, TEST_KTLB, 0 },
-    { "concurrent", concurrent, TEST_KTLB, 60 },
-    { "killed", killed, TEST_KTLB, 60 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "post", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

@@ -40,7 +40,7 @@ static void do_nothing(void *argument)
 }
 
 /* Page faults are enough: the card has never asked for any of these. */
-static void pushed(void)
+TEST(pushed, TEST_SHADOW)
 {
     struct look look;
     struct unetmm_ctx *ctx = look_open(&look);
@@ -61,7 +61,7 @@ static void pushed(void)
 }
 
 /* Pages that were resident before are entered, too. */
-static void at_first(void)
+TEST(at_first, TEST_SHADOW)
 {
     uint8_t *at = pages(AREA), *huge = pages(1024);
     struct unetmm_ctx *ctx;
@@ -82,7 +82,7 @@ static void at_first(void)
 }
 
 /* A page that is only read has no right to write until it is written. */
-static void rights(void)
+TEST(rights, TEST_SHADOW)
 {
     struct look look;
     struct unetmm_ctx *ctx = look_open(&look);
@@ -103,7 +103,7 @@ static void rights(void)
 }
 
 /* Pages that a fork or mprotect() has taken out and left resident are entered again. */
-static void comes_back(void)
+TEST(comes_back, TEST_SHADOW)
 {
     struct look look;
     struct unetmm_ctx *ctx = look_open(&look);
@@ -128,7 +128,7 @@ static void comes_back(void)
 }
 
 /* A huge page of which a part is given away leaves many small ones. */
-static void split(void)
+TEST(split, TEST_SHADOW)
 {
     struct look look;
     struct unetmm_ctx *ctx = look_open(&look);
@@ -153,7 +153,7 @@ static void split(void)
 }
 
 /* When the call is over that takes memory away, the table does not have it. */
-static void taken_at_once(void)
+TEST(taken_at_once, TEST_SHADOW)
 {
     struct look look;
     struct unetmm_ctx *ctx = look_open(&look);
@@ -181,7 +181,7 @@ static void taken_at_once(void)
 }
 
 /* A page that is in the table can be swapped out: nothing holds it. */
-static void not_pinned(void)
+TEST(not_pinned, TEST_SHADOW | TEST_ODP)
 {
     struct look look;
     struct unetmm_ctx *ctx = look_open(&look);
@@ -230,7 +230,7 @@ static bool probe_is_there(void)
     return there;
 }
 
-static void armed(void)
+TEST(armed, TEST_SHADOW)
 {
     struct unetmm_ctx *one, *two;
 
@@ -291,7 +291,7 @@ static void observed(void *argument)
     CHECK(!probe_is_there());
 }
 
-static void unprivileged(void)
+TEST(unprivileged, TEST_SHADOW)
 {
     end_process(start_process(unobserved, NULL));
     user_probes(true);
@@ -407,7 +407,7 @@ static void look_at_rest(const struct look *look, struct stress *s,
     pthread_rwlock_unlock(&s->gate);
 }
 
-static void stress(void)
+TEST(stress, TEST_SHADOW, 60)
 {
     struct tally running = { 0 }, rest = { 0 };
     struct changer changers[2];
@@ -453,23 +453,4 @@ static void stress(void)
     look_close(&look);
     swap_off();
     CHECK_RET(unetmm_close(ctx), 0);
-}
-
-static const struct test tests[] = {
-    { "pushed", pushed, TEST_SHADOW, 0 },
-    { "at-first", at_first, TEST_SHADOW, 0 },
-    { "rights", rights, TEST_SHADOW, 0 },
-    { "comes-back", comes_back, TEST_SHADOW, 0 },
-    { "split", split, TEST_SHADOW, 0 },
-    { "taken-at-once", taken_at_once, TEST_SHADOW, 0 },
-    { "not-pinned", not_pinned, TEST_SHADOW | TEST_ODP, 0 },
-    { "armed", armed, TEST_SHADOW, 0 },
-    { "unprivileged", unprivileged, TEST_SHADOW, 0 },
-    { "stress", stress, TEST_SHADOW, 60 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "shadow", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

@@ -203,7 +203,7 @@ static void neighbour_goes_on(struct pair *p, unsigned n)
  * However many misses the storm has waiting, the neighbour's is next but for one of
  * each other space.
  */
-static void neighbour(void)
+TEST(neighbour, TEST_ODP, 60)
 {
     unsigned tries = 0, n = rounds(20);
     struct turns ours, theirs;
@@ -301,7 +301,7 @@ static void send_all(struct link *links, unsigned n)
 }
 
 /* However many spaces another user has, our miss is next but for one of them. */
-static void users(void)
+TEST(users, TEST_ODP)
 {
     struct link links[CROWD + 1];
     struct turns ours = { 0 };
@@ -400,7 +400,7 @@ static pid_t hold_many(struct pair *p)
  * So many threads wait for pages of a process, and no more; the rest of its
  * misses wait, and are all served in the end.  The neighbour goes on meanwhile.
  */
-static void page_ins(void)
+TEST(page_ins, TEST_ODP)
 {
     struct pair p;
     pid_t pid = hold_many(&p);
@@ -419,7 +419,7 @@ static void page_ins(void)
 }
 
 /* A process that is killed with many requests waiting leaves none behind. */
-static void killed_with_many(void)
+TEST(killed_with_many, TEST_ODP)
 {
     struct pair p;
     pid_t pid = hold_many(&p);
@@ -439,7 +439,7 @@ static void limited_main(void *argument)
 }
 
 /* So many threads wait for pages of all of a user's processes. */
-static void user_threads(void)
+TEST(user_threads, TEST_ODP)
 {
     struct pair p;
     uint64_t before;
@@ -523,7 +523,7 @@ static pid_t crowded_start(void (*body)(void *argument))
  * However many misses of one process wait for memory, each has its place: another
  * process's are served, and the card is not told to ask again.
  */
-static void places(void)
+TEST(places, TEST_ODP)
 {
     struct pair p;
     uint64_t before;
@@ -564,7 +564,7 @@ static void closed_main(void *argument)
  * Others get the numbers of misses that the card has forgotten, while the driver waits
  * for their pages: these misses are served, and the old ones are no more.
  */
-static void numbers_again(void)
+TEST(numbers_again, TEST_ODP)
 {
     struct turns turns;
     struct pair p;
@@ -659,7 +659,7 @@ static void slow_main(void *argument)
  * Workers that are in the middle of a miss when their time is over stay there, and
  * others are woken: half of the pool at most for one user.
  */
-static void workers(void)
+TEST(workers, TEST_TLB | TEST_NO_CARD, 200)
 {
     uint64_t end = deadline_in(180);
     unsigned most, until = 0;
@@ -688,21 +688,4 @@ static void workers(void)
     CHECK_RET(card_unbind(), 0);
     set_parameter("pager_workers", 128);
     CHECK_RET(card_bind(), 0);
-}
-
-static const struct test tests[] = {
-    { "neighbour", neighbour, TEST_ODP, 60 },
-    { "users", users, TEST_ODP, 0 },
-    { "page-ins", page_ins, TEST_ODP, 0 },
-    { "killed-with-many", killed_with_many, TEST_ODP, 0 },
-    { "user-threads", user_threads, TEST_ODP, 0 },
-    { "places", places, TEST_ODP, 0 },
-    { "numbers-again", numbers_again, TEST_ODP, 0 },
-    { "workers", workers, TEST_TLB | TEST_NO_CARD, 200 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "storm", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

@@ -29,7 +29,7 @@ static void need_small_tlb(void)
 }
 
 /* Messages between random places of an area far larger than the TLB. */
-static void random_places(void)
+TEST(random_places, TEST_TLB | TEST_POLICIES, 60)
 {
     const unsigned npages = 256;
     struct chance chance;
@@ -60,7 +60,7 @@ static void random_places(void)
 }
 
 /* More buffers posted than the TLB can hold; all are filled, in order. */
-static void many_buffers(void)
+TEST(many_buffers, TEST_TLB | TEST_POLICIES)
 {
     const unsigned n = 96;
     struct unetmm_completion c;
@@ -96,7 +96,7 @@ static void many_buffers(void)
 }
 
 /* As large as the TLB can hold, and larger. */
-static void large_buffers(void)
+TEST(large_buffers, TEST_TLB)
 {
     struct unetmm_completion c;
     struct link link;
@@ -123,7 +123,7 @@ static void large_buffers(void)
 }
 
 /* Two endpoints whose buffers cannot be held together still get messages. */
-static void two_endpoints(void)
+TEST(two_endpoints, TEST_TLB)
 {
     struct link one, two;
     struct chance chance;
@@ -148,7 +148,7 @@ static void two_endpoints(void)
 }
 
 /* Last: over all that was done since the driver was loaded. */
-static void pins_bounded(void)
+TEST(pins_bounded, TEST_TLB)
 {
     struct unetmm_ctx *ctx;
     uint64_t most;
@@ -161,18 +161,4 @@ static void pins_bounded(void)
     /* One answer's pages, and those that they have pushed out meanwhile */
     CHECK(most <= tlb_pages() + 2 * 16);
     CHECK_RET(unetmm_close(ctx), 0);
-}
-
-static const struct test tests[] = {
-    { "random-places", random_places, TEST_TLB | TEST_POLICIES, 60 },
-    { "many-buffers", many_buffers, TEST_TLB | TEST_POLICIES, 0 },
-    { "large-buffers", large_buffers, TEST_TLB, 0 },
-    { "two-endpoints", two_endpoints, TEST_TLB, 0 },
-    { "pins-bounded", pins_bounded, TEST_TLB, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "thrash", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

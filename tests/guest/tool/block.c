@@ -66,7 +66,7 @@ static void end_server(struct tool *server)
 }
 
 /* Written, read and written again by several sessions; all bytes checked. */
-static void data(void)
+TEST(data, TEST_TLB | TEST_PINNED | TEST_SHADOW | TEST_ODP)
 {
     struct tool server, client;
     char options[120];
@@ -209,7 +209,7 @@ static void impossible(struct unetmm_ctx *ctx, const uint8_t *memory)
 }
 
 /* The honest client beside them sees nothing of it. */
-static void garbage(void)
+TEST(garbage, TEST_ODP)
 {
     struct unetmm_ctx *ctx = open_card();
     uint8_t *memory = pages(MEMORY / PAGE);
@@ -231,7 +231,7 @@ static void garbage(void)
 }
 
 /* In the middle of its requests: the server has its chunks for others. */
-static void killed(void)
+TEST(killed, TEST_PINNED | TEST_ODP)
 {
     struct unetmm_ctx *ctx = open_card();
     struct tool server, victim, client;
@@ -250,16 +250,4 @@ static void killed(void)
     load_right(&client);
     CHECK_RET(unetmm_close(ctx), 0);
     end_server(&server);
-}
-
-static const struct test tests[] = {
-    { "data", data, TEST_TLB | TEST_PINNED | TEST_SHADOW | TEST_ODP, 0 },
-    { "garbage", garbage, TEST_ODP, 0 },
-    { "killed", killed, TEST_PINNED | TEST_ODP, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "block", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

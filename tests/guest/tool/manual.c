@@ -166,7 +166,7 @@ static void run_page(const struct page *page, const struct example *example)
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
-static void pages_of_the_manual(void)
+TEST_NAMED("pages", pages_of_the_manual, TEST_TLB)
 {
     const size_t n = sizeof(pages_with_a_card) / sizeof(pages_with_a_card[0]);
     size_t i, k;
@@ -206,32 +206,32 @@ static void both_sides(const char *program, const char *listener_says,
     check_said(&listener, listener_says);
 }
 
-static void ping_pong(void)
+TEST(ping_pong, TEST_TLB)
 {
     both_sides("ping-pong", "1000 turns\n", "1000 turns\n");
 }
 
-static void notification(void)
+TEST(notification, TEST_TLB)
 {
     both_sides("notification", "42: written\n", "");
 }
 
-static void counter(void)
+TEST(counter, TEST_TLB)
 {
     both_sides("counter", "1 2 3\n", "");
 }
 
-static void redirect(void)
+TEST(redirect, TEST_TLB)
 {
     both_sides("redirect", "letter: no copy, mailbox: \n", "");
 }
 
-static void export_import(void)
+TEST(export_import, TEST_TLB)
 {
     both_sides("vmmc-hello", "42: hello, straight into your memory\n", "");
 }
 
-static void utlb_policy(void)
+TEST(utlb_policy, TEST_TLB)
 {
     struct tool tool;
     unsigned now, all;
@@ -273,7 +273,7 @@ static bool listens(struct tool *listener, struct unetmm_ep *ep,
 }
 
 /* A question before the other station is there would be lost. */
-static void raw_frames(void)
+TEST(raw_frames, TEST_TLB)
 {
     struct unetmm_flow_attr flow = UNETMM_FLOW_ATTR_INIT;
     struct unetmm_ep_attr attr = UNETMM_EP_ATTR_INIT;
@@ -295,21 +295,4 @@ static void raw_frames(void)
     check_said(&listener, "question\n");
     CHECK_RET(unetmm_ep_destroy(ep), 0);
     CHECK_RET(unetmm_close(ctx), 0);
-}
-
-static const struct test tests[] = {
-    { "pages", pages_of_the_manual, TEST_TLB, 0 },
-    { "ping-pong", ping_pong, TEST_TLB, 0 },
-    { "notification", notification, TEST_TLB, 0 },
-    { "counter", counter, TEST_TLB, 0 },
-    { "redirect", redirect, TEST_TLB, 0 },
-    { "export-import", export_import, TEST_TLB, 0 },
-    { "utlb-policy", utlb_policy, TEST_TLB, 0 },
-    { "raw-frames", raw_frames, TEST_TLB, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "manual", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

@@ -74,18 +74,18 @@ static void talk_sizes(const char *name, const char *options, unsigned rows)
     talk(name, line, rows);
 }
 
-static void pingpong(void)
+TEST(pingpong, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP)
 {
     talk_sizes("pingpong", "--size 8,1k,20000", 3);
 }
 
-static void bandwidth(void)
+TEST(bandwidth, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP)
 {
     talk_sizes("bw", "--size 64,20000 --bidir", 4);
 }
 
 /* By name; an invalid combination is refused before anything is opened. */
-static void redirecting(void)
+TEST(redirecting, TEST_TLB | TEST_SHADOW | TEST_ODP)
 {
     struct tool tool;
 
@@ -103,7 +103,7 @@ static void redirecting(void)
  * Each way to a peer's memory, in each size that is a case of its own: shorter
  * than the number that ends a message, copied, in one packet, in several.
  */
-static void operations(void)
+TEST(operations, TEST_BOTH | TEST_SHADOW | TEST_ODP, 60)
 {
     if (run.slow > 1) {
         /* To start a pair takes seconds there, and is most of this. */
@@ -138,7 +138,7 @@ static void check_left(struct tool *killed, struct tool *left)
 }
 
 /* Of one pair the caller, of another the listener, when messages flow. */
-static void one_is_killed(void)
+TEST(one_is_killed, TEST_MISS, 60)
 {
     struct unetmm_ctx *ctx = open_card();
     uint64_t connects, received;
@@ -188,7 +188,7 @@ static void example(const char *program, const char *answer, int clients,
     expect(server, await(server), 0);
 }
 
-static void examples(void)
+TEST(examples, TEST_TLB)
 {
     struct tool server;
 
@@ -210,7 +210,7 @@ static void set_hole(const char *value)
     CHECK_SYS(close(fd));
 }
 
-static void info(void)
+TEST(info, TEST_TLB)
 {
     struct unetmm_info card = { .size = sizeof(card) };
     struct tool tool;
@@ -243,7 +243,7 @@ static void info(void)
     expect_word(tool.errors, "/dev/unetmm7: ");
 }
 
-static void counters(void)
+TEST_NAMED("stat", counters, TEST_TLB)
 {
     struct tool tool;
 
@@ -263,21 +263,4 @@ static void counters(void)
     expect_word(tool.errors, "CAP_NET_ADMIN");
     CHECK_EQ(tool.text[0], '\0');
     expect(&tool, run_tool(&tool, "/usr/bin/unetmm-stat --json --all"), 0);
-}
-
-static const struct test tests[] = {
-    { "pingpong", pingpong, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
-    { "bandwidth", bandwidth, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
-    { "redirecting", redirecting, TEST_TLB | TEST_SHADOW | TEST_ODP, 0 },
-    { "operations", operations, TEST_BOTH | TEST_SHADOW | TEST_ODP, 60 },
-    { "one-is-killed", one_is_killed, TEST_MISS, 60 },
-    { "examples", examples, TEST_TLB, 0 },
-    { "info", info, TEST_TLB, 0 },
-    { "stat", counters, TEST_TLB, 0 },
-};
-
-int main(int argc, char **argv)
-{
-    return test_main(argc, argv, "tool", tests,
-                     sizeof(tests) / sizeof(tests[0]));
 }

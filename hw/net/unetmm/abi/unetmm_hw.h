@@ -403,9 +403,11 @@ struct unetmm_cmd_region {
     unetmm_le16 ncounters;      /* ... may name, and how many; 0: none */
     unetmm_u8 rsvd[2];
     unetmm_le64 iova;           /* F_IOVA: peers by key name it so; else 0 */
-    unetmm_le32 pd;             /* not 0: by endpoints of this pd alone */
-    unetmm_u8 spare[UNETMM_CMD_BYTES - 52];
+    unetmm_le32 pd;             /* not 0: by endpoints of this pd alone, or */
+    unetmm_u8 spare[UNETMM_CMD_BYTES - 52];     /* PD_EP and one endpoint */
 };
+
+#define UNETMM_PD_EP            0x80000000u /* not in an endpoint's pd */
 
 #define UNETMM_REGION_F_NOTIFY  0x01    /* writes that ask for it notify */
 #define UNETMM_REGION_F_REDIRECT 0x02   /* parts of it may be moved */
@@ -763,7 +765,7 @@ struct unetmm_notify {
     unetmm_u8 type;             /* UNETMM_NOTIFY_* */
     unetmm_u8 rsvd0;
     unetmm_le16 ep;             /* COUNTER: the space */
-    unetmm_le32 data;           /* completions written so far; the counter */
+    unetmm_le32 data;           /* completions so far; counter; slot; ST_* */
     unetmm_le64 value;          /* COUNTER: its armed value */
     unetmm_le64 time_ns;
     unetmm_le32 rsvd2;
@@ -775,6 +777,7 @@ struct unetmm_notify {
 #define UNETMM_NOTIFY_COUNTER   3       /* an armed event counter */
 #define UNETMM_NOTIFY_TAIL      4       /* an armed slot has been posted */
 #define UNETMM_NOTIFY_LOW       5       /* fewer buffers than LOW_ARM said */
+#define UNETMM_NOTIFY_END       6       /* a strict channel; no send says why */
 
 /* ---- Sizes that all sides rely on --------------------------------------- */
 

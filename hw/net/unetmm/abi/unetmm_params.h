@@ -56,6 +56,9 @@ typedef struct UnetmmParams {
     uint32_t sysbuf_slots;      /* that the driver may give */
     uint32_t flows;
     uint32_t backup_bits;       /* that an endpoint may have */
+    uint32_t congestion;        /* UnetmmCongestionKind */
+    uint32_t congestion_window; /* packets of a channel, at first */
+    uint32_t congestion_trip_ns;    /* a round trip, for control `delay` */
     uint32_t budget_descriptors;
     uint32_t budget_bytes;
     uint64_t dma_page_ns;

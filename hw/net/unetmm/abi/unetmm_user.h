@@ -70,6 +70,7 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_CAP_VERBS        0x00004000u /* CHANNEL_MODIFY and others */
 #define UNETMM_CAP_UD           0x00008000u /* CHANNEL_UD, OP_SEND_TO */
 #define UNETMM_CAP_SHARED       0x00010000u /* EP_F_SHARED, fq_of, LOW_ARM */
+#define UNETMM_CAP_BIND         0x00020000u /* PD_EP, SQE_F_INV */
 
 /* ---- Phase bit ---------------------------------------------------------- */
 
@@ -249,7 +250,9 @@ struct unetmm_sqe {
  * been placed, there is a CQE_WRITTEN, which takes a free buffer with it.
  */
 #define UNETMM_SQE_F_IMM        0x20
-#define UNETMM_SQE_F_ALL        0x3f
+/* SEND with IMM on a strict channel: `imm` is a key that the receiver ends. */
+#define UNETMM_SQE_F_INV        0x40
+#define UNETMM_SQE_F_ALL        0x7f
 
 /* Free queue: one buffer an entry, or a part of one (UNETMM_FQE_F_CHAIN) */
 struct unetmm_fqe {
@@ -316,6 +319,7 @@ struct unetmm_cqe {
 #define UNETMM_CQE_F_INLINE     0x00000002u /* message is in data[] */
 #define UNETMM_CQE_F_CSUM_OK    0x00000004u /* frame: TCP's or UDP's is right */
 #define UNETMM_CQE_F_IMM        0x00000008u /* the sender's imm is in imm */
+#define UNETMM_CQE_F_INV        0x00000010u /* it is a key that is to end */
 
 /* gen-spec-tables: numbers ST */
 #define UNETMM_ST_OK            0
@@ -565,7 +569,8 @@ struct unetmm_cqe {
     X(rel_strict,       E, "sends whose error ended a strict channel") \
     X(drop_rel_init,    E, "packets dropped: the channel takes none yet") \
     X(err_key,          E, "segments and free buffers refused for their key") \
-    X(drop_qkey,        E, "messages dropped: not the Q_Key of the channel")
+    X(drop_qkey,        E, "messages dropped: not the Q_Key of the channel") \
+    X(rel_cuts,         E, "windows that the congestion control made smaller")
 
 #define UNETMM_COUNTER_ENUM_(name, scope, help) UNETMM_C_##name,
 enum unetmm_counter {

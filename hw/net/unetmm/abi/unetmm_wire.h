@@ -105,7 +105,8 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
  */
 #define UNETMM_WIRE_F_ACK       0x00000080u
 #define UNETMM_WIRE_F_IMM       0x00000100u /* SEND, WRITE with LAST; SEND_TO */
-#define UNETMM_WIRE_F_ALL       0x000001ffu
+#define UNETMM_WIRE_F_INV       0x00000200u /* SEND with IMM: imm is a key */
+#define UNETMM_WIRE_F_ALL       0x000003ffu
 
 #define UNETMM_ACK_OK           0
 #define UNETMM_ACK_NOT_READY    1       /* psn again after `offset` us */

@@ -77,11 +77,11 @@ typedef struct UnetmmSysbuf {
 /* aside/backup.c */
 /*
  * Puts the packet of the next slot into the ring.  False: it is to be dropped,
- * and *why is the counter of the reason.
+ * and *drop is the counter.
  */
 bool unetmm_backup_store(UnetmmCore *core, UnetmmEp *ep,
                          const struct unetmm_cqe *cqe, const uint8_t *data,
-                         enum unetmm_counter *why);
+                         enum unetmm_counter *drop);
 /* The next slot is taken: it has something to say when its turn comes. */
 void unetmm_backup_take(UnetmmEp *ep, const UnetmmTaken *taken);
 /* Completes a slot whose turn it is.  False: no room, or the bus refused it. */

@@ -97,9 +97,9 @@ static uint32_t backup_forget(UnetmmEp *ep)
 /* The next buffer, if it is one that the packet fits into. */
 static bool backup_buffer(UnetmmCore *core, uint32_t len,
                           struct unetmm_backup *buffer,
-                          enum unetmm_counter *why)
+                          enum unetmm_counter *drop)
 {
-    *why = UNETMM_C_drop_backup_ring;
+    *drop = UNETMM_C_drop_backup_ring;
     if (!unetmm_ring_peek_backup(core, buffer)) {
         return false;
     }
@@ -110,7 +110,7 @@ static bool backup_buffer(UnetmmCore *core, uint32_t len,
         core->counters[UNETMM_C_err_descriptor]++;
         return false;
     }
-    *why = UNETMM_C_drop_backup_size;
+    *drop = UNETMM_C_drop_backup_size;
     return len <= buffer->len;
 }
 
@@ -141,7 +141,7 @@ void unetmm_backup_take(UnetmmEp *ep, const UnetmmTaken *taken)
 
 bool unetmm_backup_store(UnetmmCore *core, UnetmmEp *ep,
                          const struct unetmm_cqe *cqe, const uint8_t *data,
-                         enum unetmm_counter *why)
+                         enum unetmm_counter *drop)
 {
     UnetmmTaken taken = {
         .len = cqe->len, .channel = cqe->channel, .flags = cqe->flags,
@@ -149,24 +149,24 @@ bool unetmm_backup_store(UnetmmCore *core, UnetmmEp *ep,
     struct unetmm_backup buffer;
 
     if (ep->head_offset >= ep->bm_size) {
-        *why = UNETMM_C_drop_backup_bits;
+        *drop = UNETMM_C_drop_backup_bits;
         return false;
     }
-    if (!backup_buffer(core, cqe->len, &buffer, why)) {
+    if (!backup_buffer(core, cqe->len, &buffer, drop)) {
         return false;
     }
     if (!unetmm_fault_spare(core)) {
-        *why = UNETMM_C_drop_backup_report;
+        *drop = UNETMM_C_drop_backup_report;
         return false;
     }
     if (cqe->len &&
         !unetmm_dma_write(core, ep, buffer.addr, data, cqe->len)) {
         unetmm_ring_take_backup(core);
-        *why = UNETMM_C_drop_dma;
+        *drop = UNETMM_C_drop_dma;
         return false;
     }
     if (!backup_report(core, ep, cqe->len)) {
-        *why = UNETMM_C_drop_backup_report;
+        *drop = UNETMM_C_drop_backup_report;
         return false;
     }
     unetmm_backup_mark(ep, ep->head_offset);
@@ -444,8 +444,8 @@ const UnetmmModule unetmm_module_backup = {
     .ep_stop = backup_ep_stop,
     .ep_end = backup_ep_end,
     .turn = unetmm_backup_walk,
-    .completes = unetmm_backup_waits,
-    .owed = backup_owed,
+    .slot_completion_waits = unetmm_backup_waits,
+    .unfinished_messages = backup_owed,
     .posted = backup_posted,
     .save_limit = waiting_save_limit,
 };

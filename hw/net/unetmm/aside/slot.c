@@ -62,10 +62,10 @@ static bool slot_return(UnetmmCore *core, UnetmmEp *ep, uint64_t cookie,
     return true;
 }
 
-/* The next slot's message has landed, or (why) has not. */
+/* The next slot's message has landed; or it has not, which `drop` counts. */
 static void slot_landed(UnetmmCore *core, UnetmmEp *ep,
                         const struct unetmm_cqe *cqe, bool landed,
-                        enum unetmm_counter why)
+                        enum unetmm_counter drop)
 {
     UnetmmTaken taken = {
         .cookie = cqe->cookie, .len = cqe->len, .channel = cqe->channel,
@@ -74,8 +74,8 @@ static void slot_landed(UnetmmCore *core, UnetmmEp *ep,
     bool held = ep->head_offset;
 
     if (!landed) {
-        unetmm_recv_drop(core, ep, why);
-        if (why == UNETMM_C_drop_dma) {
+        unetmm_recv_drop(core, ep, drop);
+        if (drop == UNETMM_C_drop_dma) {
             slot_return(core, ep, cqe->cookie, UNETMM_ST_DMA);
         }
     } else if (slot_take(core, ep, &taken)) {
@@ -89,9 +89,9 @@ static void slot_landed(UnetmmCore *core, UnetmmEp *ep,
 
 static void slot_landed_late(UnetmmCore *core, UnetmmEp *ep,
                              UnetmmLanding *landing, bool landed,
-                             enum unetmm_counter why)
+                             enum unetmm_counter drop)
 {
-    slot_landed(core, ep, &landing->cqe, landed, why);
+    slot_landed(core, ep, &landing->cqe, landed, drop);
 }
 
 static bool slot_place_ok(UnetmmCore *core, const UnetmmEp *ep)
@@ -170,7 +170,7 @@ static void slot_absent(UnetmmCore *core, UnetmmEp *ep,
                         const struct unetmm_cqe *cqe, const uint8_t *data)
 {
     const UnetmmSourceOps *source = core->spaces[ep->space].source;
-    enum unetmm_counter why = fqe ? UNETMM_C_drop_absent :
+    enum unetmm_counter drop = fqe ? UNETMM_C_drop_absent :
                               UNETMM_C_drop_no_buffer;
     const UnetmmAbsent ctx = {
         .ep = ep, .at = UNETMM_ABSENT_SLOT, .len = cqe->len,
@@ -185,8 +185,8 @@ static void slot_absent(UnetmmCore *core, UnetmmEp *ep,
     if (fqe && (!store || source->only_copy_is_the_tlb)) {
         slot_ask(core, ep, fqe, vpn);
     }
-    if (!store || !unetmm_backup_store(core, ep, cqe, data, &why)) {
-        unetmm_recv_drop(core, ep, why);
+    if (!store || !unetmm_backup_store(core, ep, cqe, data, &drop)) {
+        unetmm_recv_drop(core, ep, drop);
     }
 }
 

@@ -17,9 +17,9 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
+#include "../abi/unetmm_le.h"
 #include "../ring/ring.h"
 #include "aside.h"
-#include "../abi/unetmm_le.h"
 
 static void sysbuf_create(UnetmmCore *core)
 {

@@ -4,8 +4,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "base.h"
 #include "../abi/unetmm_le.h"
+#include "base.h"
 
 static void dma_refused(UnetmmCore *core, UnetmmEp *ep, uint64_t addr,
                         size_t bytes)

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
+#include "../congestion/congestion.h"
 #include "core.h"
 
 #define IN(v, lo, hi) ((v) >= (lo) && (v) <= (hi))
@@ -11,6 +12,20 @@
 static bool is_power_of_two(uint32_t v)
 {
     return v && !(v & (v - 1));
+}
+
+static const char *check_congestion(const UnetmmParams *p)
+{
+    if (p->congestion >= UNETMM_NUM_CONGESTION) {
+        return "congestion must be one of its names";
+    }
+    if (!IN(p->congestion_window, 1, UNETMM_REL_WINDOW)) {
+        return "congestion-window must be 1..64";
+    }
+    if (p->congestion_trip_ns > UNETMM_MAX_LATE_NS) {
+        return "congestion-trip-ns must be 0..1000000000";
+    }
+    return NULL;
 }
 
 static const char *check_reliable(const UnetmmParams *p)
@@ -38,7 +53,7 @@ static const char *check_reliable(const UnetmmParams *p)
     if (p->sysbuf_slots > UNETMM_MAX_SYSBUF_SLOTS) {
         return "sysbuf-slots must be 0..4096";
     }
-    return NULL;
+    return check_congestion(p);
 }
 
 static const char *check_tlb(const UnetmmParams *p)
@@ -156,9 +171,9 @@ void unetmm_engine_reset(UnetmmCore *core)
 
 void unetmm_core_reset(UnetmmCore *core)
 {
-    unetmm_enter(core);
+    unetmm_engine_enter(core);
     core->engine.reset_wanted = true;
-    unetmm_leave(core);
+    unetmm_engine_leave(core);
 }
 
 void unetmm_core_set_seed(UnetmmCore *core, uint64_t seed)

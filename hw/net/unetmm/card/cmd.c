@@ -15,7 +15,10 @@
 #include "../store/store.h"
 #include "core.h"
 
-/* The same as by the registers, which keep their values. */
+/*
+ * INVALIDATE as a command; unlike the INV registers it leaves INV_START and
+ * INV_LAST alone.
+ */
 static uint8_t cmd_invalidate(UnetmmCore *core, const struct unetmm_cmd *cmd,
                               uint32_t *result)
 {

@@ -51,8 +51,8 @@ void unetmm_core_run(UnetmmCore *core);
 void unetmm_core_timer(UnetmmCore *core);
 /* The machine stands still: no work, no frame either way, until it goes on. */
 void unetmm_core_pause(UnetmmCore *core, bool pause);
-void unetmm_enter(UnetmmCore *core);
-void unetmm_leave(UnetmmCore *core);
+void unetmm_engine_enter(UnetmmCore *core);
+void unetmm_engine_leave(UnetmmCore *core);
 
 /* card/entry.c */
 void unetmm_core_doorbell(UnetmmCore *core, uint32_t page);

@@ -201,6 +201,7 @@ uint8_t unetmm_ep_destroy(UnetmmCore *core, uint16_t id, uint16_t tag,
     unetmm_ep_stop(core, ep);
     unetmm_modules_ep_close(&core->modules, core, ep);
     ep->notify_cq = ep->notify_error = ep->notify_tail = false;
+    ep->end_status = UNETMM_ST_OK;
     if (ep_page_moving(core, ep)) {
         ep->close_tag = tag;
         unetmm_cmd_later(core);
@@ -225,8 +226,7 @@ static void ep_landed(UnetmmCore *core, UnetmmEp *ep)
 static bool ep_has_work(UnetmmCore *core, UnetmmEp *ep)
 {
     /* A failed buffer waits until the completion queue has room. */
-    if (unetmm_head_failed(ep) && !ep->shared && unetmm_ep_cq_spare(ep) &&
-        !ep->landing) {
+    if (unetmm_head_to_return(ep) && unetmm_ep_cq_spare(ep)) {
         return true;
     }
     if (unetmm_heads_wanted(ep) ||
@@ -284,7 +284,7 @@ void unetmm_ep_wire_room(UnetmmCore *core)
 
         if (ep->live && ep->tx.blocked_on == UNETMM_BLOCKED_WIRE) {
             ep->tx.blocked_on = UNETMM_BLOCKED_NOT;
-            unetmm_engine_queue(core, ep);
+            unetmm_ready_push(core, ep);
         }
     }
 }

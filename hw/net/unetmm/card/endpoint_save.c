@@ -142,13 +142,15 @@ static const UnetmmField ep_flags_fields[] = {
     UNETMM_BOOLS(UnetmmEp, error, closing, notify_cq, notify_error, publish,
                  failed_cqe, sq_waits, rel_turn),
     UNETMM_FIELD_RANGE(UnetmmEp, fail_status, 0, UNETMM_NUM_ST - 1),
+    UNETMM_FIELD_RANGE(UnetmmEp, end_status, 0, UNETMM_NUM_ST - 1),
     UNETMM_FIELD(UnetmmEp, close_tag),
 };
 
 static void ep_flags_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 {
     UNETMM_STREAM_FIELDS(st, ep, ep_flags_fields);
-    if ((ep->closing && (!ep->error || ep->notify_cq || ep->notify_error)) ||
+    if ((ep->closing && (!ep->error || ep->notify_cq || ep->notify_error ||
+                         ep->end_status)) ||
         (ep->failed_cqe && !ep->error)) {
         unetmm_stream_refuse(st, "endpoint %u is stopped and not stopped",
                              ep->id);

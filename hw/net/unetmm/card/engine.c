@@ -50,13 +50,13 @@ static bool engine_work_left(const UnetmmCore *core)
            unetmm_may_run(core);
 }
 
-/* False: nothing was put off, so there is still nothing to do. */
-static bool engine_idle(UnetmmCore *core)
+/* False: no module had put work off, so there is still nothing to do. */
+static bool engine_deferred_work(UnetmmCore *core)
 {
     bool some = false;
 
-    for (unsigned i = 0; core->modules.idle[i]; i++) {
-        some |= core->modules.idle[i](core);
+    for (unsigned i = 0; core->modules.deferred_work[i]; i++) {
+        some |= core->modules.deferred_work[i](core);
     }
     return some;
 }
@@ -71,12 +71,12 @@ static void engine_serve(UnetmmCore *core)
         unetmm_cmd_run(core, &commands);
         unetmm_port_drain(core);
         ep = unetmm_budget_left(core) ? unetmm_ready_pop(core) : NULL;
-        /* Nobody else wants the rest of the budget. */
+        /* No endpoint wants the rest of the budget. */
         if (!ep && unetmm_port_waits(core) && unetmm_budget_left(core)) {
             continue;
         }
         /* When all that arrived has been looked at, and no sooner. */
-        if (!ep && engine_idle(core) && unetmm_port_waits(core) &&
+        if (!ep && engine_deferred_work(core) && unetmm_port_waits(core) &&
             unetmm_budget_left(core)) {
             continue;
         }
@@ -135,20 +135,20 @@ static void engine_set_timer(UnetmmCore *core)
     }
 }
 
-void unetmm_enter(UnetmmCore *core)
+void unetmm_engine_enter(UnetmmCore *core)
 {
     core->engine.run += !core->engine.depth++;
 }
 
-void unetmm_leave(UnetmmCore *core)
+void unetmm_engine_leave(UnetmmCore *core)
 {
     if (core->engine.depth > 1) {
         core->engine.depth--;
         return;
     }
     if (!core->engine.reset_wanted && !core->engine.paused) {
-        for (unsigned i = 0; core->modules.late[i]; i++) {
-            core->modules.late[i](core);
+        for (unsigned i = 0; core->modules.engine_entered[i]; i++) {
+            core->modules.engine_entered[i](core);
         }
     }
     engine_work(core);
@@ -160,9 +160,10 @@ void unetmm_leave(UnetmmCore *core)
         unetmm_irq_flush(core);
     }
     /* The address of an interrupt is the guest's choice: it may be ours. */
-    core->engine.again |= core->engine.reset_wanted || engine_work_left(core) ||
-                   (core->heads->behind && unetmm_may_run(core)) ||
-                   (engine_half_spent(core) && !core->budget.asked);
+    core->engine.again |= core->engine.reset_wanted ||
+                          engine_work_left(core) ||
+                          (core->heads->behind && unetmm_may_run(core)) ||
+                          (engine_half_spent(core) && !core->budget.asked);
     engine_set_timer(core);
     if (core->engine.again) {
         core->engine.again = false;
@@ -187,9 +188,9 @@ void unetmm_core_run(UnetmmCore *core)
         return;
     }
     unetmm_budget_renew(core);
-    unetmm_enter(core);
+    unetmm_engine_enter(core);
     unetmm_heads_go_on(core);
-    unetmm_leave(core);
+    unetmm_engine_leave(core);
 }
 
 void unetmm_core_timer(UnetmmCore *core)
@@ -198,14 +199,14 @@ void unetmm_core_timer(UnetmmCore *core)
 
     core->engine.timer_ns = INT64_MAX;
     if (core->engine.paused) {
-        /* It is set again when the machine goes on. */
+        /* The timer is set again when the machine goes on. */
         return;
     }
-    unetmm_enter(core);
-    for (unsigned i = 0; core->modules.due[i]; i++) {
-        core->modules.due[i](core, now);
+    unetmm_engine_enter(core);
+    for (unsigned i = 0; core->modules.deadline_passed[i]; i++) {
+        core->modules.deadline_passed[i](core, now);
     }
-    unetmm_leave(core);
+    unetmm_engine_leave(core);
 }
 
 /*

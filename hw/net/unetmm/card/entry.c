@@ -129,7 +129,7 @@ bool unetmm_core_receive(UnetmmCore *core, const uint8_t *frame, size_t bytes)
     if (!unetmm_core_can_receive(core)) {
         return false;
     }
-    unetmm_enter(core);
+    unetmm_engine_enter(core);
     trace_unetmm_wire_in(bytes);
     if (entry_takes(core, frame, bytes)) {
         core->budget.arriving = true;
@@ -144,29 +144,29 @@ bool unetmm_core_receive(UnetmmCore *core, const uint8_t *frame, size_t bytes)
         }
         core->budget.arriving = false;
     }
-    unetmm_leave(core);
+    unetmm_engine_leave(core);
     return true;
 }
 
 void unetmm_core_sent(UnetmmCore *core, bool sent)
 {
-    unetmm_enter(core);
+    unetmm_engine_enter(core);
     core->port->busy -= core->port->busy > 0;
     core->counters[UNETMM_C_drop_purged] += !sent;
     unetmm_port_flush_reordered(core, true);
     unetmm_port_room(core);
-    unetmm_leave(core);
+    unetmm_engine_leave(core);
 }
 
 void unetmm_core_set_link(UnetmmCore *core, bool up)
 {
-    unetmm_enter(core);
+    unetmm_engine_enter(core);
     if (core->port->link != up) {
         core->port->link = up;
         unetmm_event(core, UNETMM_EVENT_LINK);
         unetmm_port_room(core);
     }
-    unetmm_leave(core);
+    unetmm_engine_leave(core);
 }
 
 /* ---- Pages that processes write ----------------------------------------- */
@@ -176,7 +176,7 @@ void unetmm_core_doorbell(UnetmmCore *core, uint32_t page)
 {
     UnetmmEp *ep = unetmm_ep_live(core, page);
 
-    unetmm_enter(core);
+    unetmm_engine_enter(core);
     if (!ep || ep->closing) {
         core->counters[UNETMM_C_err_doorbell]++;
         UNETMM_GUEST_ERR(doorbell, "doorbell of endpoint %u, which is not "
@@ -188,17 +188,17 @@ void unetmm_core_doorbell(UnetmmCore *core, uint32_t page)
         if (ep->tx.blocked_on == UNETMM_BLOCKED_CQ) {
             ep->tx.blocked_on = UNETMM_BLOCKED_NOT;
         }
-        unetmm_engine_queue(core, ep);
+        unetmm_ready_push(core, ep);
     }
-    unetmm_leave(core);
+    unetmm_engine_leave(core);
 }
 
 void unetmm_core_store(UnetmmCore *core, uint32_t offset, const uint8_t *data,
                        unsigned bytes)
 {
-    unetmm_enter(core);
+    unetmm_engine_enter(core);
     unetmm_window_store(core, offset, data, bytes);
-    unetmm_leave(core);
+    unetmm_engine_leave(core);
 }
 
 /* A store makes no work: its value is kept until the load. */
@@ -212,8 +212,8 @@ uint32_t unetmm_core_proxy_load(UnetmmCore *core, uint64_t offset)
 {
     uint32_t result;
 
-    unetmm_enter(core);
+    unetmm_engine_enter(core);
     result = unetmm_proxy_load(core, offset);
-    unetmm_leave(core);
+    unetmm_engine_leave(core);
     return result;
 }

@@ -52,7 +52,7 @@ static uint32_t reg_caps(const UnetmmParams *p)
            (p->reliable ? UNETMM_CAP_RELIABLE | UNETMM_CAP_ONE_SIDED |
             UNETMM_CAP_EVENT_COUNTERS | UNETMM_CAP_IMMEDIATE |
             UNETMM_CAP_KEYED | UNETMM_CAP_ACK_ALONG |
-            UNETMM_CAP_ACK_WRITE | UNETMM_CAP_VERBS : 0) |
+            UNETMM_CAP_ACK_WRITE | UNETMM_CAP_VERBS | UNETMM_CAP_BIND : 0) |
            (p->window_pages ? UNETMM_CAP_WINDOWS : 0) |
            (p->proxy_pages ? UNETMM_CAP_PROXIES : 0) |
            (p->reliable && p->sysbuf_slots ? UNETMM_CAP_SYSBUF : 0) |
@@ -346,7 +346,7 @@ void unetmm_core_write(UnetmmCore *core, uint32_t offset, uint32_t value,
     uint32_t reg;
     bool ok;
 
-    unetmm_enter(core);
+    unetmm_engine_enter(core);
     trace_unetmm_reg_write(offset, value);
     if (bytes != 4 || offset % 4) {
         ok = false;
@@ -362,7 +362,7 @@ void unetmm_core_write(UnetmmCore *core, uint32_t offset, uint32_t value,
     if (!ok) {
         reg_illegal(core, "write", offset, value, bytes);
     }
-    unetmm_leave(core);
+    unetmm_engine_leave(core);
 }
 
 static void regs_create(UnetmmCore *core)

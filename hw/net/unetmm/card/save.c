@@ -12,7 +12,7 @@
 #include "../ring/ring.h"
 #include "core.h"
 
-#define STATE_VERSION   18
+#define STATE_VERSION   20
 
 /* ---- Constants that must be equal --------------------------------------- */
 
@@ -58,6 +58,9 @@ static const struct {
     WORD("sysbuf-slots", sysbuf_slots),
     WORD("flows", flows),
     WORD("backup-bits", backup_bits),
+    WORD("congestion", congestion),
+    WORD("congestion-window", congestion_window),
+    WORD("congestion-trip-ns", congestion_trip_ns),
 #undef WORD
 };
 

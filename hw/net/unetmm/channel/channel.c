@@ -48,7 +48,7 @@ void unetmm_channel_ended(UnetmmCore *core, UnetmmEp *ep, uint16_t number,
         channel->tells_end = false;
         channel->end_owed = status;
         ep->ends_owed++;
-        unetmm_engine_queue(core, ep);
+        unetmm_ready_push(core, ep);
     }
 }
 
@@ -80,7 +80,7 @@ static bool channel_due(const UnetmmCore *core, const UnetmmEp *ep, uint16_t i)
 {
     return ep->channels[i].end_owed != UNETMM_ST_OK &&
            !channel_flushes(ep, &ep->channels[i]) &&
-           !unetmm_modules_owed(&core->modules, core, ep, i);
+           !unetmm_modules_unfinished(&core->modules, core, ep, i);
 }
 
 bool unetmm_channel_tells(const UnetmmCore *core, const UnetmmEp *ep)
@@ -136,7 +136,7 @@ static bool channel_flush(UnetmmCore *core, UnetmmEp *ep,
         ep->flush_sq = ep->sq_prod;
         ep->flush_fq = ep->fq_prod;
         channel->ops->flush(core, ep, channel);
-        unetmm_engine_queue(core, ep);
+        unetmm_ready_push(core, ep);
     }
     return true;
 }
@@ -168,7 +168,8 @@ uint8_t unetmm_channel_clear(UnetmmCore *core, uint16_t id,
         channel_forget_end(ep, channel);
     }
     *result = (channel->end_owed != UNETMM_ST_OK) +
-              unetmm_modules_owed(&core->modules, core, ep, cmd->channel) +
+              unetmm_modules_unfinished(&core->modules, core, ep,
+                                        cmd->channel) +
               (ep->rels ? ep->rel_ops->owed(ep, cmd->channel) : 0);
     trace_unetmm_channel(id, cmd->channel, false, 0, 0);
     return UNETMM_CS_OK;

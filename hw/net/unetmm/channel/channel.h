@@ -100,6 +100,8 @@ struct UnetmmChannelOps {
     bool (*busy)(const UnetmmChannel *channel);
     /* Is a buffer that some channel has taken to go back first? */
     bool (*gives_back)(const UnetmmEp *ep);
+    /* Does a buffer that failed stay until a message or a flush comes? */
+    bool (*keeps_failed)(const UnetmmEp *ep);
     /* Sends of cleared channels of the number that have no completion yet. */
     uint32_t (*owed)(const UnetmmEp *ep, uint16_t number);
     /* A part of a region of its space is not where it was, or not held. */

@@ -10,9 +10,9 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
+#include "../abi/unetmm_le.h"
 #include "../ring/ring.h"
 #include "ep.h"
-#include "../abi/unetmm_le.h"
 
 /*
  * The link that names the endpoint, or that it has to be entered at: they stand
@@ -66,7 +66,7 @@ void unetmm_ep_fail(UnetmmCore *core, UnetmmEp *ep, uint8_t status)
     unetmm_event(core, UNETMM_EVENT_EP_ERROR);
     UNETMM_GUEST_ERR(endpoint, "endpoint %u stopped, status %u", ep->id,
                      status);
-    unetmm_engine_queue(core, ep);
+    unetmm_ready_push(core, ep);
 }
 
 /*
@@ -165,8 +165,8 @@ bool unetmm_ep_read_user(UnetmmCore *core, UnetmmEp *ep)
 
 bool unetmm_ep_slot_completes(const UnetmmCore *core, const UnetmmEp *ep)
 {
-    for (unsigned i = 0; core->modules.completes[i]; i++) {
-        if (core->modules.completes[i](ep)) {
+    for (unsigned i = 0; core->modules.slot_completion_waits[i]; i++) {
+        if (core->modules.slot_completion_waits[i](ep)) {
             return true;
         }
     }
@@ -219,7 +219,7 @@ static void ep_check_arm(UnetmmCore *core, UnetmmEp *ep)
     /* Exceeded: ahead by 1 .. 2^30 - 1, modulo 2^31. */
     if (!(ep->arm & UNETMM_ARM) || ahead == 0 ||
         ahead > UNETMM_ARM_COUNT / 2) {
-        /* The same word may come again when the count has gone round. */
+        /* A word may come again when the count has gone round. */
         ep->arm_done = 0;
     } else if (ep->arm != ep->arm_done) {
         ep->arm_done = ep->arm;
@@ -227,7 +227,7 @@ static void ep_check_arm(UnetmmCore *core, UnetmmEp *ep)
     }
 }
 
-/* Of a stopped endpoint's words only the completions taken still count. */
+/* Only the completions taken still count of a stopped endpoint's words. */
 static void ep_look_for_room(UnetmmCore *core, UnetmmEp *ep)
 {
     uint64_t at = ep->index + offsetof(struct unetmm_ep_user, cq_cons);
@@ -284,7 +284,7 @@ void unetmm_ep_sync(UnetmmCore *core, UnetmmEp *ep)
         ep->tx.blocked_on = UNETMM_BLOCKED_NOT;
     }
     if (core->tables->ep->has_work(core, ep)) {
-        unetmm_engine_queue(core, ep);
+        unetmm_ready_push(core, ep);
     }
 }
 

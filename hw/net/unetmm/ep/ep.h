@@ -69,8 +69,8 @@ struct UnetmmTransfer {
     UnetmmBlocked blocked_on;
     uint8_t status;
     uint8_t slots;              /* of the send queue */
-    uint8_t seg;                /* current segment, and ... */
-    uint32_t seg_off;           /* ... how far it has been gathered */
+    uint8_t seg;                /* current segment */
+    uint32_t seg_off;           /* bytes of it that have been gathered */
     UnetmmDescriptor desc;
     uint32_t done;              /* gathered */
     uint8_t *frame;             /* from the pool; header room, then data */
@@ -78,10 +78,10 @@ struct UnetmmTransfer {
     UnetmmPage page;
     uint32_t chunk;             /* bytes that are moving */
     int64_t deadline_ns;
-    UnetmmRel *rel;             /* not NULL: one packet of its messages ... */
-    uint32_t psn;
-    bool needless;              /* ... which has ended meanwhile, */
-    bool answer;                /* or an answer: `target` for request psn */
+    UnetmmRel *rel;             /* whose packet this is; NULL: a datagram */
+    uint32_t psn;               /* of the packet, or of the request answered */
+    bool needless;              /* its message ended while it was gathered */
+    bool answer;                /* an answer to request psn, from `target` */
     UnetmmTarget target;
 };
 
@@ -100,14 +100,14 @@ struct UnetmmEp {
     };
     bool error;                 /* stopped by UNETMM_EP_ERROR */
     bool closing;               /* EP_DESTROY waits for a page to land */
-    bool notify_cq;             /* a notification has to be written */
-    bool notify_error, notify_tail, notify_low;
+    bool notify_cq, notify_error, notify_tail, notify_low;      /* owed */
     bool publish;               /* the card's index words have changed */
     bool landing;               /* a message is landing in the first head */
     bool waits_for_buffer;      /* a channel waits for a head of `queue` */
     uint32_t state_shown;       /* UNETMM_EP_* as last published */
     bool failed_cqe;            /* CQE_FAILED still to be written */
     uint8_t fail_status;
+    uint8_t end_status;         /* of a NOTIFY_END that is owed; OK: none */
     uint16_t next_in_space;     /* UNETMM_NO_EP: the last */
     uint16_t close_tag;
     uint32_t generation;
@@ -115,8 +115,7 @@ struct UnetmmEp {
     bool raw;                   /* EP_F_RAW */
     bool slotted;               /* its free queue has slots, and no heads */
     bool vector;                /* EP_F_VECTOR */
-    bool no_inline, keys;       /* EP_F_NO_INLINE, EP_F_KEYS */
-    bool shared;                /* EP_F_SHARED */
+    bool no_inline, keys, shared;       /* EP_F_NO_INLINE, _KEYS, _SHARED */
     uint64_t flow_turn;         /* of the frame that it had a copy of last */
     uint64_t sq_base, fq_base, cq_base, index;
     uint64_t posts;             /* 0: the producers are in `index` too */
@@ -153,8 +152,8 @@ struct UnetmmEp {
     uint64_t *bitmap;
     UnetmmTaken *taken;
     uint32_t taken_mask;
-    uint32_t slot_asked;        /* slot of the last miss, and ... */
-    uint8_t slot_status;        /* ... if that has been answered with ERROR */
+    uint32_t slot_asked;        /* slot of the last miss */
+    uint8_t slot_status;        /* of that miss, if its reply was ERROR */
     bool tail_armed;            /* TAIL_ARM: of slot tail_slot */
     uint32_t tail_slot;
     UnetmmTransfer tx;
@@ -235,6 +234,7 @@ static inline bool unetmm_ep_completes(const UnetmmCore *core,
 void unetmm_notify_want(UnetmmCore *core, UnetmmEp *ep, bool error);
 void unetmm_notify_tail(UnetmmCore *core, UnetmmEp *ep);
 void unetmm_notify_low(UnetmmCore *core, UnetmmEp *ep);
+void unetmm_notify_end(UnetmmCore *core, UnetmmEp *ep, uint8_t status);
 /* The notification ring has no room: says so, once. */
 void unetmm_notify_full(UnetmmCore *core);
 
@@ -244,7 +244,7 @@ void unetmm_notify_full(UnetmmCore *core);
  * Code that unetmm_ep_sync() follows (a turn, a frame from the wire, the end of
  * a landing) queues nothing: that function queues an endpoint that has work.
  */
-void unetmm_engine_queue(UnetmmCore *core, UnetmmEp *ep);
+void unetmm_ready_push(UnetmmCore *core, UnetmmEp *ep);
 UnetmmEp *unetmm_ready_pop(UnetmmCore *core);
 
 #endif /* UNETMM_EP_H */

@@ -35,12 +35,30 @@ void unetmm_notify_low(UnetmmCore *core, UnetmmEp *ep)
     unetmm_list_add(&core->lists->tell, ep->id);
 }
 
+/* A strict channel has failed with `status`, which no send has. */
+void unetmm_notify_end(UnetmmCore *core, UnetmmEp *ep, uint8_t status)
+{
+    ep->end_status = status;
+    unetmm_list_add(&core->lists->tell, ep->id);
+}
+
+static uint32_t notify_data(const UnetmmEp *ep, uint8_t type)
+{
+    switch (type) {
+    case UNETMM_NOTIFY_TAIL:
+        return ep->tail_slot;
+    case UNETMM_NOTIFY_END:
+        return ep->end_status;
+    default:
+        return ep->cq_prod;
+    }
+}
+
 static bool notify_post(UnetmmCore *core, UnetmmEp *ep, bool *flag,
                         uint8_t type)
 {
     struct unetmm_notify n = {
-        .type = type, .ep = ep->id,
-        .data = type == UNETMM_NOTIFY_TAIL ? ep->tail_slot : ep->cq_prod,
+        .type = type, .ep = ep->id, .data = notify_data(ep, type),
     };
 
     if (!*flag) {
@@ -72,6 +90,17 @@ static bool notify_post_queue(UnetmmCore *core, UnetmmEp *ep)
             notify_post(core, ep, &ep->notify_low, UNETMM_NOTIFY_LOW));
 }
 
+static bool notify_post_end(UnetmmCore *core, UnetmmEp *ep)
+{
+    bool owed = ep->end_status != UNETMM_ST_OK;
+
+    if (!notify_post(core, ep, &owed, UNETMM_NOTIFY_END)) {
+        return false;
+    }
+    ep->end_status = UNETMM_ST_OK;
+    return true;
+}
+
 /* An endpoint that has been closed since owes nothing, and leaves the list. */
 static void notify_flush(UnetmmCore *core)
 {
@@ -83,7 +112,7 @@ static void notify_flush(UnetmmCore *core)
         if (!notify_post(core, ep, &ep->notify_error,
                          UNETMM_NOTIFY_EP_ERROR) ||
             !notify_post(core, ep, &ep->notify_cq, UNETMM_NOTIFY_CQ) ||
-            !notify_post_queue(core, ep)) {
+            !notify_post_queue(core, ep) || !notify_post_end(core, ep)) {
             unetmm_notify_full(core);
             return;
         }
@@ -109,7 +138,7 @@ static void notify_check(UnetmmStream *st, UnetmmCore *core)
 
         if (ep->live && !core->lists->tell.has[i] &&
             (ep->notify_cq || ep->notify_error || ep->notify_tail ||
-             ep->notify_low)) {
+             ep->notify_low || ep->end_status)) {
             unetmm_stream_refuse(st, "endpoint %u is owed a notification that "
                                  "will not come", ep->id);
         }

@@ -6,7 +6,7 @@
 #include "../abi/unetmm_host.h"
 #include "ep.h"
 
-void unetmm_engine_queue(UnetmmCore *core, UnetmmEp *ep)
+void unetmm_ready_push(UnetmmCore *core, UnetmmEp *ep)
 {
     if (ep->live) {
         unetmm_list_add(&core->lists->ready, ep->id);

@@ -62,15 +62,15 @@ static void modules_hook(UnetmmModules *modules, UnetmmCore *core)
 
     for (unsigned i = 0; i < n; i++) {
         HOOK(modules, table[i], turn);
-        HOOK(modules, table[i], completes);
-        HOOK(modules, table[i], owed);
+        HOOK(modules, table[i], slot_completion_waits);
+        HOOK(modules, table[i], unfinished_messages);
         HOOK(modules, table[i], posted);
         HOOK(modules, table[i], pages_lost);
-        HOOK(modules, table[i], idle);
+        HOOK(modules, table[i], deferred_work);
         HOOK(modules, table[i], flush);
         modules_hook_deadline(modules, core, table[i]);
-        HOOK(modules, table[n - 1 - i], due);
-        HOOK(modules, table[n - 1 - i], late);
+        HOOK(modules, table[n - 1 - i], deadline_passed);
+        HOOK(modules, table[n - 1 - i], engine_entered);
     }
 }
 
@@ -109,9 +109,9 @@ void unetmm_modules_reset(UnetmmModules *modules, UnetmmCore *core)
     BACKWARD(modules, reset, core);
 }
 
-void unetmm_modules_landed(UnetmmModules *modules, UnetmmCore *core)
+void unetmm_modules_landing_over(UnetmmModules *modules, UnetmmCore *core)
 {
-    BACKWARD(modules, landed, core);
+    BACKWARD(modules, landing_over, core);
 }
 
 void unetmm_modules_free(UnetmmModules *modules, UnetmmCore *core)
@@ -163,14 +163,14 @@ void unetmm_modules_pages_lost(UnetmmModules *modules, UnetmmCore *core,
     }
 }
 
-uint32_t unetmm_modules_owed(const UnetmmModules *modules,
-                             const UnetmmCore *core, const UnetmmEp *ep,
-                             uint16_t channel)
+uint32_t unetmm_modules_unfinished(const UnetmmModules *modules,
+                                   const UnetmmCore *core, const UnetmmEp *ep,
+                                   uint16_t channel)
 {
-    uint32_t owed = 0;
+    uint32_t n = 0;
 
-    for (unsigned i = 0; modules->owed[i]; i++) {
-        owed += modules->owed[i](core, ep, channel);
+    for (unsigned i = 0; modules->unfinished_messages[i]; i++) {
+        n += modules->unfinished_messages[i](core, ep, channel);
     }
-    return owed;
+    return n;
 }

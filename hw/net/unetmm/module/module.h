@@ -57,30 +57,35 @@ typedef struct UnetmmModule {
     void (*space_end)(UnetmmCore *core, uint16_t space);
 
     /*
-     * Those below are called often: UnetmmModules lists the modules that have
-     * one.  The endpoint, which runs, has its turn: the module writes the
+     * The operations from here on are called often: UnetmmModules lists the
+     * modules that have one.
+     *
+     * Called at each turn of an endpoint that runs: the module writes the
      * completions that it owes.
      */
     void (*turn)(UnetmmCore *core, UnetmmEp *ep);
     /*
-     * Called if head_offset is not 0.  True if a slot's completion waits only
-     * for room in the completion queue and for the endpoint's turn.
+     * Called if head_offset is not 0.  True: a slot's completion waits only for
+     * room in the completion queue and for the endpoint's turn.
      */
-    bool (*completes)(const UnetmmEp *ep);
+    bool (*slot_completion_waits)(const UnetmmEp *ep);
     /*
-     * Messages of the channel that have come, and have no completion yet: they
-     * land, or wait for others.
+     * Returns how many messages of the channel have arrived and have no
+     * completion yet: they are landing, or they wait for others.
      */
-    uint32_t (*owed)(const UnetmmCore *core, const UnetmmEp *ep,
-                     uint16_t channel);
+    uint32_t (*unfinished_messages)(const UnetmmCore *core, const UnetmmEp *ep,
+                                    uint16_t channel);
     /* The process has posted buffers to a free queue that is watched. */
     void (*posted)(UnetmmCore *core, UnetmmEp *ep);
     /* Pages of the space on which a head relied are not translated any more. */
     void (*pages_lost)(UnetmmCore *core, uint16_t space, uint64_t first,
                        uint64_t last);
-    /* The ready list is empty: does work that was put off.  False: none. */
-    bool (*idle)(UnetmmCore *core);
-    /* The engine is about to be left: writes reports for the driver. */
+    /*
+     * Called when no endpoint is ready; the module does the work that it has
+     * put off.  False: there was none.
+     */
+    bool (*deferred_work)(UnetmmCore *core);
+    /* Called before the engine is left: the module reports to the driver. */
     void (*flush)(UnetmmCore *core);
     /*
      * The next moment of a timer; INT64_MAX: there is none.  Or where that
@@ -89,13 +94,23 @@ typedef struct UnetmmModule {
     int64_t (*deadline)(const UnetmmCore *core);
     const int64_t *(*deadline_at)(const UnetmmCore *core);
     bool deadline_of_pages;     /* there is none without x-dma-page-ns */
-    /* A deadline has passed, maybe another module's. */
-    void (*due)(UnetmmCore *core, int64_t now);
-    /* The engine was entered: x-delay and x-fault-delay may be over. */
-    void (*late)(UnetmmCore *core);
+    /*
+     * Called when the card's timer has fired: the module looks whether its own
+     * deadline has passed, since the timer may have been another module's.
+     */
+    void (*deadline_passed)(UnetmmCore *core, int64_t now);
+    /*
+     * Called each time the engine has been entered from outside, before it
+     * works: delayed frames (x-delay) and late replies (x-fault-delay) whose
+     * time has passed take effect here.
+     */
+    void (*engine_entered)(UnetmmCore *core);
 
-    /* A message has landed that took time: transfers that waited go on. */
-    void (*landed)(UnetmmCore *core);
+    /*
+     * Called when a landing that took time is over: transfers that waited for
+     * it go on.
+     */
+    void (*landing_over)(UnetmmCore *core);
     /*
      * Writes or reads the module's part of the saved state.  The parts are in
      * the order of the table.
@@ -111,25 +126,27 @@ typedef struct UnetmmModule {
 
 /*
  * A card's modules, and those of their operations that are called often, so
- * that a module that has none costs nothing.  Each list ends with NULL.  They
- * are in the order of the table; `due` and `late` in the reverse order.
+ * that a module that has none costs nothing.  Each list ends with NULL.  The
+ * lists are in the order of the table; deadline_passed and engine_entered are
+ * in the reverse order.
  */
 typedef struct UnetmmModules {
     const UnetmmModule *const *table;
     bool pages_take_time;       /* x-dma-page-ns */
     void (*turn[UNETMM_MAX_HOOKS])(UnetmmCore *core, UnetmmEp *ep);
-    bool (*completes[UNETMM_MAX_HOOKS])(const UnetmmEp *ep);
-    uint32_t (*owed[UNETMM_MAX_HOOKS])(const UnetmmCore *core,
-                                       const UnetmmEp *ep, uint16_t channel);
+    bool (*slot_completion_waits[UNETMM_MAX_HOOKS])(const UnetmmEp *ep);
+    uint32_t (*unfinished_messages[UNETMM_MAX_HOOKS])(const UnetmmCore *core,
+                                                      const UnetmmEp *ep,
+                                                      uint16_t channel);
     void (*posted[UNETMM_MAX_HOOKS])(UnetmmCore *core, UnetmmEp *ep);
     void (*pages_lost[UNETMM_MAX_HOOKS])(UnetmmCore *core, uint16_t space,
                                          uint64_t first, uint64_t last);
-    bool (*idle[UNETMM_MAX_HOOKS])(UnetmmCore *core);
+    bool (*deferred_work[UNETMM_MAX_HOOKS])(UnetmmCore *core);
     void (*flush[UNETMM_MAX_HOOKS])(UnetmmCore *core);
     int64_t (*deadline[UNETMM_MAX_HOOKS])(const UnetmmCore *core);
     const int64_t *deadline_at[UNETMM_MAX_HOOKS];
-    void (*due[UNETMM_MAX_HOOKS])(UnetmmCore *core, int64_t now);
-    void (*late[UNETMM_MAX_HOOKS])(UnetmmCore *core);
+    void (*deadline_passed[UNETMM_MAX_HOOKS])(UnetmmCore *core, int64_t now);
+    void (*engine_entered[UNETMM_MAX_HOOKS])(UnetmmCore *core);
 } UnetmmModules;
 
 /*
@@ -139,13 +156,13 @@ struct UnetmmSavedParts {
     /* Behind a space: its event counters. */
     void (*counters)(UnetmmStream *st, UnetmmCore *core, uint16_t space);
     /*
-     * Of an endpoint: behind its channels, its imports; behind its queues, its
-     * slots that wait; behind its counters, its connections.
+     * Parts of an endpoint: behind its channels, its imports; behind its
+     * queues, its slots that wait; behind its counters, its connections.
      */
     void (*imports)(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
     void (*waiting)(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
     void (*connections)(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
-    /* Which one of the endpoint's (NULL: of any endpoint's), or none. */
+    /* Names one of the endpoint's (NULL: of any endpoint's), or none. */
     UnetmmRel *(*connection)(UnetmmStream *st, UnetmmCore *core,
                              const UnetmmEp *ep, UnetmmRel *rel);
     uint32_t (*credits)(const UnetmmRel *rel);
@@ -197,9 +214,9 @@ void unetmm_modules_space_end(UnetmmModules *modules, UnetmmCore *core,
                               uint16_t space);
 void unetmm_modules_pages_lost(UnetmmModules *modules, UnetmmCore *core,
                                uint16_t space, uint64_t first, uint64_t last);
-uint32_t unetmm_modules_owed(const UnetmmModules *modules,
-                             const UnetmmCore *core, const UnetmmEp *ep,
-                             uint16_t channel);
-void unetmm_modules_landed(UnetmmModules *modules, UnetmmCore *core);
+uint32_t unetmm_modules_unfinished(const UnetmmModules *modules,
+                                   const UnetmmCore *core, const UnetmmEp *ep,
+                                   uint16_t channel);
+void unetmm_modules_landing_over(UnetmmModules *modules, UnetmmCore *core);
 
 #endif /* UNETMM_MODULE_H */

@@ -34,7 +34,7 @@ bool unetmm_delay_take(UnetmmCore *core, uint8_t *frame, uint32_t bytes)
     if (!late && !port->delayed_used) {
         return false;
     }
-    /* Many are made of one that is cut, for which there was room. */
+    /* Segmentation makes many frames of one; there was room for one. */
     if (!unetmm_delay_room(core)) {
         core->counters[UNETMM_C_drop_refused]++;
         unetmm_port_release(core, frame);
@@ -144,6 +144,6 @@ const UnetmmModule unetmm_module_delay = {
     .name = "delay",
     .reset = delay_reset,
     .deadline = delay_deadline,
-    .due = delay_due,
-    .late = delay_late,
+    .deadline_passed = delay_due,
+    .engine_entered = delay_late,
 };

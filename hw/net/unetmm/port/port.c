@@ -10,8 +10,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "port.h"
 #include "../abi/unetmm_le.h"
+#include "port.h"
 
 static void port_create(UnetmmCore *core)
 {
@@ -82,9 +82,11 @@ bool unetmm_port_local(const UnetmmCore *core, const uint8_t *frame)
 
 bool unetmm_port_open(const UnetmmCore *core, const uint8_t *frame)
 {
-    return !core->engine.paused && (unetmm_port_local(core, frame) ?
-                             core->port->fifo_used < core->params.local_queue :
-                             !core->port->busy);
+    if (unetmm_port_local(core, frame)) {
+        return !core->engine.paused &&
+               core->port->fifo_used < core->params.local_queue;
+    }
+    return !core->engine.paused && !core->port->busy;
 }
 
 void unetmm_port_keep(UnetmmCore *core, uint8_t *frame, uint32_t bytes,
@@ -345,7 +347,8 @@ static void port_save(UnetmmStream *st, UnetmmCore *core)
     bool behind = core->port->busy;
 
     core->port->wire_turn = unetmm_stream_choice(st, core->port->wire_turn,
-                                           core->params.endpoints, "wire_turn");
+                                                 core->params.endpoints,
+                                                 "wire_turn");
     unetmm_stream_enter(st, "port", UNETMM_STREAM_ONE);
     port_save_fifo(st, core);
     port_save_held(st, core);

@@ -25,9 +25,9 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
+#include "../abi/unetmm_le.h"
 #include "../channel/channel.h"
 #include "recv.h"
-#include "../abi/unetmm_le.h"
 
 /* The window takes the longest chain. */
 static_assert(UNETMM_MAX_HEADS >= UNETMM_MAX_SEGS, "heads of a chain");
@@ -37,7 +37,7 @@ UnetmmHead *unetmm_head_at(UnetmmEp *ep, uint32_t n)
     return &ep->heads[(ep->first_head + n) % UNETMM_MAX_HEADS];
 }
 
-/* Heads of the first buffer that the buffer goes on after. */
+/* How many heads at the front are followed by another of the same chain. */
 static uint32_t head_lead(UnetmmEp *ep)
 {
     uint32_t n = 0;
@@ -91,12 +91,26 @@ UnetmmHead *unetmm_head_failed(UnetmmEp *ep)
     return NULL;
 }
 
+/* A failed buffer stays until a message comes for it, or a flush. */
+static bool heads_keep_failed(const UnetmmEp *ep)
+{
+    return ep->shared || (!ep->flushing && ep->rels &&
+                          ep->rel_ops->keeps_failed(ep));
+}
+
+const UnetmmHead *unetmm_head_to_return(UnetmmEp *ep)
+{
+    const UnetmmHead *failed = unetmm_head_failed(ep);
+
+    return failed && !ep->landing && !heads_keep_failed(ep) ? failed : NULL;
+}
+
 bool unetmm_heads_settled(UnetmmEp *ep)
 {
     uint32_t run = unetmm_head_run(ep);
     uint32_t n = 0;
 
-    if (ep->shared && unetmm_head_failed(ep)) {
+    if (unetmm_head_failed(ep) && heads_keep_failed(ep)) {
         return true;
     }
     while (n < run && (unetmm_head_at(ep, n)->state == UNETMM_HEAD_READY ||
@@ -156,7 +170,7 @@ static uint8_t head_bad(UnetmmCore *core, UnetmmEp *ep,
     return UNETMM_ST_BAD_DESC;
 }
 
-/* Of a buffer of this descriptor alone; nothing is counted. */
+/* The status of a buffer of this descriptor alone; nothing is counted. */
 static uint8_t head_alone_status(UnetmmCore *core, const UnetmmEp *ep,
                                  const struct unetmm_fqe *fqe)
 {
@@ -469,7 +483,7 @@ void unetmm_head_pop(UnetmmCore *core, UnetmmEp *ep)
     }
     queue->publish = true;
     if (queue != ep) {
-        unetmm_engine_queue(core, queue);
+        unetmm_ready_push(core, queue);
     }
 }
 
@@ -601,10 +615,11 @@ void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep)
             heads_flush(core, ep);
         }
         heads_check(core, ep, &most);
-        failed = ep->shared ? NULL : unetmm_head_failed(ep);
-        if (!failed || ep->landing || n == UNETMM_TURN_DESCRIPTORS ||
+        failed = unetmm_head_to_return(ep);
+        if (!failed || n == UNETMM_TURN_DESCRIPTORS ||
             !unetmm_budget_left(core) ||
-            !unetmm_head_return(core, ep, failed->status)) {
+            !unetmm_head_return(core, ep, ep->flushing ? UNETMM_ST_FLUSHED :
+                                failed->status)) {
             return;
         }
     }
@@ -621,7 +636,7 @@ void unetmm_heads_go_on(UnetmmCore *core)
 
         if (ep->heads_behind) {
             ep->heads_behind = false;
-            unetmm_engine_queue(core, ep);
+            unetmm_ready_push(core, ep);
         }
     }
 }
@@ -643,7 +658,7 @@ static void head_lost(UnetmmCore *core, UnetmmEp *ep, uint64_t first,
         }
         head->state = UNETMM_HEAD_CHECK;
         if (head_may_ask(ep, head)) {
-            unetmm_engine_queue(core, ep);
+            unetmm_ready_push(core, ep);
         }
     }
 }
@@ -684,7 +699,7 @@ static void head_reply(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
         head->checked = 0;
         break;
     }
-    unetmm_engine_queue(core, ep);
+    unetmm_ready_push(core, ep);
 }
 
 static const UnetmmMissOwner head_owner = {

@@ -53,6 +53,8 @@ uint32_t unetmm_head_run(UnetmmEp *ep);
 uint32_t unetmm_head_parts(UnetmmEp *ep, UnetmmPart *parts);
 /* The head for which the first buffer has to go back; NULL: it need not. */
 UnetmmHead *unetmm_head_failed(UnetmmEp *ep);
+/* The failed head whose buffer goes back without a message; or NULL. */
+const UnetmmHead *unetmm_head_to_return(UnetmmEp *ep);
 /* The head asks no more; its buffer goes back with `status` in its turn. */
 void unetmm_head_fail(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                       uint8_t status);
@@ -60,7 +62,8 @@ void unetmm_head_fail(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
 uint32_t unetmm_head_chained(UnetmmEp *ep);
 /*
  * Is there a first buffer that waits for no reply, and has not failed?  In a
- * shared queue it may have failed: the next message takes it.
+ * shared queue, or of a strict channel, it may have failed: the next message
+ * takes it.
  */
 bool unetmm_heads_settled(UnetmmEp *ep);
 /* CHANNEL_F_FLUSH: are the buffers to go back now? */

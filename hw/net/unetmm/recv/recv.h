@@ -40,15 +40,15 @@ typedef struct UnetmmPlacement {
 /* Whose message is landing: a head's, a slot's, a channel's packet. */
 struct UnetmmLandingOps {
     const char *name;
-    /* May the next page move?  If not, *why.  NULL: always. */
+    /* May the next page move?  If not, *drop counts it.  NULL: always. */
     bool (*may_go_on)(const UnetmmCore *core, const UnetmmLanding *landing,
-                      enum unetmm_counter *why);
+                      enum unetmm_counter *drop);
     /*
-     * All its pages have moved, or (why) have not.  The landing is over: the
-     * next may begin in the same place.
+     * All pages of the message have moved; or they have not, which `drop`
+     * counts.  The landing is over: the next may begin in the same place.
      */
     void (*landed)(UnetmmCore *core, UnetmmEp *ep, UnetmmLanding *landing,
-                   bool landed, enum unetmm_counter why);
+                   bool landed, enum unetmm_counter drop);
     /* core->landing has been restored: may it be where it is? */
     bool (*place_ok)(UnetmmCore *core, const UnetmmEp *ep);
 };
@@ -115,33 +115,44 @@ struct UnetmmSlotOps {
 };
 
 /* recv/recv.c */
-/* The others are reached by UnetmmSlotOps and UnetmmChannelOps. */
-extern const UnetmmLandingOps unetmm_landing_head;
 void unetmm_recv_frame(UnetmmCore *core, const uint8_t *frame, size_t bytes);
-void unetmm_recv_drop(UnetmmCore *core, UnetmmEp *ep, enum unetmm_counter why);
 /* The immediate of a packet, if it has one, becomes the completion's. */
 static inline void unetmm_recv_imm(struct unetmm_cqe *cqe,
                                    const struct unetmm_frame *f)
 {
     if (f->flags & UNETMM_WIRE_F_IMM) {
-        cqe->flags |= UNETMM_CQE_F_IMM;
+        cqe->flags |= UNETMM_CQE_F_IMM |
+                      (f->flags & UNETMM_WIRE_F_INV ? UNETMM_CQE_F_INV : 0);
         cqe->imm = f->imm;
     }
 }
 /* Is what must be zero in a header of this opcode zero? */
 bool unetmm_recv_members_ok(const UnetmmCore *core,
                             const struct unetmm_frame *f);
+void unetmm_recv_inline(UnetmmCore *core, UnetmmEp *ep,
+                        struct unetmm_cqe *cqe, const uint8_t *payload);
+
+/* recv/buffer.c */
+/* The others are reached by UnetmmSlotOps and UnetmmChannelOps. */
+extern const UnetmmLandingOps unetmm_landing_head;
 /*
  * The first head of the first buffer that can take a message, whose place is
- * `place`; its pages are held unless the need is less.  NULL: *why is the
+ * `place`; its pages are held unless the need is less.  NULL: *drop is the
  * reason for which the message is dropped.
  */
 UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep,
                                   const UnetmmNeed *need,
                                   UnetmmPlacement *place,
-                                  enum unetmm_counter *why);
-void unetmm_recv_inline(UnetmmCore *core, UnetmmEp *ep,
-                        struct unetmm_cqe *cqe, const uint8_t *payload);
+                                  enum unetmm_counter *drop);
+/*
+ * Lands a message in that buffer, and completes it; the pages that it touches
+ * are held.
+ */
+void unetmm_recv_land(UnetmmCore *core, UnetmmEp *ep, const UnetmmHead *head,
+                      UnetmmPlacement *place, struct unetmm_cqe *cqe,
+                      const uint8_t *payload);
+
+/* recv/placement.c */
 /* Makes [addr, + len) all of a placement. */
 void unetmm_recv_whole(UnetmmPlacement *place, uint64_t addr, uint32_t len);
 /* Makes bytes [at, + len) of a buffer all of it, as far as that reaches. */
@@ -162,6 +173,15 @@ UnetmmXlat unetmm_recv_hold(UnetmmCore *core, UnetmmEp *ep,
                             UnetmmPlacement *place, uint64_t *vpn,
                             uint32_t *npages);
 /*
+ * Can all pages be translated at the same time?  If not, the miss of each page
+ * would push out the others for ever, or the card would wait for an entry that
+ * it holds itself.  An entry of several pages is not held.
+ */
+bool unetmm_recv_fits(UnetmmCore *core, UnetmmEp *ep,
+                      const UnetmmPlacement *place);
+
+/* recv/landing.c */
+/*
  * Writes `len` bytes to the pieces, whose pages are held; lets them go.  LATER:
  * core->landing is this landing, and the caller fills its owner's members.
  */
@@ -169,6 +189,9 @@ UnetmmPlaced unetmm_recv_place(UnetmmCore *core, UnetmmEp *ep,
                                UnetmmPlacement *place,
                                const UnetmmLandingOps *owner, uint32_t len,
                                const uint8_t *payload);
+
+/* recv/count.c */
+void unetmm_recv_drop(UnetmmCore *core, UnetmmEp *ep, enum unetmm_counter drop);
 /* Counts bytes that are in their place. */
 void unetmm_recv_done(UnetmmCore *core, UnetmmEp *ep, uint32_t len);
 

@@ -74,7 +74,7 @@ static void shared_wake(UnetmmCore *core, UnetmmEp *queue)
 
         if (ep->waits_for_buffer) {
             shared_wait_no_more(ep);
-            unetmm_engine_queue(core, ep);
+            unetmm_ready_push(core, ep);
         }
     }
 }
@@ -119,7 +119,7 @@ uint8_t unetmm_low_arm(UnetmmCore *core, uint16_t id,
         ep->low = 0;
     }
     /* Buffers that this look has found are fetched. */
-    unetmm_engine_queue(core, ep);
+    unetmm_ready_push(core, ep);
     return UNETMM_CS_OK;
 }
 

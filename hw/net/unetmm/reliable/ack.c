@@ -13,10 +13,10 @@
 #include "packet.h"
 
 static void ack_reject(UnetmmCore *core, UnetmmRel *rel,
-                       struct unetmm_frame *f, uint8_t why)
+                       struct unetmm_frame *f, uint8_t reason)
 {
     f->imm = UNETMM_ACK_REJECTED;
-    f->offset = why;
+    f->offset = reason;
     unetmm_count(core, &core->eps[rel->ep], UNETMM_C_rel_rejects_sent, 1);
 }
 
@@ -44,7 +44,7 @@ static void ack_fill(UnetmmCore *core, UnetmmRel *rel, struct unetmm_frame *f)
         f->flags |= UNETMM_WIRE_F_ASK;
         unetmm_sendwin_probed(&rel->tx);
     }
-    if (rel->state == UNETMM_REL_FAILED) {
+    if (rel->state == UNETMM_REL_FAILED && rel->why != UNETMM_REL_QUIET) {
         f->imm = UNETMM_ACK_FAILED;
         f->offset = rel->why;
     } else if (rel->rx.why) {

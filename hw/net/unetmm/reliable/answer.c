@@ -29,7 +29,7 @@ static uint8_t answer_segs(const UnetmmCore *core, const UnetmmEp *ep,
     uint8_t n = 0;
 
     if (unetmm_region_check(core, ep, target, UNETMM_RIGHT_READ, &region) ||
-        unetmm_region_held(region, target->offset, target->len)) {
+        unetmm_region_is_held(region, target->offset, target->len)) {
         return 0;
     }
     while (at < target->len && n < UNETMM_MAX_SEGS) {

@@ -5,6 +5,7 @@
  */
 #include "../abi/unetmm_host.h"
 #include "../send/send.h"
+#include "pace.h"
 #include "reliable.h"
 
 static bool rel_credits_ok(const UnetmmCore *core, const UnetmmEp *ep,
@@ -43,6 +44,7 @@ static uint8_t rel_set(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
     rel->denied = cmd->denied;
     rel->plain_rnr = cmd->flags & UNETMM_CHANNEL_F_PLAIN_RNR;
     unetmm_sendwin_begin(&rel->tx, cmd->send_psn, cmd->send_credits);
+    unetmm_rel_pace_begin(core, rel);
     rel->channel = rel->share.channel = cmd->channel;
     rel->peer_ep = cmd->peer_ep;
     rel->peer_channel = cmd->peer_channel;
@@ -92,13 +94,14 @@ static bool rel_modify_ok(const UnetmmRel *rel,
               cmd->recv_psn > UNETMM_MODIFY_MAX_PSN));
 }
 
-static void rel_modify_numbers(UnetmmRel *rel,
+static void rel_modify_numbers(UnetmmCore *core, UnetmmRel *rel,
                                const struct unetmm_cmd_modify *cmd)
 {
     uint32_t credits = rel->tx.limited ? rel->tx.limit - rel->tx.nxt : 0;
 
     if (cmd->members & UNETMM_MODIFY_SEND_PSN) {
         unetmm_sendwin_begin(&rel->tx, cmd->send_psn, credits);
+        unetmm_rel_pace_begin(core, rel);
     }
     if (cmd->members & UNETMM_MODIFY_RECV_PSN) {
         unetmm_recvwin_begin(&rel->rx, cmd->recv_psn);
@@ -115,7 +118,7 @@ static uint8_t rel_modify(UnetmmCore *core, UnetmmEp *ep,
     if (!rel_modify_ok(rel, cmd)) {
         return UNETMM_CS_BAD_ARG;
     }
-    rel_modify_numbers(rel, cmd);
+    rel_modify_numbers(core, rel, cmd);
     if (members & UNETMM_MODIFY_RETRIES) {
         rel->retries = cmd->retries;
     }
@@ -136,7 +139,7 @@ static uint8_t rel_modify(UnetmmCore *core, UnetmmEp *ep,
     if (members & UNETMM_MODIFY_STATE) {
         rel->stage = cmd->state;
         unetmm_rel_wake(ep, rel);
-        unetmm_engine_queue(core, ep);
+        unetmm_ready_push(core, ep);
     }
     return UNETMM_CS_OK;
 }
@@ -152,8 +155,14 @@ static void rel_clear(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel)
 
 static void rel_flush(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel)
 {
-    unetmm_rel_fail(core, ep, channel->rel, &unetmm_rel_nobody,
-                    UNETMM_ST_FLUSHED, UNETMM_WHY_CHANNEL);
+    UnetmmRel *rel = channel->rel;
+
+    /* The peer hears of messages that were taken, and of nothing else. */
+    if (rel->state == UNETMM_REL_OPEN && rel->stage != UNETMM_CHANNEL_INIT) {
+        unetmm_rel_owe_ack(core, rel);
+    }
+    unetmm_rel_fail(core, ep, rel, &unetmm_rel_nobody, UNETMM_ST_FLUSHED,
+                    UNETMM_REL_QUIET);
     unetmm_send_flush(core, ep);
 }
 
@@ -169,6 +178,17 @@ static bool rel_gives_back(const UnetmmEp *ep)
     const UnetmmRel *rel = ep->rels;
 
     while (rel && !rel->in.giving_back) {
+        rel = rel->next;
+    }
+    return rel;
+}
+
+/* A strict channel ends by such a buffer, when that is the next one. */
+static bool rel_keeps_failed(const UnetmmEp *ep)
+{
+    const UnetmmRel *rel = ep->rels;
+
+    while (rel && !rel->strict) {
         rel = rel->next;
     }
     return rel;
@@ -206,6 +226,7 @@ const UnetmmChannelOps unetmm_channel_reliable = {
     .flush = rel_flush,
     .busy = rel_busy,
     .gives_back = rel_gives_back,
+    .keeps_failed = rel_keeps_failed,
     .owed = rel_owed,
     .moved = unetmm_rel_moved,
     .stores = unetmm_rel_stores,

@@ -19,13 +19,35 @@ void unetmm_rel_arm_at(UnetmmCore *core, UnetmmRel *rel, int64_t when)
     unetmm_rel_due_at(core, rel, when);
 }
 
+/*
+ * The driver's time is for a peer that is gone; the loss of a packet shows
+ * earlier, unless the answer waits for a page.  All early times of a row
+ * together are shorter than the driver's.
+ */
+bool unetmm_rel_hurries(const UnetmmRel *rel)
+{
+    const UnetmmSendWindow *tx = &rel->tx;
+    uint64_t silence = unetmm_congestion_silence_ns(&rel->congestion);
+
+    return silence && silence < rel->timeout_us * 500ull && !tx->retries &&
+           !tx->paused && !tx->aside && !tx->pending &&
+           unetmm_sendwin_asks(tx);
+}
+
 /* Each timeout in a row doubles the time. */
 void unetmm_rel_arm(UnetmmCore *core, UnetmmRel *rel)
 {
+    int64_t now = core->ops->now_ns(core->host);
     uint64_t us = (uint64_t)rel->timeout_us << MIN(rel->tx.retries, 20);
 
     us = MIN(us, UNETMM_REL_MAX_TIMEOUT_US);
-    unetmm_rel_arm_at(core, rel, core->ops->now_ns(core->host) + us * 1000);
+    if (unetmm_rel_hurries(rel)) {
+        unetmm_rel_arm_at(core, rel, now + unetmm_congestion_silence_ns(
+                          &rel->congestion));
+        unetmm_sendwin_hurry(&rel->tx);
+    } else {
+        unetmm_rel_arm_at(core, rel, now + us * 1000);
+    }
 }
 
 void unetmm_rel_owe_ack(UnetmmCore *core, UnetmmRel *rel)

@@ -7,6 +7,7 @@
 #define UNETMM_CONNECTION_H
 
 #include "../aside/aside.h"
+#include "../congestion/congestion.h"
 #include "../port/port.h"
 #include "../store/store.h"
 #include "messages.h"
@@ -16,11 +17,13 @@
 #define UNETMM_REL_NO_LIMIT     UINT16_MAX
 #define UNETMM_REL_ALONG_NS     50000   /* an acknowledgement waits, at most */
 #define UNETMM_REL_ALONG_LIKELY 16      /* questions that packets followed */
-#define UNETMM_REL_ALONG_FIRST  14      /* ... that a new channel is given */
+#define UNETMM_REL_ALONG_FIRST  14      /* `likely` of a new channel */
+
+#define UNETMM_REL_QUIET        0       /* beside UNETMM_WHY_*: not told */
 
 typedef enum UnetmmRelState {
     UNETMM_REL_OPEN,
-    UNETMM_REL_FAILED,          /* completes its messages; answers FAILED */
+    UNETMM_REL_FAILED,          /* completes its messages; says so */
     UNETMM_REL_CLOSED,          /* not the channel's any more; completes */
 } UnetmmRelState;
 
@@ -60,11 +63,11 @@ typedef struct UnetmmRelAnswers {
 
 /* The message that arrives. */
 typedef struct UnetmmRelIn {
-    uint32_t run;               /* bytes of the WRITE that arrives, ... */
-    UnetmmTarget run_next;      /* ... and where it goes on */
+    uint32_t run;               /* bytes of the WRITE that arrives */
+    UnetmmTarget run_next;      /* where the WRITE goes on */
     bool in_message;            /* a SEND: its first packet has been taken */
-    bool claimed;               /* it has the buffer below */
-    bool giving_back;           /* which is to go back with buf_status */
+    bool claimed;               /* the SEND has the buffer below */
+    bool giving_back;           /* the buffer is to go back with buf_status */
     uint8_t buf_status;
     uint32_t len, done;         /* of the message */
     uint32_t nparts;            /* of the buffer */
@@ -112,11 +115,12 @@ struct UnetmmRel {
     bool strict;                /* UNETMM_CHANNEL_F_STRICT */
     UnetmmRelEnding ending;
     uint8_t denied;             /* RIGHT_* refused, whatever regions allow */
-    uint8_t why;                /* FAILED: UNETMM_WHY_* */
+    uint8_t why;                /* FAILED: UNETMM_WHY_*, or UNETMM_REL_QUIET */
     uint32_t timeout_us;
     uint32_t not_ready_us;      /* the peer is to wait, at first */
     UnetmmShare share;          /* of the system buffer */
     UnetmmSendWindow tx;
+    UnetmmCongestion congestion;
     UnetmmRelMsgs msgs;
     UnetmmRecvWindow rx;
     UnetmmQueued kept[UNETMM_REL_WINDOW];
@@ -196,6 +200,14 @@ void unetmm_rel_header(UnetmmCore *core, const UnetmmRel *rel,
 void unetmm_rel_owe_ack(UnetmmCore *core, UnetmmRel *rel);
 bool unetmm_rel_owes_ack(const UnetmmCore *core, const UnetmmRel *rel);
 void unetmm_rel_no_ack(UnetmmCore *core, UnetmmRel *rel);
+/* The window is that of the congestion control. */
+static inline void unetmm_rel_pace_allow(UnetmmRel *rel)
+{
+    unetmm_sendwin_allow(&rel->tx, unetmm_congestion_packets(&rel->congestion));
+}
+
+/* Does the time of round trips say earlier that a packet is lost? */
+bool unetmm_rel_hurries(const UnetmmRel *rel);
 /* Starts to wait for the answer to the packets sent. */
 void unetmm_rel_arm(UnetmmCore *core, UnetmmRel *rel);
 void unetmm_rel_due_at(UnetmmCore *core, const UnetmmRel *rel, int64_t when);

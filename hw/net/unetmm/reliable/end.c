@@ -44,8 +44,11 @@ void unetmm_rel_abort_tx(UnetmmCore *core, UnetmmEp *ep, const UnetmmRel *rel)
     unetmm_send_abort(core, ep);
 }
 
-/* Ends all sends that have not ended; see unetmm_rel_fail(). */
-static void rel_end_sends(UnetmmRel *rel, const UnetmmRelMsg *blame,
+/*
+ * Ends all sends that have not ended; see unetmm_rel_fail().  False: no send
+ * has the status.
+ */
+static bool rel_end_sends(UnetmmRel *rel, const UnetmmRelMsg *blame,
                           uint8_t status, uint8_t others)
 {
     for (uint32_t i = rel->msgs.first; i != rel->msgs.end; i++) {
@@ -61,6 +64,7 @@ static void rel_end_sends(UnetmmRel *rel, const UnetmmRelMsg *blame,
     rel->ending.due = false;
     rel->msgs.next = rel->msgs.end;
     unetmm_sendwin_end(&rel->tx);
+    return blame && blame != &unetmm_rel_nobody;
 }
 
 /* Common to the end of a channel in error and by a clear. */
@@ -73,26 +77,30 @@ static void rel_leave(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
     rel->answers.owed = 0;
     rel->along.question = UNETMM_REL_NO_QUESTION;
     unetmm_rel_wake(ep, rel);
-    unetmm_engine_queue(core, ep);
+    unetmm_ready_push(core, ep);
 }
 
 void unetmm_rel_fail(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                     const UnetmmRelMsg *blame, uint8_t status, uint8_t why)
+                     const UnetmmRelMsg *blame, uint8_t status, uint8_t reason)
 {
     if (rel->state != UNETMM_REL_OPEN) {
         return;
     }
     rel->state = UNETMM_REL_FAILED;
-    rel->why = why;
-    unetmm_count(core, ep, UNETMM_C_rel_failed, 1);
-    trace_unetmm_rel_failed(ep->id, rel->channel, status, why);
-    rel_end_sends(rel, blame, status, UNETMM_ST_FLUSHED);
+    rel->why = reason;
+    unetmm_count(core, ep, UNETMM_C_rel_failed, reason != UNETMM_REL_QUIET);
+    trace_unetmm_rel_failed(ep->id, rel->channel, status, reason);
+    if (!rel_end_sends(rel, blame, status, UNETMM_ST_FLUSHED) &&
+        rel->strict && status != UNETMM_ST_FLUSHED) {
+        unetmm_notify_end(core, ep, status);
+    }
     unetmm_window_forget(core, ep, &rel->stores);
     unetmm_rel_give_back(rel, UNETMM_ST_FLUSHED);
     rel_leave(core, ep, rel);
     unetmm_channel_ended(core, ep, rel->channel, status);
     /* The other half is told, unless it was it that told us. */
-    if (status != UNETMM_ST_PEER_FAILED && status != UNETMM_ST_PEER_BUFFER) {
+    if (reason != UNETMM_REL_QUIET && status != UNETMM_ST_PEER_FAILED &&
+        status != UNETMM_ST_PEER_BUFFER) {
         unetmm_rel_owe_ack(core, rel);
     }
 }
@@ -112,7 +120,7 @@ void unetmm_rel_end_at(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         rel->ending = ending;
     }
     unetmm_rel_wake(ep, rel);
-    unetmm_engine_queue(core, ep);
+    unetmm_ready_push(core, ep);
 }
 
 void unetmm_rel_close(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)

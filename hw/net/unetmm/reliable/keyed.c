@@ -69,11 +69,11 @@ static UnetmmRelTake keyed_wrong(UnetmmCore *core, UnetmmEp *ep,
 {
     unetmm_count(core, ep, UNETMM_C_rel_bad_keys, 1);
     if (!unetmm_recvwin_bad_key(&rel->rx)) {
-        return UNETMM_REL_REJECTED;
+        return UNETMM_TAKE_REJECTED;
     }
     unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_BAD_KEYS,
                     UNETMM_WHY_REGION);
-    return UNETMM_REL_ENDED;
+    return UNETMM_TAKE_ENDED;
 }
 
 UnetmmRelTake unetmm_rel_keyed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
@@ -84,25 +84,25 @@ UnetmmRelTake unetmm_rel_keyed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 
     if (again && f->opcode != UNETMM_WIRE_READ) {
         /* A repeated WRITE or ATOMIC does not touch its region. */
-        return UNETMM_REL_TAKEN;
+        return UNETMM_TAKE_DONE;
     }
     if (!again && rel->rx.wrong & unetmm_rel_bit(f->psn)) {
-        return UNETMM_REL_REJECTED;
+        return UNETMM_TAKE_REJECTED;
     }
     region = keyed_region(core, ep, f);
     if (!region && unetmm_region_revoked(core, ep, f->handle, f->offset)) {
-        return UNETMM_REL_REJECTED;
+        return UNETMM_TAKE_REJECTED;
     }
     if (!region && again) {
         return keyed_wrong(core, ep, rel);
     }
     if (!region) {
         unetmm_recvwin_wrong_key(&rel->rx, f->psn);
-        return keyed_counted(rel, f) ? UNETMM_REL_REJECTED :
+        return keyed_counted(rel, f) ? UNETMM_TAKE_REJECTED :
                keyed_wrong(core, ep, rel);
     }
     /* An address before the region wraps, and is beyond its end. */
     f->remote -= region->iova;
     f->flags &= ~UNETMM_WIRE_F_KEYED;
-    return UNETMM_REL_TAKEN;
+    return UNETMM_TAKE_DONE;
 }

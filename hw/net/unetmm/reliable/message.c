@@ -20,12 +20,24 @@ static void rel_post_target(const UnetmmEp *ep, UnetmmRelMsg *m,
     m->remote = d->remote;
 }
 
-/* A READ of no bytes has no request: its number alone is the fence. */
+/*
+ * A READ of no bytes has no request, and a WRITE of no bytes by key nothing to
+ * tell: the number alone is the fence.
+ */
+static bool rel_is_fence(const UnetmmRelMsg *m)
+{
+    uint32_t says = UNETMM_SQE_F_KEYED | UNETMM_SQE_F_NOTIFY |
+                    UNETMM_SQE_F_COUNT | UNETMM_SQE_F_IMM;
+
+    return !m->len && (m->op == UNETMM_OP_READ ||
+                       (m->op == UNETMM_OP_WRITE &&
+                        (m->flags & says) == UNETMM_SQE_F_KEYED));
+}
+
 const UnetmmRelKind *unetmm_rel_kind_of(const UnetmmCore *core,
                                         const UnetmmRelMsg *m)
 {
-    return unetmm_rel_kind(core, m->op == UNETMM_OP_READ && !m->len ?
-                           UNETMM_OP_FENCE : m->op);
+    return unetmm_rel_kind(core, rel_is_fence(m) ? UNETMM_OP_FENCE : m->op);
 }
 
 UnetmmPosted unetmm_rel_post(UnetmmCore *core, UnetmmEp *ep,
@@ -49,8 +61,8 @@ UnetmmPosted unetmm_rel_post(UnetmmCore *core, UnetmmEp *ep,
     m->op = d->opcode;
     m->cookie = d->cookie;
     m->len = d->len;
-    m->kind = unetmm_rel_kind_of(core, m);
     m->flags = d->flags;
+    m->kind = unetmm_rel_kind_of(core, m);
     m->imm = d->imm;
     m->nsegs = d->nsegs;
     m->operands = d->operands;
@@ -124,7 +136,8 @@ bool unetmm_rel_can_send(const UnetmmRel *rel)
     if (tx->refusals) {
         return tx->una != tx->nxt && (tx->lost & unetmm_rel_bit(tx->una));
     }
-    return tx->lost || rel_window_open(rel);
+    return tx->lost ? unetmm_sendwin_within(tx, unetmm_sendwin_pick(tx)) :
+           rel_window_open(rel);
 }
 
 /* The message of a packet that was sent, or is the next to be. */

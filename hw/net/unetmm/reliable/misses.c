@@ -26,7 +26,7 @@ static void rel_region_error(UnetmmCore *core, UnetmmRel *rel, uint32_t psn)
     } else if (unetmm_recvwin_again(&rel->rx, psn)) {
         unetmm_rel_reject_late(core, rel, psn, UNETMM_WHY_MEMORY);
     }
-    /* Else the packet is early: it asks again at its turn. */
+    /* An early packet asks again at its turn. */
 }
 
 /* The page of a buffer in which a message arrives will never be there. */
@@ -40,7 +40,7 @@ static void rel_buffer_error(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     if (psn == rel->rx.nxt) {
         unetmm_rel_give_back(rel, status);
         unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_FLUSHED,
-                        UNETMM_WHY_CHANNEL);
+                        UNETMM_WHY_MEMORY);
     }
 }
 
@@ -70,7 +70,7 @@ static void rel_reply(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
     } else if (error) {
         rel_region_error(core, rel, what->psn);
     }
-    unetmm_engine_queue(core, ep);
+    unetmm_ready_push(core, ep);
 }
 
 static const UnetmmMissOwner rel_owners[UNETMM_REL_MISSES] = {
@@ -109,7 +109,7 @@ void unetmm_rel_moved(UnetmmCore *core, UnetmmEp *ep)
         }
         rel_ask_otherwise(core, rel);
     }
-    unetmm_engine_queue(core, ep);
+    unetmm_ready_push(core, ep);
 }
 
 void unetmm_rel_attach(UnetmmCore *core, UnetmmRel *rel, uint16_t slot)
@@ -117,7 +117,7 @@ void unetmm_rel_attach(UnetmmCore *core, UnetmmRel *rel, uint16_t slot)
     core->rel->all[slot] = rel;
     rel->number = slot;
     rel->misses = &core->miss->all[core->params.endpoints * UNETMM_EP_MISSES +
-                                slot * UNETMM_REL_MISSES];
+                                   slot * UNETMM_REL_MISSES];
     for (unsigned kind = 0; kind < UNETMM_REL_MISSES; kind++) {
         unetmm_miss_own(&rel->misses[kind], &rel_owners[kind],
                         &core->eps[rel->ep], rel);

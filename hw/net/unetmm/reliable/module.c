@@ -93,10 +93,10 @@ const UnetmmModule unetmm_module_rel = {
     .ep_stop = rel_stop,
     .ep_end = rel_forget,
     .turn = rel_ep_turn,
-    .idle = rel_idle,
+    .deferred_work = rel_idle,
     .deadline_at = rel_deadline,
-    .due = rel_due,
-    .landed = unetmm_rel_landing_over,
+    .deadline_passed = rel_due,
+    .landing_over = unetmm_rel_landing_over,
     .check = unetmm_rels_check,
     .save_limit = unetmm_rels_save_limit,
 };

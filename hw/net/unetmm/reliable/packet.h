@@ -3,10 +3,10 @@
  *
  * Files from top to bottom; each calls those below it alone (scripts/layers):
  * module.c, channel.c, share.c, save.c, save_packet.c, timer.c, unasked.c;
- * misses.c, receive.c; keyed.c; turn.c, answer.c, transmit.c; op/; progress.c;
- * end.c; place.c, message.c, credit.c, along.c, ack.c; connection.c, awake.c;
- * the windows.  ack.c and answer.c make those that go out, op/ takes those
- * that come.
+ * misses.c, receive.c; keyed.c; turn.c, complete.c, answer.c, transmit.c; op/;
+ * progress.c; end.c; pace.c, place.c, message.c, credit.c, along.c, ack.c;
+ * connection.c, awake.c; the windows.  ack.c and answer.c make those that go
+ * out, op/ takes those that come.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -18,15 +18,15 @@
 
 /* The result of a packet's turn, or of its landing. */
 typedef enum UnetmmRelTake {
-    UNETMM_REL_TAKEN,
-    UNETMM_REL_LATER,           /* its pages are moving */
-    UNETMM_REL_REFUSED,         /* the peer is to come again */
-    UNETMM_REL_DROPPED,         /* and counted */
-    UNETMM_REL_ENDED,           /* the channel or endpoint ended */
-    UNETMM_REL_REJECTED,        /* it will never be accepted */
-    UNETMM_REL_ASIDE,           /* it is in the system buffer */
-    UNETMM_REL_KEPT,            /* landed before its turn, or dropped then */
-    UNETMM_REL_HEARD,           /* sends may have ended by it */
+    UNETMM_TAKE_DONE,
+    UNETMM_TAKE_LATER,           /* its pages are moving */
+    UNETMM_TAKE_REFUSED,         /* the peer is to come again */
+    UNETMM_TAKE_DROPPED,         /* and counted */
+    UNETMM_TAKE_ENDED,           /* the channel or endpoint ended */
+    UNETMM_TAKE_REJECTED,        /* it will never be accepted */
+    UNETMM_TAKE_ASIDE,           /* it is in the system buffer */
+    UNETMM_TAKE_KEPT,            /* landed before its turn, or dropped then */
+    UNETMM_TAKE_HEARD,           /* sends may have ended by it */
 } UnetmmRelTake;
 
 /* One opcode of descriptors: the packets of its messages. */
@@ -62,13 +62,13 @@ typedef struct UnetmmRelOp {
     /* The packet has been taken before.  NULL: nothing is done again. */
     void (*again)(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                   const struct unetmm_frame *f);
-    /* Its pages have moved, or (why) have not.  NULL: it has none. */
+    /* The packet's pages have moved, or not (`drop`).  NULL: it has none. */
     UnetmmRelTake (*landed)(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                             const struct unetmm_frame *f, bool landed,
-                            enum unetmm_counter why);
+                            enum unetmm_counter drop);
     /* UnetmmLandingOps.may_go_on; NULL: always. */
     bool (*may_go_on)(const UnetmmCore *core, const UnetmmLanding *landing,
-                      enum unetmm_counter *why);
+                      enum unetmm_counter *drop);
     /* May core->landing, a packet of the channel, go where it is to go? */
     bool (*landing_ok)(UnetmmCore *core, UnetmmRel *rel);
 } UnetmmRelOp;
@@ -90,13 +90,13 @@ static inline UnetmmRelTake unetmm_rel_refuse(UnetmmRel *rel,
                                               UnetmmRelWant want)
 {
     unetmm_recvwin_refused(&rel->rx, want);
-    return UNETMM_REL_REFUSED;
+    return UNETMM_TAKE_REFUSED;
 }
 
-static inline UnetmmRelTake unetmm_rel_reject(UnetmmRel *rel, uint32_t why)
+static inline UnetmmRelTake unetmm_rel_reject(UnetmmRel *rel, uint32_t reason)
 {
-    unetmm_recvwin_rejected(&rel->rx, why);
-    return UNETMM_REL_REJECTED;
+    unetmm_recvwin_rejected(&rel->rx, reason);
+    return UNETMM_TAKE_REJECTED;
 }
 
 /* ack.c */
@@ -135,10 +135,10 @@ void unetmm_rel_credit(const UnetmmEp *ep, UnetmmRel *rel,
 void unetmm_rel_detach(UnetmmCore *core, UnetmmRel *rel);
 /*
  * Ends the channel: `status` for the send that is to blame (NULL: the oldest),
- * FLUSHED for all others.
+ * FLUSHED for all others.  The peer is told the reason, unless that is QUIET.
  */
 void unetmm_rel_fail(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                     const UnetmmRelMsg *blame, uint8_t status, uint8_t why);
+                     const UnetmmRelMsg *blame, uint8_t status, uint8_t reason);
 /* Strict: the send has failed; the channel ends when those before are over. */
 void unetmm_rel_end_at(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                        const UnetmmRelMsg *m, uint8_t status);
@@ -152,7 +152,7 @@ void unetmm_rel_close(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel);
 void unetmm_rel_delete(UnetmmCore *core, UnetmmRel *rel);
 
 /* keyed.c */
-/* TAKEN: the header is that of an import's packet now; or REJECTED, ENDED. */
+/* DONE: *f is now the header of a packet by import; else REJECTED, ENDED. */
 UnetmmRelTake unetmm_rel_keyed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                struct unetmm_frame *f);
 
@@ -166,7 +166,7 @@ bool unetmm_rel_can_send(const UnetmmRel *rel);
 /* Is the packet in ep->tx still to be sent?  And is it as long as it says? */
 bool unetmm_rel_wanted(const UnetmmRel *rel, uint32_t psn);
 uint32_t unetmm_rel_packet_len(UnetmmRel *rel, uint32_t psn);
-/* Of its message: how many bytes it is about, and from where on. */
+/* Returns the packet's length within its message; *offset: its start. */
 uint32_t unetmm_rel_packet_bytes(UnetmmRel *rel, uint32_t psn,
                                  uint32_t *offset);
 uint32_t unetmm_rel_offset_of(const UnetmmRel *rel, const UnetmmRelMsg *m,
@@ -180,7 +180,7 @@ bool unetmm_rel_handle_ok(const struct unetmm_frame *f);
 
 /* op/ack.c */
 /* The status of an operation that is rejected for UNETMM_WHY_*; or OK. */
-uint8_t unetmm_rel_reject_status(uint32_t why);
+uint8_t unetmm_rel_reject_status(uint32_t reason);
 
 /* op/answer.c */
 /* A page for an answer is there, or (status) never will be.  True: HEARD. */
@@ -201,10 +201,10 @@ void unetmm_rel_read_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 
 /* place.c */
 UnetmmRelTake unetmm_rel_no_head(UnetmmEp *ep, UnetmmRel *rel,
-                                 enum unetmm_counter why);
+                                 enum unetmm_counter drop);
 /* A request that has been taken will never be answered. */
 void unetmm_rel_reject_late(UnetmmCore *core, UnetmmRel *rel, uint32_t psn,
-                            uint32_t why);
+                            uint32_t reason);
 /* unetmm_recv_place() of a packet; LATER: `landed` of its opcode is called. */
 UnetmmPlaced unetmm_rel_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                               UnetmmPlacement *place,

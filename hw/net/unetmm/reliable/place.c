@@ -8,9 +8,9 @@
 
 /* unetmm_recv_find_head() has found none: the peer is to come again. */
 UnetmmRelTake unetmm_rel_no_head(UnetmmEp *ep, UnetmmRel *rel,
-                                 enum unetmm_counter why)
+                                 enum unetmm_counter drop)
 {
-    if (why == UNETMM_C_drop_cq_full) {
+    if (drop == UNETMM_C_drop_cq_full) {
         return unetmm_rel_refuse(rel, UNETMM_REL_WANT_CQ);
     }
     unetmm_shared_wait(ep);
@@ -18,15 +18,15 @@ UnetmmRelTake unetmm_rel_no_head(UnetmmEp *ep, UnetmmRel *rel,
 }
 
 void unetmm_rel_reject_late(UnetmmCore *core, UnetmmRel *rel, uint32_t psn,
-                            uint32_t why)
+                            uint32_t reason)
 {
-    unetmm_recvwin_rejected_late(&rel->rx, psn, why);
+    unetmm_recvwin_rejected_late(&rel->rx, psn, reason);
     unetmm_rel_owe_ack(core, rel);
 }
 
 void unetmm_rel_keep_header(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                          const struct unetmm_frame *f,
-                          const uint8_t *payload)
+                            const struct unetmm_frame *f,
+                            const uint8_t *payload)
 {
     UnetmmRelEarly *e = &rel->early[f->psn % UNETMM_REL_WINDOW];
 

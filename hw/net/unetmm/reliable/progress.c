@@ -8,6 +8,7 @@
  */
 #include "../abi/unetmm_host.h"
 #include "packet.h"
+#include "pace.h"
 
 /* Ends all sends of which each packet is over. */
 static void progress_end_sends(UnetmmRel *rel)
@@ -47,10 +48,12 @@ void unetmm_rel_progress(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                          uint32_t cum, uint64_t bits, bool news)
 {
     const UnetmmSendWindow *tx = &rel->tx;
+    UnetmmRelPace before = unetmm_rel_pace(tx);
 
     if (!unetmm_sendwin_acked(&rel->tx, cum, bits, news)) {
         return;
     }
+    unetmm_rel_pace_news(core, ep, rel, &before);
     progress_end_sends(rel);
     progress_abort_tx(core, ep, rel);
     if (tx->una == tx->nxt) {

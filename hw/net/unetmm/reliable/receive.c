@@ -39,27 +39,27 @@ static UnetmmRelTake rel_turn(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                               const struct unetmm_frame *f,
                               const uint8_t *payload)
 {
-    UnetmmRelTake take = UNETMM_REL_REJECTED;
+    UnetmmRelTake take = UNETMM_TAKE_REJECTED;
 
     if (rel->strict && rel->rx.why && f->opcode == UNETMM_WIRE_VOID) {
         /* The peer would go on behind the rejected packet. */
         unetmm_rel_fail(core, ep, rel, &unetmm_rel_nobody,
                         unetmm_rel_reject_status(rel->rx.why), rel->rx.why);
-        return UNETMM_REL_ENDED;
+        return UNETMM_TAKE_ENDED;
     }
     if (!rel->rx.why || f->opcode == UNETMM_WIRE_VOID) {
         take = rel_op(core, f)->take(core, ep, rel, f, payload);
     }
     trace_unetmm_rel_turn(ep->id, rel->channel, f->psn, take);
-    if (take == UNETMM_REL_TAKEN) {
+    if (take == UNETMM_TAKE_DONE) {
         unetmm_recvwin_taken(&rel->rx);
-    } else if (take == UNETMM_REL_REFUSED) {
+    } else if (take == UNETMM_TAKE_REFUSED) {
         unetmm_recvwin_tell_refusal(&rel->rx);
         unetmm_rel_owe_ack(core, rel);
-    } else if (take == UNETMM_REL_REJECTED) {
+    } else if (take == UNETMM_TAKE_REJECTED) {
         unetmm_recv_drop(core, ep, rel_rejected(core, ep, f));
         unetmm_rel_owe_ack(core, rel);
-    } else if (take == UNETMM_REL_ASIDE) {
+    } else if (take == UNETMM_TAKE_ASIDE) {
         /* The acknowledgement keeps the peer from sending it again. */
         unetmm_rel_owe_ack(core, rel);
     }
@@ -81,7 +81,7 @@ static UnetmmRelTake rel_turn_kept(UnetmmCore *core, UnetmmEp *ep,
      */
     unetmm_charge(core, 0, f.len);
     take = rel_turn(core, ep, rel, &f, frame + sizeof(f));
-    if (take == UNETMM_REL_REFUSED) {
+    if (take == UNETMM_TAKE_REFUSED) {
         /* The peer sends a kept packet no more: the card keeps it. */
         q->frame = frame;
         return take;
@@ -91,7 +91,7 @@ static UnetmmRelTake rel_turn_kept(UnetmmCore *core, UnetmmEp *ep,
     return take;
 }
 
-/* The rest of a packet of which only the header was kept. */
+/* A packet at its turn of which only the header was kept; its data is there. */
 static UnetmmRelTake rel_turn_early(UnetmmCore *core, UnetmmEp *ep,
                                     UnetmmRel *rel)
 {
@@ -114,10 +114,10 @@ static void rel_go_on(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
 
         take = q->frame ? rel_turn_kept(core, ep, rel, q) :
                rel_turn_early(core, ep, rel);
-        if (take == UNETMM_REL_REFUSED || take == UNETMM_REL_ASIDE) {
+        if (take == UNETMM_TAKE_REFUSED || take == UNETMM_TAKE_ASIDE) {
             return;
         }
-        if (take != UNETMM_REL_TAKEN) {
+        if (take != UNETMM_TAKE_DONE) {
             unetmm_recvwin_lost(&rel->rx);
             return;
         }
@@ -146,31 +146,32 @@ static void rel_early(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 }
 
 /* The packet whose turn it is; it may have been kept already. */
-static void rel_expected(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                         const struct unetmm_frame *f, const uint8_t *payload)
+static void rel_take_in_turn(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                             const struct unetmm_frame *f,
+                             const uint8_t *payload)
 {
-    UnetmmRelTake take = UNETMM_REL_TAKEN;
+    UnetmmRelTake take = UNETMM_TAKE_DONE;
 
     if (unetmm_recvwin_has(&rel->rx, f->psn)) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_again);
     } else {
         take = rel_turn(core, ep, rel, f, payload);
     }
-    if (take == UNETMM_REL_TAKEN && rel->rx.have) {
+    if (take == UNETMM_TAKE_DONE && rel->rx.have) {
         unetmm_rel_owe_ack(core, rel);
-    } else if (take == UNETMM_REL_TAKEN && f->flags & UNETMM_WIRE_F_ASK) {
+    } else if (take == UNETMM_TAKE_DONE && f->flags & UNETMM_WIRE_F_ASK) {
         unetmm_rel_asked(core, rel);
     }
-    if (take == UNETMM_REL_TAKEN) {
+    if (take == UNETMM_TAKE_DONE) {
         rel_go_on(core, ep, rel);
-    } else if (take == UNETMM_REL_REFUSED) {
+    } else if (take == UNETMM_TAKE_REFUSED) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_refused);
     }
 }
 
 /* A packet comes again: requests may have to be answered once more. */
-static void rel_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                      const struct unetmm_frame *f)
+static void rel_take_duplicate(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                               const struct unetmm_frame *f)
 {
     unetmm_rel_owe_ack(core, rel);
     if (rel_op(core, f)->again) {
@@ -184,20 +185,20 @@ static void rel_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
  * A packet that will never be taken, and which the window and the credits
  * allow.
  */
-static void rel_never(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                      const struct unetmm_frame *f, uint32_t why,
-                      enum unetmm_counter counter)
+static void rel_reject_packet(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                              const struct unetmm_frame *f, uint32_t reason,
+                              enum unetmm_counter counter)
 {
     if (unetmm_recvwin_again(&rel->rx, f->psn)) {
-        unetmm_rel_reject_late(core, rel, f->psn, why);
+        unetmm_rel_reject_late(core, rel, f->psn, reason);
     } else if (f->psn != rel->rx.nxt) {
         counter = UNETMM_C_drop_rel_early;
     } else if (unetmm_recvwin_has(&rel->rx, f->psn)) {
         counter = UNETMM_C_drop_rel_again;
     } else {
-        unetmm_recvwin_rejected(&rel->rx, rel->rx.why ?: why);
+        unetmm_recvwin_rejected(&rel->rx, rel->rx.why ?: reason);
         trace_unetmm_rel_turn(ep->id, rel->channel, f->psn,
-                              UNETMM_REL_REJECTED);
+                              UNETMM_TAKE_REJECTED);
     }
     unetmm_recv_drop(core, ep, counter);
     unetmm_rel_owe_ack(core, rel);
@@ -220,11 +221,11 @@ static void rel_in_window(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                           const struct unetmm_frame *f, const uint8_t *payload)
 {
     if (unetmm_recvwin_again(&rel->rx, f->psn)) {
-        rel_again(core, ep, rel, f);
+        rel_take_duplicate(core, ep, rel, f);
     } else if (f->psn != rel->rx.nxt) {
         rel_early(core, ep, rel, f, payload);
     } else {
-        rel_expected(core, ep, rel, f, payload);
+        rel_take_in_turn(core, ep, rel, f, payload);
     }
 }
 
@@ -234,12 +235,12 @@ static void rel_by_key(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     struct unetmm_frame by_offset = *f;
 
     switch (unetmm_rel_keyed(core, ep, rel, &by_offset)) {
-    case UNETMM_REL_TAKEN:
+    case UNETMM_TAKE_DONE:
         rel_in_window(core, ep, rel, &by_offset, payload);
         break;
-    case UNETMM_REL_REJECTED:
-        rel_never(core, ep, rel, f, UNETMM_WHY_REGION,
-                  rel_rejected(core, ep, f));
+    case UNETMM_TAKE_REJECTED:
+        rel_reject_packet(core, ep, rel, f, UNETMM_WHY_REGION,
+                          rel_rejected(core, ep, f));
         break;
     default:
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_failed);
@@ -254,14 +255,16 @@ static void rel_data(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 
     if (rel->state != UNETMM_REL_OPEN) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_failed);
-        unetmm_rel_owe_ack(core, rel);
+        if (rel->why != UNETMM_REL_QUIET) {
+            unetmm_rel_owe_ack(core, rel);
+        }
     } else if (!again && f->psn - rel->rx.nxt >= UNETMM_REL_WINDOW) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_window);
     } else if (!again && !unetmm_rel_granted(rel, f->psn)) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_credit);
     } else if (rel_denied(core, rel, f)) {
-        rel_never(core, ep, rel, f, UNETMM_WHY_RIGHT,
-                  UNETMM_C_drop_rel_denied);
+        rel_reject_packet(core, ep, rel, f, UNETMM_WHY_RIGHT,
+                          UNETMM_C_drop_rel_denied);
     } else if (f->flags & UNETMM_WIRE_F_KEYED) {
         rel_by_key(core, ep, rel, f, payload);
     } else {
@@ -313,17 +316,17 @@ void unetmm_rel_receive(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
 
 static bool packet_may_go_on(const UnetmmCore *core,
                              const UnetmmLanding *landing,
-                             enum unetmm_counter *why)
+                             enum unetmm_counter *drop)
 {
     const UnetmmRelOp *op = rel_op(core, &landing->header);
 
-    return !op->may_go_on || op->may_go_on(core, landing, why);
+    return !op->may_go_on || op->may_go_on(core, landing, drop);
 }
 
-/* The pages of a packet have moved, or (why) have not. */
+/* The pages of a packet have moved; or they have not, which `drop` counts. */
 static void packet_landed(UnetmmCore *core, UnetmmEp *ep,
                           UnetmmLanding *landing, bool landed,
-                          enum unetmm_counter why)
+                          enum unetmm_counter drop)
 {
     UnetmmRel *rel = g_steal_pointer(&landing->of);
     struct unetmm_frame f = landing->header;
@@ -333,19 +336,19 @@ static void packet_landed(UnetmmCore *core, UnetmmEp *ep,
     if (rel->state != UNETMM_REL_OPEN) {
         return;
     }
-    take = rel_op(core, &f)->landed(core, ep, rel, &f, landed, why);
-    if (take == UNETMM_REL_HEARD) {
+    take = rel_op(core, &f)->landed(core, ep, rel, &f, landed, drop);
+    if (take == UNETMM_TAKE_HEARD) {
         unetmm_rel_complete(core, ep);
-    } else if (take == UNETMM_REL_TAKEN) {
+    } else if (take == UNETMM_TAKE_DONE) {
         trace_unetmm_rel_turn(ep->id, rel->channel, rel->rx.nxt, take);
         unetmm_recvwin_taken(&rel->rx);
         rel_go_on(core, ep, rel);
         unetmm_rel_owe_ack(core, rel);
-    } else if (take == UNETMM_REL_REFUSED) {
+    } else if (take == UNETMM_TAKE_REFUSED) {
         trace_unetmm_rel_turn(ep->id, rel->channel, rel->rx.nxt, take);
         unetmm_recvwin_tell_refusal(&rel->rx);
         unetmm_rel_owe_ack(core, rel);
-    } else if (take == UNETMM_REL_REJECTED || take == UNETMM_REL_KEPT) {
+    } else if (take == UNETMM_TAKE_REJECTED || take == UNETMM_TAKE_KEPT) {
         unetmm_rel_owe_ack(core, rel);
     }
 }
@@ -372,7 +375,7 @@ void unetmm_rel_landing_over(UnetmmCore *core)
         for (UnetmmRel *rel = core->eps[i].rels; rel && rel->awake;
              rel = rel->next) {
             if (rel->rx.landed) {
-                unetmm_engine_queue(core, &core->eps[i]);
+                unetmm_ready_push(core, &core->eps[i]);
             }
         }
     }
@@ -390,7 +393,7 @@ static void rel_slots_go_on(UnetmmCore *core, UnetmmEp *ep)
             return;
         }
         if (!unetmm_budget_left(core)) {
-            unetmm_engine_queue(core, ep);
+            unetmm_ready_push(core, ep);
             return;
         }
         unetmm_recvwin_goes_on(&rel->rx);

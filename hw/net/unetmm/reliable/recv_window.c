@@ -45,10 +45,10 @@ void unetmm_recvwin_landed(UnetmmRecvWindow *w, uint32_t psn, bool in_place)
 }
 
 void unetmm_recvwin_rejected_late(UnetmmRecvWindow *w, uint32_t psn,
-                                  uint8_t why)
+                                  uint8_t reason)
 {
     /* One packet at a time: the peer asks for the others again. */
-    w->late_why = why;
+    w->late_why = reason;
     w->late_psn = psn;
 }
 
@@ -95,9 +95,9 @@ void unetmm_recvwin_save(UnetmmStream *st, UnetmmRecvWindow *w,
 }
 
 /* Nothing, or a reason that a send of the peer can complete with. */
-static bool recvwin_why_ok(uint8_t why)
+static bool recvwin_why_ok(uint8_t reason)
 {
-    return !why || (why >= UNETMM_WHY_REGION && why < UNETMM_NUM_WHY);
+    return !reason || (reason >= UNETMM_WHY_REGION && reason < UNETMM_NUM_WHY);
 }
 
 void unetmm_recvwin_save_rejects(UnetmmStream *st, UnetmmRecvWindow *w)

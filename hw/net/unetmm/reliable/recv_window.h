@@ -121,14 +121,14 @@ static inline void unetmm_recvwin_ready(UnetmmRecvWindow *w)
 }
 
 /* Packet nxt will never be accepted. */
-static inline void unetmm_recvwin_rejected(UnetmmRecvWindow *w, uint8_t why)
+static inline void unetmm_recvwin_rejected(UnetmmRecvWindow *w, uint8_t reason)
 {
-    w->why = why;
+    w->why = reason;
 }
 
 /* The request, which has been taken, will never be answered. */
 void unetmm_recvwin_rejected_late(UnetmmRecvWindow *w, uint32_t psn,
-                                  uint8_t why);
+                                  uint8_t reason);
 static inline void unetmm_recvwin_told_late(UnetmmRecvWindow *w)
 {
     w->late_why = 0;

@@ -61,6 +61,8 @@ void unetmm_rel_timer(UnetmmCore *core, int64_t now);
 /* The channel whose turn it is to send a packet or an answer, or NULL. */
 UnetmmRel *unetmm_rel_first(const UnetmmEp *ep);
 bool unetmm_rel_next(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t);
+
+/* complete.c */
 /* Writes the completions that are due, as far as there is room. */
 void unetmm_rel_complete(UnetmmCore *core, UnetmmEp *ep);
 /* UnetmmChannelOps.completes */

@@ -272,6 +272,42 @@ static void deadline_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
     }
 }
 
+/* The packet that is timed flies; no cut waits for a packet not yet sent. */
+static bool congestion_ok(const UnetmmRel *rel)
+{
+    const UnetmmCongestion *c = &rel->congestion;
+    const UnetmmSendWindow *tx = &rel->tx;
+
+    return rel->state != UNETMM_REL_OPEN ||
+           ((!c->timing || unetmm_sendwin_flies(tx, c->timed_psn)) &&
+            (!c->cut || c->cut_psn - tx->una <= tx->nxt - tx->una));
+}
+
+static void congestion_save(UnetmmStream *st, const UnetmmCore *core,
+                            UnetmmRel *rel)
+{
+    bool early = rel->tx.early;
+
+    if (!unetmm_congestion_is_on(&core->params) ||
+        rel->state == UNETMM_REL_CLOSED) {
+        return;
+    }
+    unetmm_stream_enter(st, "congestion", UNETMM_STREAM_ONE);
+    unetmm_congestion_save(st, &rel->congestion);
+    unetmm_stream_bool(st, &early, "early");
+    unetmm_stream_leave(st);
+    if (!unetmm_stream_takes(st)) {
+        return;
+    }
+    if (!congestion_ok(rel)) {
+        unetmm_stream_refuse(st, "a channel's control waits for no packet");
+    }
+    unetmm_rel_pace_allow(rel);
+    if (early) {
+        unetmm_sendwin_hurry(&rel->tx);
+    }
+}
+
 /* ---- Receiving ---------------------------------------------------------- */
 
 static const UnetmmField kept_fields[] = {
@@ -437,8 +473,7 @@ uint64_t unetmm_rels_save_limit(const UnetmmCore *core)
 {
     uint64_t msg = 128 + UNETMM_MAX_SEGS * 12 + UNETMM_MAX_INLINE;
 
-    uint64_t rel = 1024 + UNETMM_MAX_SEGS * 12 + UNETMM_REL_MISSES * 128 +
-                   UNETMM_REL_MSGS * msg +
+    uint64_t rel = 1024 + UNETMM_MAX_SEGS * 12 + UNETMM_REL_MSGS * msg +
                    UNETMM_REL_WINDOW * (4 + 32 + sizeof(UnetmmRelEarly) +
                                         sizeof(UnetmmRelAsk));
 
@@ -585,6 +620,7 @@ static void rel_numbers_save(UnetmmStream *st, UnetmmCore *core,
     msgs_save(st, core, rel);
     ending_save(st, rel);
     deadline_save(st, core, rel);
+    congestion_save(st, core, rel);
     unetmm_stream_leave(st);
     unetmm_stream_enter(st, "rx", UNETMM_STREAM_ONE);
     rx_save(st, core, rel);
@@ -654,7 +690,7 @@ static void rels_read(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
         unetmm_stream_leave(st);
     }
     if (ep->rel_awake ? ep->rel_awake->next : ep->rels) {
-        /* These channels end with the endpoint: the stream is refused. */
+        /* Channels end with their endpoint: the stream is refused. */
         unetmm_stream_refuse(st, "endpoint %u has reliable channels of which "
                              "nothing is said", ep->id);
     }

@@ -21,6 +21,7 @@ uint32_t unetmm_sendwin_pick(const UnetmmSendWindow *w)
 void unetmm_sendwin_begin(UnetmmSendWindow *w, uint32_t psn, uint32_t credits)
 {
     w->una = w->cum = w->nxt = psn;
+    w->most = UNETMM_REL_WINDOW;
     w->asked = psn - 1;
     w->limited = credits;
     w->limit = psn + credits;
@@ -247,7 +248,7 @@ static void sendwin_ask_again(UnetmmSendWindow *w)
 
 void unetmm_sendwin_rewound(UnetmmSendWindow *w)
 {
-    if (w->rewinding && !unetmm_sendwin_pends(w, w->rewind_psn)) {
+    if (w->rewinding && !unetmm_sendwin_is_pending(w, w->rewind_psn)) {
         w->rewinding = false;
         sendwin_ask_again(w);
     }
@@ -265,11 +266,25 @@ void unetmm_sendwin_place_came(UnetmmSendWindow *w)
 
 /* ---- Times and credits -------------------------------------------------- */
 
+bool unetmm_sendwin_stuck(UnetmmSendWindow *w)
+{
+    uint32_t last = w->nxt - 1;
+
+    if (unetmm_sendwin_within(w, unetmm_sendwin_pick(w)) || w->asked == last ||
+        (w->pending & unetmm_rel_bit(last))) {
+        return false;
+    }
+    w->asked = last;
+    w->probe = true;
+    return true;
+}
+
 bool unetmm_sendwin_timed_out(UnetmmSendWindow *w)
 {
     uint64_t oldest = unetmm_rel_bit(w->una);
 
-    w->retries++;
+    w->retries += !w->early;
+    w->again |= w->early;
     if (w->una == w->nxt || (w->acked & ~w->pending & oldest)) {
         w->probe = true;
         return true;

@@ -27,27 +27,29 @@ typedef struct UnetmmSendWindow {
     uint32_t una;               /* the oldest packet that flies */
     uint32_t cum;               /* the peer has taken all before it */
     uint32_t nxt;               /* the next one that was never sent */
+    uint32_t most;              /* packets from una on may go, 1..WINDOW */
     uint32_t asked;             /* the last one that asked for an answer */
-    uint32_t stamp;             /* transmissions so far ... */
-    uint32_t acked_stamp;       /* ... of the latest one acknowledged */
-    uint32_t answered_stamp;    /* ... of the latest request answered */
+    uint32_t stamp;             /* transmissions so far */
+    uint32_t acked_stamp;       /* stamp of the latest one acknowledged */
+    uint32_t answered_stamp;    /* stamp of the latest request answered */
     uint64_t acked;             /* bit: una..nxt, the peer has the packet */
     uint64_t lost;              /* bit: to be sent again; see above */
     uint64_t pending;           /* bit: a request without its answer */
     uint64_t unplaced;          /* bit: pending, its answer had no place */
     uint64_t voids;             /* bit: only its number is sent any more */
-    uint32_t stamps[UNETMM_REL_WINDOW];     /* of the last transmission */
+    uint32_t stamps[UNETMM_REL_WINDOW];     /* each packet's last stamp */
     uint32_t retries;           /* timeouts since the last progress */
     uint32_t refusals;          /* not ready, since the last progress */
-    bool again;                 /* requests went again since then */
-    bool rewinding;             /* no answer behind ... */
-    uint32_t rewind_psn;        /* ... this one's is taken */
+    bool again;                 /* requests, or early packets, went again */
+    bool rewinding;             /* no answer behind rewind_psn is taken */
+    uint32_t rewind_psn;        /* the request that is to be answered first */
     bool paused;                /* nothing is sent before deadline_ns */
-    bool limited;               /* new packets only up to ... */
-    uint32_t limit;             /* ... this number, without it */
-    bool starves;               /* a message waits for that credit */
+    bool limited;               /* new packets need the peer's credit */
+    uint32_t limit;             /* new packets have numbers below this one */
+    bool starves;               /* a message waits for a higher limit */
     bool probe;                 /* the next ACK asks for the peer's state */
     bool aside;                 /* the peer has cum, but not in its place */
+    bool early;                 /* the deadline is before the channel's own */
     int64_t deadline_ns;        /* INT64_MAX: nothing is waited for */
 } UnetmmSendWindow;
 
@@ -63,7 +65,8 @@ static inline bool unetmm_sendwin_is_void(const UnetmmSendWindow *w,
 }
 
 /* Does the request wait for its answer? */
-static inline bool unetmm_sendwin_pends(const UnetmmSendWindow *w, uint32_t psn)
+static inline bool unetmm_sendwin_is_pending(const UnetmmSendWindow *w,
+                                             uint32_t psn)
 {
     return unetmm_sendwin_flies(w, psn) && (w->pending & unetmm_rel_bit(psn));
 }
@@ -83,10 +86,17 @@ static inline bool unetmm_sendwin_no_credit(const UnetmmSendWindow *w)
     return w->limited && (int32_t)(w->limit - w->nxt) <= 0;
 }
 
+/* May this packet go, as far as the window's size is asked? */
+static inline bool unetmm_sendwin_within(const UnetmmSendWindow *w,
+                                         uint32_t psn)
+{
+    return psn - w->una < w->most;
+}
+
 /* Is there a number for another packet?  Credits are looked at elsewhere. */
 static inline bool unetmm_sendwin_room(const UnetmmSendWindow *w)
 {
-    return w->nxt - w->una < UNETMM_REL_WINDOW;
+    return unetmm_sendwin_within(w, w->nxt);
 }
 
 /* The oldest lost packet, or else the next new one. */
@@ -107,7 +117,8 @@ void unetmm_sendwin_end(UnetmmSendWindow *w);
 /* The packet goes out.  True: again; else it takes number nxt. */
 bool unetmm_sendwin_sent(UnetmmSendWindow *w, uint32_t psn, bool request);
 /* The packet asks for an acknowledgement. */
-static inline void unetmm_sendwin_asks(UnetmmSendWindow *w, uint32_t psn)
+static inline void unetmm_sendwin_asked_for_ack(UnetmmSendWindow *w,
+                                                uint32_t psn)
 {
     w->asked = psn;
 }
@@ -142,8 +153,22 @@ bool unetmm_sendwin_rewind(UnetmmSendWindow *w, uint32_t psn);
 void unetmm_sendwin_rewound(UnetmmSendWindow *w);
 /* There is a place again: requests without one go again. */
 void unetmm_sendwin_place_came(UnetmmSendWindow *w);
-/* The deadline has passed.  True: una is not sent again, the peer is asked. */
+/*
+ * The deadline has passed; an early one is no retry.  True: una is not sent
+ * again, the peer is asked.
+ */
 bool unetmm_sendwin_timed_out(UnetmmSendWindow *w);
+/* So many packets from una on may go, from now on. */
+static inline void unetmm_sendwin_allow(UnetmmSendWindow *w, uint32_t most)
+{
+    w->most = most;
+}
+
+/*
+ * True: no packet may go, and the last one has not asked for an answer, so the
+ * peer is to be asked.
+ */
+bool unetmm_sendwin_stuck(UnetmmSendWindow *w);
 /* The acknowledgement goes out that asks for the peer's state. */
 static inline void unetmm_sendwin_probed(UnetmmSendWindow *w)
 {
@@ -165,6 +190,22 @@ static inline bool unetmm_sendwin_starve(UnetmmSendWindow *w, bool starves)
 static inline void unetmm_sendwin_wait(UnetmmSendWindow *w, int64_t when)
 {
     w->deadline_ns = when;
+    w->early = false;
+}
+
+/* The time of unetmm_sendwin_wait() follows from round trips. */
+static inline void unetmm_sendwin_hurry(UnetmmSendWindow *w)
+{
+    w->early = true;
+}
+
+/*
+ * Does a packet that asks for an answer fly?  If the peer has that one, one of
+ * those before it is lost.
+ */
+static inline bool unetmm_sendwin_asks(const UnetmmSendWindow *w)
+{
+    return unetmm_sendwin_flies(w, w->asked);
 }
 
 #endif /* UNETMM_SEND_WINDOW_H */

@@ -28,7 +28,7 @@ static void share_done(UnetmmCore *core, UnetmmShare *share, uint32_t psn,
     unetmm_count(core, ep, landed ? UNETMM_C_sysbuf_landed :
                  UNETMM_C_sysbuf_failed, 1);
     unetmm_rel_wake(ep, rel);
-    unetmm_engine_queue(core, ep);
+    unetmm_ready_push(core, ep);
     if (rel->state != UNETMM_REL_OPEN || ep->error) {
         return;
     }

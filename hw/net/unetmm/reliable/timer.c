@@ -7,6 +7,9 @@
  * which none of them ends; it may be too early, and is made right when it
  * comes.  It looks at the channels that had a time since it did so last.
  *
+ * With a congestion control a time that follows from measured round trips comes
+ * first, and doubles up to timeout_us; its expiries do not count.
+ *
  * Without news the time doubles, from timeout_us up to
  * UNETMM_REL_MAX_TIMEOUT_US.  The expiry after `retries` of them ends the
  * channel (unetmm_rel_fail()): its oldest send completes with ST_TIMEOUT, the
@@ -16,6 +19,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
+#include "pace.h"
 #include "reliable.h"
 
 /* Where the peer has the oldest packet, no loss is known: it is asked once. */
@@ -41,7 +45,7 @@ static void rel_expired(UnetmmCore *core, UnetmmRel *rel)
         unetmm_sendwin_resumed(&rel->tx);
         trace_unetmm_rel_resumed(ep->id, rel->channel, tx->una);
     } else if (!(tx->lost & unetmm_rel_bit(tx->una))) {
-        if (tx->retries >= rel_retries(rel)) {
+        if (!tx->early && tx->retries >= rel_retries(rel)) {
             unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_TIMEOUT,
                             UNETMM_WHY_CHANNEL);
             return;
@@ -49,6 +53,8 @@ static void rel_expired(UnetmmCore *core, UnetmmRel *rel)
         if (unetmm_sendwin_timed_out(&rel->tx)) {
             unetmm_count(core, ep, UNETMM_C_credit_probes, 1);
             unetmm_rel_owe_ack(core, rel);
+        } else {
+            unetmm_rel_pace_silent(core, ep, rel);
         }
         unetmm_count(core, ep, UNETMM_C_rel_timeouts, 1);
         trace_unetmm_rel_timeout(ep->id, rel->channel, tx->una, tx->retries);
@@ -56,7 +62,7 @@ static void rel_expired(UnetmmCore *core, UnetmmRel *rel)
     /* A lost packet that waits for its turn cannot time out. */
     unetmm_rel_arm(core, rel);
     unetmm_rel_wake(ep, rel);
-    unetmm_engine_queue(core, ep);
+    unetmm_ready_push(core, ep);
 }
 
 void unetmm_rel_timer(UnetmmCore *core, int64_t now)

@@ -13,6 +13,7 @@
  */
 #include "../abi/unetmm_host.h"
 #include "packet.h"
+#include "pace.h"
 
 #define UNETMM_REL_ASK_EVERY    16      /* packets without a question */
 
@@ -66,8 +67,8 @@ static void rel_first_time(UnetmmRel *rel, UnetmmRelMsg *m, uint32_t psn)
 }
 
 /* An answer is asked for when none would come unasked soon. */
-static bool rel_should_ask(const UnetmmEp *ep, const UnetmmRel *rel,
-                           uint32_t psn, bool again)
+static bool rel_should_ask(UnetmmCore *core, UnetmmEp *ep,
+                           const UnetmmRel *rel, uint32_t psn, bool again)
 {
     const UnetmmSendWindow *tx = &rel->tx;
 
@@ -77,9 +78,10 @@ static bool rel_should_ask(const UnetmmEp *ep, const UnetmmRel *rel,
     if (!again && (tx->pending & unetmm_rel_bit(psn))) {
         return false;
     }
-    return again || tx->nxt - tx->una == UNETMM_REL_WINDOW ||
+    return again || !unetmm_sendwin_room(tx) ||
            psn - tx->asked >= UNETMM_REL_ASK_EVERY ||
-           (rel->msgs.next == rel->msgs.end && ep->sq_prod == ep->sq_cons);
+           (rel->msgs.next == rel->msgs.end &&
+            !unetmm_send_goes_on(core, ep, rel->channel));
 }
 
 /* m NULL: the packet is void. */
@@ -100,10 +102,11 @@ static void rel_packet_header(UnetmmCore *core, UnetmmEp *ep,
         bytes = unetmm_rel_packet_bytes(rel, t->psn, &at);
         m->kind->fill(m, f, at, bytes);
     }
-    if (rel_should_ask(ep, rel, t->psn, again)) {
+    if (rel_should_ask(core, ep, rel, t->psn, again)) {
         f->flags |= UNETMM_WIRE_F_ASK;
-        unetmm_sendwin_asks(&rel->tx, t->psn);
+        unetmm_sendwin_asked_for_ack(&rel->tx, t->psn);
     }
+    unetmm_rel_pace_sent(core, rel, f, again);
     unetmm_rel_go_along(core, ep, rel, f);
 }
 

@@ -47,7 +47,7 @@ bool unetmm_rel_update(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     unetmm_rel_wake(ep, rel);
     unetmm_rel_starve(core, ep, rel);
     unetmm_count(core, ep, UNETMM_C_window_packets, 1);
-    unetmm_engine_queue(core, ep);
+    unetmm_ready_push(core, ep);
     return true;
 }
 

@@ -11,14 +11,14 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
+#include "../abi/unetmm_le.h"
 #include "../ring/ring.h"
 #include "remote.h"
-#include "../abi/unetmm_le.h"
 
 #define COUNT_TRIES     64              /* no one should compete */
 
 uint8_t unetmm_event_counters_set(UnetmmCore *core, uint16_t id,
-                            const struct unetmm_cmd_counters *cmd)
+                                  const struct unetmm_cmd_counters *cmd)
 {
     UnetmmSpace *space;
 
@@ -71,7 +71,8 @@ static void counter_disarm(UnetmmSpace *space, UnetmmEventCounter *c)
 }
 
 uint8_t unetmm_event_counter_arm(UnetmmCore *core, uint16_t id,
-                           const struct unetmm_cmd_arm *cmd, uint32_t *result)
+                                 const struct unetmm_cmd_arm *cmd,
+                                 uint32_t *result)
 {
     UnetmmSpace *space;
     UnetmmEventCounter *c;
@@ -106,8 +107,8 @@ uint8_t unetmm_event_counter_arm(UnetmmCore *core, uint16_t id,
 }
 
 uint32_t unetmm_event_counter_check(const UnetmmCore *core,
-                              const UnetmmRegion *region, uint32_t imm,
-                              uint32_t *id)
+                                    const UnetmmRegion *region, uint32_t imm,
+                                    uint32_t *id)
 {
     if (imm >= region->ncounters ||
         !core->spaces[region->space].counters) {
@@ -196,7 +197,7 @@ static void eventcount_space_end(UnetmmCore *core, uint16_t space)
  * value with which each is armed, and the wake-ups still to be reported.
  */
 static void counter_save(UnetmmStream *st, UnetmmSpace *space,
-                          UnetmmEventCounter *c)
+                         UnetmmEventCounter *c)
 {
     uint8_t state = c->state;
 

@@ -14,10 +14,10 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
+#include "../abi/unetmm_le.h"
 #include "../channel/channel.h"
 #include "../ring/ring.h"
 #include "remote.h"
-#include "../abi/unetmm_le.h"
 
 /* ---- Intervals ---------------------------------------------------------- */
 
@@ -114,44 +114,44 @@ bool unetmm_spans_ok(const UnetmmSpans *s, uint64_t first, uint64_t last)
 /* ---- Where a byte is ---------------------------------------------------- */
 
 /* The part that has it, or NULL; *last: up to where that is so. */
-static UnetmmMove *move_at(UnetmmMoved *m, uint64_t offset,
-                                   uint64_t *last)
+static UnetmmMove *move_at(UnetmmRegionMoves *m, uint64_t offset,
+                           uint64_t *last)
 {
     *last = UINT64_MAX;
     for (unsigned i = 0; i < UNETMM_REDIRECTS; i++) {
-        UnetmmMove *r = &m->moves[i];
+        UnetmmMove *move = &m->moves[i];
 
-        if (!r->state || r->last < offset) {
+        if (!move->state || move->last < offset) {
             continue;
         }
-        if (r->first <= offset) {
-            *last = r->last;
-            return r;
+        if (move->first <= offset) {
+            *last = move->last;
+            return move;
         }
-        *last = MIN(*last, r->first - 1);
+        *last = MIN(*last, move->first - 1);
     }
     return NULL;
 }
 
 /* Has its part moved, not only begun to? */
-static bool move_moved(const UnetmmMove *r)
+static bool move_moved(const UnetmmMove *move)
 {
-    return r && r->state != UNETMM_MOVED_BEGUN;
+    return move && move->state != UNETMM_MOVE_BEGUN;
 }
 
 uint32_t unetmm_region_run(const UnetmmRegion *region, uint64_t offset,
                            uint32_t len, uint64_t *addr)
 {
-    const UnetmmMove *r;
+    const UnetmmMove *move;
     uint64_t last;
 
     *addr = region->addr + offset;
     if (!region->moved || !len) {
         return len;
     }
-    r = move_at(region->moved, offset, &last);
-    if (move_moved(r)) {
-        *addr = r->to + (offset - r->first);
+    move = move_at(region->moved, offset, &last);
+    if (move_moved(move)) {
+        *addr = move->to + (offset - move->first);
     }
     return last - offset < len ? last - offset + 1 : len;
 }
@@ -161,30 +161,30 @@ void unetmm_region_note(const UnetmmRegion *region, uint64_t offset,
 {
     while (region->moved && len) {
         uint64_t last;
-        UnetmmMove *r = move_at(region->moved, offset, &last);
+        UnetmmMove *move = move_at(region->moved, offset, &last);
         uint32_t n = last - offset < len ? last - offset + 1 : len;
 
-        spans_add(move_moved(r) ? &r->spans : &region->moved->landed,
+        spans_add(move_moved(move) ? &move->spans : &region->moved->landed,
                   offset, offset + (n - 1));
         offset += n;
         len -= n;
     }
 }
 
-static bool move_meets(const UnetmmMove *r, uint64_t first,
-                           uint64_t last)
+static bool move_meets(const UnetmmMove *move, uint64_t first,
+                       uint64_t last)
 {
-    return r->state && r->first <= last && first <= r->last;
+    return move->state && move->first <= last && first <= move->last;
 }
 
-bool unetmm_region_held(const UnetmmRegion *region, uint64_t offset,
-                        uint32_t len)
+bool unetmm_region_is_held(const UnetmmRegion *region, uint64_t offset,
+                           uint32_t len)
 {
     for (unsigned i = 0; region->moved && len && i < UNETMM_REDIRECTS; i++) {
-        const UnetmmMove *r = &region->moved->moves[i];
+        const UnetmmMove *move = &region->moved->moves[i];
 
-        if (move_meets(r, offset, offset + (len - 1)) &&
-            (r->state != UNETMM_MOVED_GOING || r->waits)) {
+        if (move_meets(move, offset, offset + (len - 1)) &&
+            (move->state != UNETMM_MOVE_DONE || move->waits)) {
             return true;
         }
     }
@@ -206,97 +206,97 @@ static void move_tell_channels(UnetmmCore *core, uint16_t space)
 
 /* ---- Commands ----------------------------------------------------------- */
 
-/* Lists r->spans from `from` on for the driver. */
-static bool move_tell(UnetmmCore *core, const UnetmmMove *r,
-                          uint64_t from, uint32_t *result)
+/* Lists move->spans from `from` on for the driver. */
+static bool move_tell(UnetmmCore *core, const UnetmmMove *move,
+                      uint64_t from, uint32_t *result)
 {
     struct unetmm_landed list[UNETMM_REDIRECT_LANDED];
     UnetmmSpans told = { 0 };
 
-    spans_join(&told, &r->spans, from);
+    spans_join(&told, &move->spans, from);
     for (uint32_t i = 0; i < told.n; i++) {
         list[i].offset = told.at[i].first;
         list[i].length = told.at[i].last - told.at[i].first + 1;
         unetmm_le_landed(&list[i]);
     }
     *result = told.n;
-    return !told.n || unetmm_dma_write(core, NULL, r->list, list,
+    return !told.n || unetmm_dma_write(core, NULL, move->list, list,
                                        told.n * sizeof(list[0]));
 }
 
-static uint8_t begin_done(UnetmmCore *core, UnetmmMoved *m, UnetmmMove *r,
-                          uint32_t *result)
+static uint8_t begin_done(UnetmmCore *core, UnetmmRegionMoves *m,
+                          UnetmmMove *move, uint32_t *result)
 {
-    spans_take(&m->landed, r->first, r->last, &r->spans);
-    if (!move_tell(core, r, r->first, result)) {
-        spans_join(&m->landed, &r->spans, r->first);
-        r->state = UNETMM_MOVED_NOT;
+    spans_take(&m->landed, move->first, move->last, &move->spans);
+    if (!move_tell(core, move, move->first, result)) {
+        spans_join(&m->landed, &move->spans, move->first);
+        move->state = UNETMM_MOVE_NONE;
         *result = 0;
         return UNETMM_CS_DMA;
     }
-    if (!r->spans.n) {
-        r->state = UNETMM_MOVED_GOING;
+    if (!move->spans.n) {
+        move->state = UNETMM_MOVE_DONE;
     }
     core->counters[UNETMM_C_redirects]++;
     return UNETMM_CS_OK;
 }
 
-static uint8_t back_done(UnetmmCore *core, UnetmmMove *r,
+static uint8_t back_done(UnetmmCore *core, UnetmmMove *move,
                          uint32_t *result)
 {
-    if (!move_tell(core, r, r->from, result)) {
+    if (!move_tell(core, move, move->from, result)) {
         *result = 0;
         return UNETMM_CS_DMA;
     }
-    r->state = UNETMM_MOVED_BACK;
+    move->state = UNETMM_MOVE_RETURNING;
     return UNETMM_CS_OK;
 }
 
 /* Bytes not copied, or copied back, are in the old place. */
-static void end_done(UnetmmMoved *m, UnetmmMove *r)
+static void end_done(UnetmmRegionMoves *m, UnetmmMove *move)
 {
-    if (r->state == UNETMM_MOVED_BEGUN) {
-        spans_join(&m->landed, &r->spans, r->first);
-    } else if (r->state == UNETMM_MOVED_BACK) {
-        spans_join(&m->landed, &r->spans, r->from);
+    if (move->state == UNETMM_MOVE_BEGUN) {
+        spans_join(&m->landed, &move->spans, move->first);
+    } else if (move->state == UNETMM_MOVE_RETURNING) {
+        spans_join(&m->landed, &move->spans, move->from);
     }
-    r->state = UNETMM_MOVED_NOT;
+    move->state = UNETMM_MOVE_NONE;
 }
 
 static uint8_t move_done(UnetmmCore *core, UnetmmRegion *region,
-                             UnetmmMove *r, uint8_t what,
-                             uint32_t *result)
+                         UnetmmMove *move, uint8_t what,
+                         uint32_t *result)
 {
     uint8_t status = UNETMM_CS_OK;
 
     switch (what) {
     case UNETMM_REDIRECT_BEGIN:
-        status = begin_done(core, region->moved, r, result);
+        status = begin_done(core, region->moved, move, result);
         break;
     case UNETMM_REDIRECT_BACK:
-        status = back_done(core, r, result);
+        status = back_done(core, move, result);
         break;
     case UNETMM_REDIRECT_END:
-        end_done(region->moved, r);
+        end_done(region->moved, move);
         break;
     }
-    trace_unetmm_redirect(region - core->remote->regions, what, r->first,
-                          r->last - r->first, r->to, status, *result);
+    trace_unetmm_redirect(region - core->remote->regions, what, move->first,
+                          move->last - move->first, move->to, status, *result);
     move_tell_channels(core, region->space);
     return status;
 }
 
 /* At once, or when nothing moves through the part any more. */
 static uint8_t move_await(UnetmmCore *core, UnetmmRegion *region,
-                              UnetmmMove *r, uint8_t what, uint16_t tag,
-                              uint32_t *result, bool *wait)
+                          UnetmmMove *move, uint8_t what, uint16_t tag,
+                          uint32_t *result, bool *wait)
 {
-    if (!unetmm_region_moving_in(core, region - core->remote->regions, r->first,
-                                 r->last)) {
-        return move_done(core, region, r, what, result);
+    if (!unetmm_region_moving_in(core, region - core->remote->regions,
+                                 move->first, move->last)) {
+        return move_done(core, region, move, what, result);
     }
-    r->waits = what;
-    r->tag = tag;
+    move->waits = what;
+    move->tag = tag;
     unetmm_cmd_later(core);
     core->remote->moves_waiting++;
     *wait = true;
@@ -304,10 +304,10 @@ static uint8_t move_await(UnetmmCore *core, UnetmmRegion *region,
 }
 
 uint8_t unetmm_move_add(UnetmmRegion *region,
-                            const struct unetmm_cmd_redirect *cmd,
-                            UnetmmMove **added)
+                        const struct unetmm_cmd_redirect *cmd,
+                        UnetmmMove **added)
 {
-    UnetmmMove *r = NULL;
+    UnetmmMove *move = NULL;
 
     if (!cmd->length || cmd->offset >= region->length ||
         cmd->length > region->length - cmd->offset ||
@@ -319,67 +319,67 @@ uint8_t unetmm_move_add(UnetmmRegion *region,
         UnetmmMove *other = &region->moved->moves[i];
 
         if (move_meets(other, cmd->offset,
-                           cmd->offset + (cmd->length - 1))) {
+                       cmd->offset + (cmd->length - 1))) {
             return UNETMM_CS_EXISTS;
         }
-        r = r || other->state ? r : other;
+        move = move || other->state ? move : other;
     }
-    if (!r) {
+    if (!move) {
         return UNETMM_CS_FULL;
     }
-    *r = (UnetmmMove) {
-        .state = UNETMM_MOVED_BEGUN, .first = cmd->offset,
+    *move = (UnetmmMove) {
+        .state = UNETMM_MOVE_BEGUN, .first = cmd->offset,
         .last = cmd->offset + (cmd->length - 1), .to = cmd->to,
         .list = cmd->list,
     };
-    *added = r;
+    *added = move;
     return UNETMM_CS_OK;
 }
 
 static uint8_t move_go(UnetmmCore *core, UnetmmRegion *region,
-                           UnetmmMove *r, uint32_t *result)
+                       UnetmmMove *move, uint32_t *result)
 {
-    if (r->state == UNETMM_MOVED_GOING) {
+    if (move->state == UNETMM_MOVE_DONE) {
         return UNETMM_CS_BAD_ARG;
     }
     /* Copied bytes are in the new place as if they had landed there. */
-    r->state = UNETMM_MOVED_GOING;
-    return move_done(core, region, r, UNETMM_REDIRECT_GO, result);
+    move->state = UNETMM_MOVE_DONE;
+    return move_done(core, region, move, UNETMM_REDIRECT_GO, result);
 }
 
 static uint8_t move_back(UnetmmCore *core, UnetmmRegion *region,
-                             UnetmmMove *r,
-                             const struct unetmm_cmd_redirect *cmd,
-                             uint16_t tag, uint32_t *result, bool *wait)
+                         UnetmmMove *move,
+                         const struct unetmm_cmd_redirect *cmd,
+                         uint16_t tag, uint32_t *result, bool *wait)
 {
-    if (r->state != UNETMM_MOVED_GOING || cmd->list % sizeof(uint64_t) ||
-        (cmd->length && cmd->length - 1 > r->last - r->first)) {
+    if (move->state != UNETMM_MOVE_DONE || cmd->list % sizeof(uint64_t) ||
+        (cmd->length && cmd->length - 1 > move->last - move->first)) {
         return UNETMM_CS_BAD_ARG;
     }
-    r->from = r->first + cmd->length;
-    r->list = cmd->list;
-    return move_await(core, region, r, UNETMM_REDIRECT_BACK, tag, result,
-                          wait);
+    move->from = move->first + cmd->length;
+    move->list = cmd->list;
+    return move_await(core, region, move, UNETMM_REDIRECT_BACK, tag, result,
+                      wait);
 }
 
 /* The part that begins there and is not about to change; or NULL. */
 static UnetmmMove *move_find(const UnetmmRegion *region,
-                                     uint64_t offset, uint8_t *status)
+                             uint64_t offset, uint8_t *status)
 {
     uint64_t last;
-    UnetmmMove *r = move_at(region->moved, offset, &last);
+    UnetmmMove *move = move_at(region->moved, offset, &last);
 
-    *status = !r || r->first != offset ? UNETMM_CS_BAD_ID :
-              r->waits ? UNETMM_CS_BUSY : UNETMM_CS_OK;
-    return *status == UNETMM_CS_OK ? r : NULL;
+    *status = !move || move->first != offset ? UNETMM_CS_BAD_ID :
+              move->waits ? UNETMM_CS_BUSY : UNETMM_CS_OK;
+    return *status == UNETMM_CS_OK ? move : NULL;
 }
 
 uint8_t unetmm_move(UnetmmCore *core,
-                        const struct unetmm_cmd_redirect *cmd, uint16_t tag,
-                        uint32_t *result, bool *wait)
+                    const struct unetmm_cmd_redirect *cmd, uint16_t tag,
+                    uint32_t *result, bool *wait)
 {
     UnetmmRegion *region;
-    UnetmmMove *r;
+    UnetmmMove *move;
     uint8_t status;
 
     if (cmd->region >= core->params.regions ||
@@ -392,21 +392,21 @@ uint8_t unetmm_move(UnetmmCore *core,
         return UNETMM_CS_BAD_ARG;
     }
     if (cmd->what == UNETMM_REDIRECT_BEGIN) {
-        status = unetmm_move_add(region, cmd, &r);
+        status = unetmm_move_add(region, cmd, &move);
         return status != UNETMM_CS_OK ? status :
-               move_await(core, region, r, cmd->what, tag, result, wait);
+               move_await(core, region, move, cmd->what, tag, result, wait);
     }
-    r = move_find(region, cmd->offset, &status);
-    if (!r) {
+    move = move_find(region, cmd->offset, &status);
+    if (!move) {
         return status;
     }
     switch (cmd->what) {
     case UNETMM_REDIRECT_GO:
-        return move_go(core, region, r, result);
+        return move_go(core, region, move, result);
     case UNETMM_REDIRECT_BACK:
-        return move_back(core, region, r, cmd, tag, result, wait);
+        return move_back(core, region, move, cmd, tag, result, wait);
     case UNETMM_REDIRECT_END:
-        return move_await(core, region, r, cmd->what, tag, result, wait);
+        return move_await(core, region, move, cmd->what, tag, result, wait);
     default:
         return UNETMM_CS_BAD_ARG;
     }
@@ -414,12 +414,12 @@ uint8_t unetmm_move(UnetmmCore *core,
 
 /* ---- The end of transfers ----------------------------------------------- */
 
-static void move_done_late(UnetmmCore *core, UnetmmMove *r,
-                               uint8_t status, uint32_t result)
+static void move_done_late(UnetmmCore *core, UnetmmMove *move,
+                           uint8_t status, uint32_t result)
 {
-    r->waits = 0;
+    move->waits = 0;
     core->remote->moves_waiting--;
-    unetmm_cmd_done_late(core, r->tag, UNETMM_CMD_REGION_REDIRECT, status,
+    unetmm_cmd_done_late(core, move->tag, UNETMM_CMD_REGION_REDIRECT, status,
                          result);
 }
 
@@ -428,14 +428,14 @@ void unetmm_move_landed(UnetmmCore *core, uint32_t number)
     UnetmmRegion *region = &core->remote->regions[number];
 
     for (unsigned i = 0; region->moved && i < UNETMM_REDIRECTS; i++) {
-        UnetmmMove *r = &region->moved->moves[i];
+        UnetmmMove *move = &region->moved->moves[i];
         uint32_t result = 0;
         uint8_t status;
 
-        if (r->waits && !unetmm_region_moving_in(core, number, r->first,
-                                                 r->last)) {
-            status = move_done(core, region, r, r->waits, &result);
-            move_done_late(core, r, status, result);
+        if (move->waits && !unetmm_region_moving_in(core, number, move->first,
+                                                    move->last)) {
+            status = move_done(core, region, move, move->waits, &result);
+            move_done_late(core, move, status, result);
         }
     }
 }
@@ -445,7 +445,7 @@ void unetmm_moves_forget(UnetmmCore *core, UnetmmRegion *region)
     for (unsigned i = 0; region->moved && i < UNETMM_REDIRECTS; i++) {
         if (region->moved->moves[i].waits) {
             move_done_late(core, &region->moved->moves[i],
-                               UNETMM_CS_BAD_ID, 0);
+                           UNETMM_CS_BAD_ID, 0);
         }
     }
     if (region->moved) {
@@ -477,16 +477,16 @@ static void spans_save(UnetmmStream *st, UnetmmSpans *s, uint64_t first,
 }
 
 /* Can a part that is in this state wait for this command? */
-static bool move_waits_ok(const UnetmmMove *r)
+static bool move_waits_ok(const UnetmmMove *move)
 {
-    switch (r->waits) {
+    switch (move->waits) {
     case 0:
         return true;
     case UNETMM_REDIRECT_BEGIN:
-        return r->state == UNETMM_MOVED_BEGUN && !r->spans.n;
+        return move->state == UNETMM_MOVE_BEGUN && !move->spans.n;
     case UNETMM_REDIRECT_BACK:
     case UNETMM_REDIRECT_END:
-        return r->state == UNETMM_MOVED_GOING;
+        return move->state == UNETMM_MOVE_DONE;
     default:
         return false;
     }
@@ -501,19 +501,19 @@ static const UnetmmField move_fields[] = {
 };
 
 static void move_save(UnetmmStream *st, UnetmmCore *core,
-                          UnetmmRegion *region, UnetmmMove *r)
+                      UnetmmRegion *region, UnetmmMove *move)
 {
     struct unetmm_cmd_redirect cmd = {
-        .offset = r->first, .length = r->last - r->first + 1, .to = r->to,
-        .list = r->list,
+        .offset = move->first, .length = move->last - move->first + 1,
+        .to = move->to, .list = move->list,
     };
-    uint8_t state = r->state;
-    UnetmmMove *made = r;
+    uint8_t state = move->state;
+    UnetmmMove *made = move;
 
     unetmm_stream_u8(st, &state, "state");
     UNETMM_STREAM_FIELDS(st, &cmd, redirect_fields);
     if (unetmm_stream_reads(st) &&
-        (st->wrong || state > UNETMM_MOVED_BACK || !state ||
+        (st->wrong || state > UNETMM_MOVE_RETURNING || !state ||
          unetmm_move_add(region, &cmd, &made) != UNETMM_CS_OK)) {
         unetmm_stream_refuse(st, "a part of a region could not have moved");
         return;
@@ -535,7 +535,7 @@ static void move_save(UnetmmStream *st, UnetmmCore *core,
 
 /* Each saved redirect is checked as by REGION_REDIRECT. */
 void unetmm_moves_save(UnetmmStream *st, UnetmmCore *core,
-                           UnetmmRegion *region)
+                       UnetmmRegion *region)
 {
     uint32_t n = 0;
 
@@ -543,15 +543,15 @@ void unetmm_moves_save(UnetmmStream *st, UnetmmCore *core,
         return;
     }
     for (unsigned i = 0; i < UNETMM_REDIRECTS; i++) {
-        n += region->moved->moves[i].state != UNETMM_MOVED_NOT;
+        n += region->moved->moves[i].state != UNETMM_MOVE_NONE;
     }
     n = unetmm_stream_choice(st, n, UNETMM_REDIRECTS + 1, "redirects");
     for (unsigned i = 0; n && i < UNETMM_REDIRECTS && !st->wrong; i++) {
-        UnetmmMove *r = &region->moved->moves[i];
+        UnetmmMove *move = &region->moved->moves[i];
 
-        if (unetmm_stream_reads(st) ? i < n : r->state != UNETMM_MOVED_NOT) {
+        if (unetmm_stream_reads(st) ? i < n : move->state != UNETMM_MOVE_NONE) {
             unetmm_stream_enter(st, "redirect", i);
-            move_save(st, core, region, r);
+            move_save(st, core, region, move);
             unetmm_stream_leave(st);
         }
     }
@@ -561,13 +561,13 @@ void unetmm_moves_save(UnetmmStream *st, UnetmmCore *core,
 /* Does each of its parts that is to move wait for a page that moves? */
 bool unetmm_moves_ok(const UnetmmCore *core, uint32_t number)
 {
-    const UnetmmMoved *m = core->remote->regions[number].moved;
+    const UnetmmRegionMoves *m = core->remote->regions[number].moved;
 
     for (unsigned i = 0; m && i < UNETMM_REDIRECTS; i++) {
-        const UnetmmMove *r = &m->moves[i];
+        const UnetmmMove *move = &m->moves[i];
 
-        if (r->waits && !unetmm_region_moving_in(core, number, r->first,
-                                                 r->last)) {
+        if (move->waits && !unetmm_region_moving_in(core, number, move->first,
+                                                    move->last)) {
             return false;
         }
     }

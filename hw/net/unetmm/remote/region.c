@@ -65,7 +65,7 @@ uint8_t unetmm_region_set(UnetmmCore *core, uint16_t space,
         .ncounters = cmd->ncounters, .pd = cmd->pd,
         .iova = cmd->flags & UNETMM_REGION_F_IOVA ? cmd->iova : cmd->addr,
         .moved = cmd->flags & UNETMM_REGION_F_REDIRECT ?
-                 g_new0(UnetmmMoved, 1) : NULL,
+                 g_new0(UnetmmRegionMoves, 1) : NULL,
         .was_keyed = region->was_keyed, .last_space = region->last_space,
         .last_key = region->last_key, .last_pd = region->last_pd,
     };
@@ -165,7 +165,6 @@ void unetmm_region_landed(UnetmmCore *core)
         UnetmmRegion *region = &core->remote->regions[i];
 
         unetmm_move_landed(core, i);
-
         if (region->clearing && !unetmm_region_moving(core, i)) {
             region_end(core, i);
             core->remote->clearing--;
@@ -394,7 +393,7 @@ const UnetmmModule unetmm_module_region = {
     .create = region_create,
     .reset = region_reset,
     .free = region_free,
-    .landed = unetmm_region_landed,
+    .landing_over = unetmm_region_landed,
     .save = regions_save,
     .check = regions_check,
     .save_limit = regions_save_limit,

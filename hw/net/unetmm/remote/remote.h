@@ -32,16 +32,16 @@ typedef struct UnetmmSpans {
     UnetmmSpan at[UNETMM_REDIRECT_LANDED + 1];
 } UnetmmSpans;
 
-typedef enum UnetmmMovedState {
-    UNETMM_MOVED_NOT,           /* there is none */
-    UNETMM_MOVED_BEGUN,         /* held until GO; `spans` are copied */
-    UNETMM_MOVED_GOING,         /* `spans` and landed data are there */
-    UNETMM_MOVED_BACK,          /* held until END */
-} UnetmmMovedState;
+typedef enum UnetmmMoveState {
+    UNETMM_MOVE_NONE,           /* there is none */
+    UNETMM_MOVE_BEGUN,          /* held until GO; `spans` are copied */
+    UNETMM_MOVE_DONE,           /* `spans` and landed data are there */
+    UNETMM_MOVE_RETURNING,      /* held until END; the data goes back */
+} UnetmmMoveState;
 
 /* A part of a region that is somewhere else; remote/move.c. */
 typedef struct UnetmmMove {
-    UnetmmMovedState state;
+    UnetmmMoveState state;
     uint8_t waits;              /* this command, for a page; then it is held */
     uint16_t tag;
     uint64_t first, last;
@@ -51,10 +51,10 @@ typedef struct UnetmmMove {
     UnetmmSpans spans;
 } UnetmmMove;
 
-typedef struct UnetmmMoved {
+typedef struct UnetmmRegionMoves {
     UnetmmMove moves[UNETMM_REDIRECTS];
     UnetmmSpans landed;         /* where REGION_SET said, and not taken */
-} UnetmmMoved;
+} UnetmmRegionMoves;
 
 /* An export of the driver; see remote/region.c. */
 typedef struct UnetmmRegion {
@@ -68,7 +68,7 @@ typedef struct UnetmmRegion {
     uint64_t addr, length, cookie;
     uint64_t iova;              /* F_IOVA; else addr */
     uint32_t pd;
-    UnetmmMoved *moved;         /* F_REDIRECT; else NULL */
+    UnetmmRegionMoves *moved;   /* F_REDIRECT; else NULL */
     /* The last one of this number that was cleared, if peers had its key. */
     bool was_keyed;
     uint16_t last_space;
@@ -78,7 +78,7 @@ typedef struct UnetmmRegion {
 /* A region of no domain is for the endpoints of each. */
 static inline bool unetmm_region_in_pd(uint32_t pd, const UnetmmEp *ep)
 {
-    return !pd || pd == ep->pd;
+    return !pd || pd == ep->pd || pd == (UNETMM_PD_EP | ep->id);
 }
 
 struct UnetmmRemote {
@@ -99,17 +99,18 @@ typedef struct UnetmmImport {
 
 /* remote/eventcount.c */
 uint8_t unetmm_event_counters_set(UnetmmCore *core, uint16_t id,
-                            const struct unetmm_cmd_counters *cmd);
+                                  const struct unetmm_cmd_counters *cmd);
 /* *result: it has been reached already. */
 uint8_t unetmm_event_counter_arm(UnetmmCore *core, uint16_t id,
-                           const struct unetmm_cmd_arm *cmd, uint32_t *result);
+                                 const struct unetmm_cmd_arm *cmd,
+                                 uint32_t *result);
 /*
  * May who uses the region name counter `imm` of it?  0, and *id is the space's
  * number of it; or UNETMM_WHY_*.
  */
 uint32_t unetmm_event_counter_check(const UnetmmCore *core,
-                              const UnetmmRegion *region, uint32_t imm,
-                              uint32_t *id);
+                                    const UnetmmRegion *region, uint32_t imm,
+                                    uint32_t *id);
 /* Adds 1 to a counter of the endpoint's space.  False: the bus refused it. */
 bool unetmm_event_counter_add(UnetmmCore *core, UnetmmEp *ep, uint32_t id);
 /* A counter of the space is DUE. */
@@ -129,7 +130,7 @@ bool unetmm_import_allows(const UnetmmCore *core, const UnetmmEp *ep,
 /* NULL: there is none with this number. */
 const UnetmmImport *unetmm_import_at(const UnetmmCore *core,
                                      const UnetmmEp *ep, uint32_t number);
-/* The same if it is still that of this region and key; or NULL. */
+/* NULL: the import is no longer that of this region and key. */
 UnetmmImport *unetmm_import_of(const UnetmmCore *core, UnetmmEp *ep,
                                uint32_t number, uint32_t region, uint32_t key);
 /* UnetmmSavedParts.imports */
@@ -137,8 +138,8 @@ void unetmm_imports_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
 
 /* remote/move.c */
 uint8_t unetmm_move(UnetmmCore *core,
-                        const struct unetmm_cmd_redirect *cmd, uint16_t tag,
-                        uint32_t *result, bool *wait);
+                    const struct unetmm_cmd_redirect *cmd, uint16_t tag,
+                    uint32_t *result, bool *wait);
 /*
  * Bytes from `offset` on that are in one place, from *addr of the space on:
  * `len` at most.  All of them are the region's.
@@ -155,21 +156,21 @@ uint32_t unetmm_region_run_ahead(const UnetmmRegion *region, uint64_t offset,
 void unetmm_region_note(const UnetmmRegion *region, uint64_t offset,
                         uint32_t len);
 /* A move of these bytes begins or ends: a packet for them must come again. */
-bool unetmm_region_held(const UnetmmRegion *region, uint64_t offset,
-                        uint32_t len);
+bool unetmm_region_is_held(const UnetmmRegion *region, uint64_t offset,
+                           uint32_t len);
 /* A page has landed, which a command may have waited for. */
 void unetmm_move_landed(UnetmmCore *core, uint32_t number);
 /* The region goes. */
 void unetmm_moves_forget(UnetmmCore *core, UnetmmRegion *region);
 /* The part of BEGIN that does not depend on landed data. */
 uint8_t unetmm_move_add(UnetmmRegion *region,
-                            const struct unetmm_cmd_redirect *cmd,
-                            UnetmmMove **added);
+                        const struct unetmm_cmd_redirect *cmd,
+                        UnetmmMove **added);
 /* Are they as they must be, and all in first..last? */
 bool unetmm_spans_ok(const UnetmmSpans *s, uint64_t first, uint64_t last);
 /* The parts of one region that are somewhere else. */
 void unetmm_moves_save(UnetmmStream *st, UnetmmCore *core,
-                           UnetmmRegion *region);
+                       UnetmmRegion *region);
 bool unetmm_moves_ok(const UnetmmCore *core, uint32_t number);
 
 /* remote/region.c */
@@ -201,7 +202,7 @@ uint32_t unetmm_region_check(const UnetmmCore *core, const UnetmmEp *ep,
                              const UnetmmRegion **region);
 /* Does a page of it move now?  Between two pages nothing is done through it. */
 bool unetmm_region_moving(const UnetmmCore *core, uint32_t number);
-/* The same for a packet that is about any of these bytes. */
+/* Does a page move of a packet that is about any of these bytes? */
 bool unetmm_region_moving_in(const UnetmmCore *core, uint32_t number,
                              uint64_t first, uint64_t last);
 /* A page has landed: is it what a command waits for? */

@@ -9,8 +9,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "ring.h"
 #include "../abi/unetmm_le.h"
+#include "ring.h"
 
 static void ring_reset(UnetmmCore *core)
 {

@@ -7,10 +7,10 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
+#include "../abi/unetmm_le.h"
 #include "../channel/channel.h"
 #include "../port/port.h"
 #include "send.h"
-#include "../abi/unetmm_le.h"
 
 /* Segments that would have the place of the inline bytes. */
 static uint32_t tx_inline_places(const struct unetmm_sqe *sqe)
@@ -34,17 +34,20 @@ static uint32_t tx_extra_slots(const struct unetmm_sqe *sqe)
     return (places - UNETMM_SQE_SEGS + UNETMM_SLOT_SEGS - 1) / UNETMM_SLOT_SEGS;
 }
 
-static bool tx_read_slots(UnetmmCore *core, UnetmmEp *ep, uint32_t index,
-                          uint32_t n, uint8_t *buf)
+static bool tx_read_slot(UnetmmCore *core, UnetmmEp *ep, uint32_t index,
+                         uint8_t *buf)
 {
     uint32_t mask = (1u << ep->sq_log2) - 1;
 
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t at = ep->sq_base +
-                      (uint64_t)((index + i) & mask) * UNETMM_SLOT_BYTES;
+    return unetmm_dma_read(core, ep, ep->sq_base + (uint64_t)(index & mask) *
+                           UNETMM_SLOT_BYTES, buf, UNETMM_SLOT_BYTES);
+}
 
-        if (!unetmm_dma_read(core, ep, at, buf + i * UNETMM_SLOT_BYTES,
-                             UNETMM_SLOT_BYTES)) {
+static bool tx_read_slots(UnetmmCore *core, UnetmmEp *ep, uint32_t index,
+                          uint32_t n, uint8_t *buf)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (!tx_read_slot(core, ep, index + i, buf + i * UNETMM_SLOT_BYTES)) {
             unetmm_ep_fail(core, ep, UNETMM_ST_DMA);
             return false;
         }
@@ -68,7 +71,8 @@ static bool tx_imm_ok(uint8_t flags, uint32_t imm)
     uint8_t use = flags & (UNETMM_SQE_F_NOTIFY | UNETMM_SQE_F_COUNT |
                            UNETMM_SQE_F_IMM);
 
-    return use ? !(use & (use - 1)) : !imm;
+    return use ? !(use & (use - 1)) :
+           !imm && !(flags & UNETMM_SQE_F_INV);
 }
 
 bool unetmm_send_flags_ok(const UnetmmCore *core, uint8_t op, uint8_t flags)
@@ -232,6 +236,9 @@ static bool tx_peer_takes(const UnetmmEp *ep, const UnetmmDescriptor *d)
                     0) |
                    (d->flags & UNETMM_SQE_F_IMM ? UNETMM_CHANNEL_F_IMM : 0);
 
+    if (d->flags & UNETMM_SQE_F_INV && !ep->channels[d->channel].strict) {
+        return false;
+    }
     return !need || !(need & ~ep->channels[d->channel].peer_takes);
 }
 
@@ -369,6 +376,21 @@ static void tx_refuse(UnetmmCore *core, UnetmmEp *ep, uint8_t status)
     UNETMM_GUEST_ERR(send_descriptor, "endpoint %u: send descriptor "
                      "refused, status %u", ep->id, status);
     unetmm_send_finish(&ep->tx, status);
+}
+
+bool unetmm_send_goes_on(UnetmmCore *core, UnetmmEp *ep,
+                         uint16_t channel)
+{
+    uint8_t slot[UNETMM_SLOT_BYTES];
+    struct unetmm_sqe sqe;
+
+    if (ep->sq_prod == ep->sq_cons ||
+        !tx_read_slot(core, ep, ep->sq_cons, slot)) {
+        return false;
+    }
+    memcpy(&sqe, slot, sizeof(sqe));
+    unetmm_le_sqe(&sqe);
+    return sqe.channel == channel;
 }
 
 bool unetmm_send_fetch(UnetmmCore *core, UnetmmEp *ep)

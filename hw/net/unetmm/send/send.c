@@ -115,7 +115,7 @@ static void send_landed(UnetmmCore *core, UnetmmEp *ep)
             /* No further page: the memory is the process's again. */
             unetmm_send_finish(tx, UNETMM_ST_OK);
         }
-        unetmm_engine_queue(core, ep);
+        unetmm_ready_push(core, ep);
     }
     unetmm_page_unlock(core, ep, &tx->page);
     unetmm_page_release(core, &tx->page);
@@ -372,7 +372,7 @@ static void send_reply(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
         unetmm_send_finish(&ep->tx, status);
     }
     ep->tx.blocked_on = UNETMM_BLOCKED_NOT;
-    unetmm_engine_queue(core, ep);
+    unetmm_ready_push(core, ep);
 }
 
 /* The segments behind the one that the transfer waits in. */
@@ -424,7 +424,7 @@ void unetmm_send_flush(UnetmmCore *core, UnetmmEp *ep)
     if (ending != UNETMM_ST_OK && !ep->tx.moving) {
         unetmm_miss_cancel(core, &ep->misses[0]);
         ep->tx.blocked_on = UNETMM_BLOCKED_NOT;
-        unetmm_engine_queue(core, ep);
+        unetmm_ready_push(core, ep);
     }
 }
 
@@ -475,5 +475,5 @@ const UnetmmModule unetmm_module_send = {
     .ep_stop = send_stop,
     .deadline = send_deadline,
     .deadline_of_pages = true,
-    .due = send_due,
+    .deadline_passed = send_due,
 };

@@ -104,6 +104,12 @@ bool unetmm_send_blocked_ok(const UnetmmTransfer *tx);
  * descriptor's channel has no room.
  */
 bool unetmm_send_fetch(UnetmmCore *core, UnetmmEp *ep);
+/*
+ * Is the next descriptor for this channel?  A hint: the descriptor is checked
+ * when it is fetched.
+ */
+bool unetmm_send_goes_on(UnetmmCore *core, UnetmmEp *ep,
+                         uint16_t channel);
 /* The longest message for the destination, if no frame; 0: there is none. */
 uint32_t unetmm_send_limit(const UnetmmCore *core, const UnetmmEp *ep,
                            const UnetmmDescriptor *d);

@@ -530,8 +530,10 @@ static void unetmm_stop(UnetmmState *s)
 }
 
 /*
- * QEMU's handlers of the table and of the PBA use memory that msix_uninit() has
- * freed, and would end QEMU: they get a table whose vectors are masked.
+ * Works around MSI-X in QEMU: an access to the table or the PBA behind
+ * msix_uninit() uses memory that it has freed, and would end QEMU.  The members
+ * that are set here are those that its handlers read (QEMU 10.0); they
+ * give a table whose vectors are masked.
  */
 static void unetmm_leave_msix(PCIDevice *pdev)
 {

@@ -11,6 +11,7 @@
 #include "hw/qdev-properties.h"
 #include "qapi/error.h"
 #include "qapi/visitor.h"
+#include "../congestion/congestion.h"
 #include "../ep/ep.h"
 #include "../source/source.h"
 #include "shell.h"
@@ -23,6 +24,7 @@ static const char *const index_names[] = {
 #define NAME(number, upper, name, help) [number] = #name,
 #define LIST(number, upper, name, help) " " #name
 static const char *const replace_names[] = { UNETMM_TLB_REPLACEMENTS(NAME) };
+static const char *const congestion_names[] = { UNETMM_CONGESTIONS(NAME) };
 
 static bool unetmm_choice(const char *property, const char *value,
                           const char *const *names, unsigned n,
@@ -55,6 +57,9 @@ bool unetmm_properties_check(UnetmmState *s, UnetmmCosts *costs, Error **errp)
                        errp) ||
         !unetmm_choice("tlb-replace", s->tlb_replace, replace_names,
                        G_N_ELEMENTS(replace_names), &s->params.tlb_replace,
+                       errp) ||
+        !unetmm_choice("congestion", s->congestion, congestion_names,
+                       G_N_ELEMENTS(congestion_names), &s->params.congestion,
                        errp)) {
         return false;
     }
@@ -102,6 +107,9 @@ static const Property unetmm_properties[] = {
     UNETMM_PROP("sysbuf-slots", sysbuf_slots, 256),
     UNETMM_PROP("flows", flows, 256),
     UNETMM_PROP("backup-bits", backup_bits, 4096),
+    DEFINE_PROP_STRING("congestion", UnetmmState, congestion),
+    UNETMM_PROP("congestion-window", congestion_window, 16),
+    UNETMM_PROP("congestion-trip-ns", congestion_trip_ns, 100000),
     UNETMM_PROP("budget-descriptors", budget_descriptors, 64),
     UNETMM_PROP("budget-bytes", budget_bytes, 1 << 20),
     DEFINE_PROP_UINT64("x-dma-page-ns", UnetmmState, params.dma_page_ns, 0),
@@ -152,6 +160,12 @@ static const struct {
     { "flows", "flows of raw Ethernet endpoints, 0..4096; 0: no Ethernet" },
     { "backup-bits", "packets that one endpoint may have in the backup ring, "
       "0..4096" },
+    { "congestion", "how many packets of a reliable channel may fly; one of "
+      "these, or the first:" UNETMM_CONGESTIONS(LIST) },
+    { "congestion-window", "packets of a channel that fly at first, with a "
+      "congestion control, 1..64" },
+    { "congestion-trip-ns", "round trip at which congestion=delay aims; more "
+      "than one without a queue, 0..1000000000" },
     { "budget-descriptors", "descriptors handled before the vCPU is let go, "
       "1..65536" },
     { "budget-bytes", "bytes moved before the vCPU is let go, "
@@ -303,7 +317,11 @@ static void unetmm_tlb_get(Object *obj, Visitor *v, const char *name,
     const UnetmmSources *source = UNETMM(obj)->core.source;
     const UnetmmTlb *tlb;
 
-    if (!source || !visit_start_list(v, name, NULL, 0, errp)) {
+    if (!source) {
+        error_setg(errp, "the card is not realized");
+        return;
+    }
+    if (!visit_start_list(v, name, NULL, 0, errp)) {
         return;
     }
     tlb = &source->tlb;
@@ -353,7 +371,11 @@ static void unetmm_endpoints_get(Object *obj, Visitor *v, const char *name,
 {
     UnetmmCore *core = &UNETMM(obj)->core;
 
-    if (!core->eps || !visit_start_list(v, name, NULL, 0, errp)) {
+    if (!core->eps) {
+        error_setg(errp, "the card is not realized");
+        return;
+    }
+    if (!visit_start_list(v, name, NULL, 0, errp)) {
         return;
     }
     for (uint32_t i = 0; i < core->params.endpoints; i++) {

@@ -40,6 +40,7 @@ struct UnetmmState {
     UnetmmKnobs knobs;
     char *tlb_index;
     char *tlb_replace;
+    char *congestion;
     char *timing_text;
 
     /* run time */

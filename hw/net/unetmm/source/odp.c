@@ -10,8 +10,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "source.h"
 #include "../abi/unetmm_le.h"
+#include "source.h"
 
 /* ERROR: the bus refused the walk.  MISS: no table reaches so far. */
 static UnetmmXlat odp_read(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,

@@ -13,8 +13,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "source.h"
 #include "../abi/unetmm_le.h"
+#include "source.h"
 
 /* Changes of one entry by the processors, while the card tries to. */
 #define SHADOW_TRIES    64

@@ -4,8 +4,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "source.h"
 #include "../abi/unetmm_le.h"
+#include "source.h"
 
 /* Replaces *table by the next table: reads its entry once. */
 static UnetmmXlat table_step(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,

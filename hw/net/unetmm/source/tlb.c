@@ -78,7 +78,7 @@ static void tlb_create(UnetmmCore *core)
                     params->tlb_victims);
     core->source->tlb.index = params->tlb_index;
     core->source->tlb.replace = params->tlb_replace;
-    core->source->tlb.evict = unetmm_tlb_evicted;
+    core->source->tlb.evict = unetmm_miss_report_eviction;
     core->source->tlb.opaque = core;
 }
 

@@ -216,7 +216,7 @@ static uint32_t proxy_start(UnetmmCore *core, const UnetmmStart *start,
     switch (proxy_post(core, ep, start, addr)) {
     case UNETMM_POSTED:
         unetmm_count(core, ep, UNETMM_C_proxy_starts, 1);
-        unetmm_engine_queue(core, ep);
+        unetmm_ready_push(core, ep);
         return UNETMM_START_DONE;
     case UNETMM_POST_FULL:
         unetmm_count(core, ep, UNETMM_C_proxy_refusals, 1);

@@ -509,7 +509,7 @@ const UnetmmModule unetmm_module_window = {
     .ep_close = window_ep_close,
     .import_end = unetmm_window_drop_import,
     .deadline_at = window_deadline,
-    .due = window_due,
+    .deadline_passed = window_due,
     .save = windows_save,
     .save_limit = windows_save_limit,
 };

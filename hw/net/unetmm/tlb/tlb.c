@@ -73,7 +73,7 @@ static inline bool tlb_match(const UnetmmTlbEntry *e, uint16_t space,
     return e->vpn == vpn && e->space == space && e->valid;
 }
 
-static inline bool tlb_free_slot(const UnetmmTlbEntry *e)
+static inline bool tlb_slot_is_free(const UnetmmTlbEntry *e)
 {
     return !e->valid && !e->dying;
 }
@@ -156,7 +156,7 @@ static uint32_t tlb_victim_room(UnetmmTlb *tlb)
     for (uint32_t i = first; i < first + tlb->victims; i++) {
         UnetmmTlbEntry *e = unetmm_tlb_at(tlb, i);
 
-        if (tlb_free_slot(e)) {
+        if (tlb_slot_is_free(e)) {
             return i;
         }
         if (unetmm_tlb_movable(tlb, e) &&
@@ -178,7 +178,7 @@ static uint32_t tlb_make_room(UnetmmTlb *tlb, uint16_t space, uint64_t vpn)
     uint32_t way, victim;
 
     for (uint32_t i = first; i < first + tlb->ways; i++) {
-        if (tlb_free_slot(unetmm_tlb_at(tlb, i))) {
+        if (tlb_slot_is_free(unetmm_tlb_at(tlb, i))) {
             return i;
         }
     }

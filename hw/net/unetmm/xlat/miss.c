@@ -35,9 +35,9 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
+#include "../abi/unetmm_le.h"
 #include "../ring/ring.h"
 #include "xlat.h"
-#include "../abi/unetmm_le.h"
 
 void unetmm_miss_own(UnetmmMiss *miss, const UnetmmMissOwner *owner,
                      UnetmmEp *ep, void *of)
@@ -57,7 +57,7 @@ static uint32_t miss_id(const UnetmmCore *core, const UnetmmMiss *miss)
     return (uint32_t)miss->generation << 16 | miss_number(core, miss);
 }
 
-static void miss_full(UnetmmCore *core)
+static void fault_ring_full(UnetmmCore *core)
 {
     if (!(core->ring->events & UNETMM_EVENT_FAULT_FULL)) {
         core->counters[UNETMM_C_faults_waited]++;
@@ -204,11 +204,18 @@ static void miss_finish(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
     miss_tell(core, miss, reply, status);
 }
 
-static void miss_on_its_own(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
-                            uint8_t status)
+/* The miss is to be reported on its own. */
+static void miss_requeue(UnetmmCore *core, UnetmmMiss *miss)
 {
     miss_clear(core, miss);
     miss_enqueue(core, miss);
+}
+
+/* MissJoined: the leader has no reply for the miss. */
+static void miss_requeue_joined(UnetmmCore *core, UnetmmMiss *miss,
+                                uint8_t reply, uint8_t status)
+{
+    miss_requeue(core, miss);
 }
 
 /* Joins a report in flight; false: there is none that covers this miss. */
@@ -220,7 +227,7 @@ static bool miss_join(UnetmmCore *core, UnetmmMiss *miss)
         return false;
     }
     /* After a RETRY it may have followers: no chains, they join again. */
-    miss_for_joined(core, miss_number(core, miss), miss_on_its_own, 0, 0);
+    miss_for_joined(core, miss_number(core, miss), miss_requeue_joined, 0, 0);
     miss->state = UNETMM_MISS_JOINED;
     miss->leader = miss_number(core, leader);
     unetmm_miss_follows(core, miss, true);
@@ -254,7 +261,7 @@ void unetmm_miss_cancel(UnetmmCore *core, UnetmmMiss *miss)
     miss_clear(core, miss);
     miss->generation++;
     /* Whatever state it was in: after a RETRY it waits with its followers. */
-    miss_for_joined(core, miss_number(core, miss), miss_on_its_own, 0, 0);
+    miss_for_joined(core, miss_number(core, miss), miss_requeue_joined, 0, 0);
 }
 
 /*
@@ -325,7 +332,10 @@ static uint32_t miss_ahead(UnetmmCore *core, const UnetmmMiss *miss,
            miss->owner->ahead ? miss->owner->ahead(core, miss, ahead) : 0;
 }
 
-/* Says so, if there is room for all of it; f is the report of the miss. */
+/*
+ * Reports the pages ahead, if there is room for all of them; f is the report of
+ * the miss.
+ */
 static bool miss_report_ahead(UnetmmCore *core, UnetmmMiss *miss,
                               struct unetmm_fault f)
 {
@@ -388,7 +398,7 @@ bool unetmm_fault_room(UnetmmCore *core)
     if (fault_room_for(core, 1)) {
         return true;
     }
-    miss_full(core);
+    fault_ring_full(core);
     return false;
 }
 
@@ -400,7 +410,7 @@ static void miss_flush(UnetmmCore *core)
     while (misses->wanted.used && misses->asked < core->params.max_faults) {
         UnetmmMiss *miss = &misses->all[unetmm_list_first(&misses->wanted)];
 
-        /* Of those that missed in one run the first reports, the rest join. */
+        /* The first of those that missed in one run reports, the rest join. */
         if (miss->state == UNETMM_MISS_WANTED &&
             !miss_join(core, miss)) {
             if (!unetmm_fault_room(core) || !miss_report(core, miss)) {
@@ -412,7 +422,7 @@ static void miss_flush(UnetmmCore *core)
 }
 
 /* UnetmmTlbEvict: an entry leaves the TLB.  False: the ring has no room. */
-bool unetmm_tlb_evicted(void *opaque, const UnetmmTlbEntry *entry)
+bool unetmm_miss_report_eviction(void *opaque, const UnetmmTlbEntry *entry)
 {
     UnetmmCore *core = opaque;
     struct unetmm_fault f = {
@@ -425,7 +435,7 @@ bool unetmm_tlb_evicted(void *opaque, const UnetmmTlbEntry *entry)
     };
 
     if (!unetmm_ring_post_fault(core, f)) {
-        miss_full(core);
+        fault_ring_full(core);
         core->miss->evict_waits = true;
         return false;
     }
@@ -504,23 +514,23 @@ static bool miss_same_page(const UnetmmCore *core, const UnetmmMiss *miss)
     return core->miss->all[miss->leader].vpn == miss->vpn;
 }
 
-static void miss_same_error(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
-                            uint8_t status)
+static void miss_fail_joined(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
+                             uint8_t status)
 {
     if (miss_same_page(core, miss)) {
         miss_finish(core, miss, reply, status);
     } else {
-        miss_on_its_own(core, miss, reply, status);
+        miss_requeue(core, miss);
     }
 }
 
-static void miss_same_defer(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
-                            uint8_t status)
+static void miss_defer_joined(UnetmmCore *core, UnetmmMiss *miss,
+                              uint8_t reply, uint8_t status)
 {
     if (miss_same_page(core, miss)) {
         miss_tell(core, miss, reply, status);
     } else {
-        miss_on_its_own(core, miss, reply, status);
+        miss_requeue(core, miss);
     }
 }
 
@@ -531,7 +541,7 @@ static void miss_settle(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
     uint16_t generation = miss->generation;
 
     miss_for_joined(core, miss_number(core, miss),
-                    reply == UNETMM_REPLY_ERROR ? miss_same_error :
+                    reply == UNETMM_REPLY_ERROR ? miss_fail_joined :
                     miss_finish, reply, status);
     /* A joined miss may have ended a channel, and this miss with it. */
     if (miss->generation == generation) {
@@ -539,7 +549,7 @@ static void miss_settle(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
     }
 }
 
-/* The same, unless x-fault-delay has it come late. */
+/* Settles the miss, unless x-fault-delay has the reply come late. */
 static void miss_reply(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
                        uint8_t status)
 {
@@ -642,7 +652,7 @@ static uint8_t reply_resolved(UnetmmCore *core, uint16_t space,
     if (status == UNETMM_CS_PARTIAL && most) {
         miss_refuse(core, miss);
     } else {
-        miss_on_its_own(core, miss, 0, 0);
+        miss_requeue(core, miss);
     }
     return status;
 }
@@ -654,7 +664,7 @@ static void reply_deferred(UnetmmCore *core, UnetmmMiss *miss)
         miss->state = UNETMM_MISS_DEFERRED;
     }
     miss_tell(core, miss, UNETMM_REPLY_DEFERRED, 0);
-    miss_for_joined(core, miss_number(core, miss), miss_same_defer,
+    miss_for_joined(core, miss_number(core, miss), miss_defer_joined,
                     UNETMM_REPLY_DEFERRED, 0);
 }
 
@@ -698,7 +708,7 @@ uint8_t unetmm_fault_reply(UnetmmCore *core, uint16_t space,
         return UNETMM_CS_BAD_ARG;
     }
     if (reply->status == UNETMM_REPLY_RETRY) {
-        miss_on_its_own(core, miss, 0, 0);
+        miss_requeue(core, miss);
     } else if (reply->status == UNETMM_REPLY_DEFERRED) {
         reply_deferred(core, miss);
     } else {
@@ -746,7 +756,7 @@ static void miss_free(UnetmmCore *core)
 
 static uint64_t misses_save_limit(const UnetmmCore *core)
 {
-    return core->params.endpoints * UNETMM_EP_MISSES * 64ull;
+    return unetmm_misses(core) * 64ull;
 }
 
 const UnetmmModule unetmm_module_miss = {
@@ -756,7 +766,7 @@ const UnetmmModule unetmm_module_miss = {
     .free = miss_free,
     .flush = miss_flush,
     .deadline = miss_deadline,
-    .late = miss_late,
+    .engine_entered = miss_late,
     .save = unetmm_misses_save,
     .check = unetmm_misses_check,
     .save_limit = misses_save_limit,

@@ -101,7 +101,7 @@ uint32_t unetmm_segments_ahead(const struct unetmm_seg *segs, uint32_t first,
                                uint32_t nsegs, UnetmmAhead *ahead);
 
 /* xlat/miss.c */
-bool unetmm_tlb_evicted(void *opaque, const UnetmmTlbEntry *entry);
+bool unetmm_miss_report_eviction(void *opaque, const UnetmmTlbEntry *entry);
 /* Gives an unused miss to its owner, or (NULL) takes it back. */
 void unetmm_miss_own(UnetmmMiss *miss, const UnetmmMissOwner *owner,
                      UnetmmEp *ep, void *of);
@@ -125,7 +125,7 @@ uint8_t unetmm_fault_reply(UnetmmCore *core, uint16_t space,
                            uint32_t *taken);
 
 /* xlat/save.c */
-/* Of module miss. */
+/* The save and check of module miss. */
 void unetmm_misses_save(UnetmmStream *st, UnetmmCore *core);
 void unetmm_misses_check(UnetmmStream *st, UnetmmCore *core);
 

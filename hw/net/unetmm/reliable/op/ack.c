@@ -6,6 +6,7 @@
 #include "../../abi/unetmm_host.h"
 #include "../../abi/unetmm_lists.h"
 #include "../packet.h"
+#include "../pace.h"
 
 #define UNETMM_REL_MAX_BACKOFF  7       /* a wait doubles so often */
 
@@ -64,9 +65,9 @@ static void ack_ready(UnetmmCore *core, UnetmmRel *rel)
 #define STATUS(number, upper, status, meaning) [number] = UNETMM_ST_##status,
 static const uint8_t reject_status[] = { UNETMM_WHYS(STATUS) };
 
-uint8_t unetmm_rel_reject_status(uint32_t why)
+uint8_t unetmm_rel_reject_status(uint32_t reason)
 {
-    return why < G_N_ELEMENTS(reject_status) ? reject_status[why] :
+    return reason < G_N_ELEMENTS(reject_status) ? reject_status[reason] :
            UNETMM_ST_OK;
 }
 
@@ -185,6 +186,7 @@ static bool ack_received(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         ack_not_ready(core, ep, rel, f->offset);
     } else if (f->imm == UNETMM_ACK_PENDING) {
         unetmm_sendwin_set_aside(&rel->tx);
+        unetmm_rel_pace_aside(rel);
         unetmm_rel_arm(core, rel);
     } else if (f->imm == UNETMM_ACK_FAILED) {
         ack_failed(core, ep, rel, f);

@@ -77,7 +77,7 @@ uint32_t unetmm_rel_ahead(const UnetmmCore *core, const UnetmmMiss *miss,
     uint32_t at, i, len;
 
     /* The request may have ended since. */
-    if (!unetmm_sendwin_pends(&rel->tx, psn)) {
+    if (!unetmm_sendwin_is_pending(&rel->tx, psn)) {
         return 0;
     }
     m = unetmm_rel_msg_of(rel, psn);
@@ -152,11 +152,11 @@ static bool answer_accept(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 /* The answer has no place now: it is requested again, not at once. */
 static bool answer_unplaced(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                             const struct unetmm_frame *f,
-                            enum unetmm_counter why)
+                            enum unetmm_counter drop)
 {
     unetmm_sendwin_unplaced(&rel->tx, f->psn);
     unetmm_rel_arm(core, rel);
-    unetmm_recv_drop(core, ep, why);
+    unetmm_recv_drop(core, ep, drop);
     return answer_heard(core, ep, rel, f->psn, false);
 }
 
@@ -195,9 +195,9 @@ static bool answer_end(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 
 /* Treats the answer as one that the wire has lost. */
 static bool answer_lost(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                        uint32_t psn, enum unetmm_counter why)
+                        uint32_t psn, enum unetmm_counter drop)
 {
-    unetmm_recv_drop(core, ep, why);
+    unetmm_recv_drop(core, ep, drop);
     unetmm_sendwin_lost(&rel->tx, psn);
     return false;
 }
@@ -252,7 +252,7 @@ static bool answer_received(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_failed);
         return false;
     }
-    if (!unetmm_sendwin_pends(&rel->tx, f->psn) ||
+    if (!unetmm_sendwin_is_pending(&rel->tx, f->psn) ||
         !answer_aim(rel, f, place)) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_answer);
         return false;
@@ -266,23 +266,23 @@ static bool answer_received(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 static UnetmmRelTake answer_landed(UnetmmCore *core, UnetmmEp *ep,
                                    UnetmmRel *rel,
                                    const struct unetmm_frame *f, bool landed,
-                                   enum unetmm_counter why)
+                                   enum unetmm_counter drop)
 {
     bool heard = false;
 
-    if (!unetmm_sendwin_pends(&rel->tx, f->psn)) {
+    if (!unetmm_sendwin_is_pending(&rel->tx, f->psn)) {
         /* The request has ended meanwhile; its completion waited for this. */
-        return UNETMM_REL_DROPPED;
+        return UNETMM_TAKE_DROPPED;
     }
     if (landed) {
         heard = answer_accept(core, ep, rel, f);
-    } else if (why == UNETMM_C_drop_dma) {
-        unetmm_recv_drop(core, ep, why);
+    } else if (drop == UNETMM_C_drop_dma) {
+        unetmm_recv_drop(core, ep, drop);
         heard = answer_end(core, ep, rel, f->psn, UNETMM_ST_DMA);
     } else {
-        heard = answer_lost(core, ep, rel, f->psn, why);
+        heard = answer_lost(core, ep, rel, f->psn, drop);
     }
-    return heard ? UNETMM_REL_HEARD : UNETMM_REL_DROPPED;
+    return heard ? UNETMM_TAKE_HEARD : UNETMM_TAKE_DROPPED;
 }
 
 /* The pieces follow from the request; if that has ended they only land. */
@@ -290,7 +290,7 @@ static bool answer_landing_ok(UnetmmCore *core, UnetmmRel *rel)
 {
     UnetmmPlacement now;
 
-    return !unetmm_sendwin_pends(&rel->tx, core->landing->header.psn) ||
+    return !unetmm_sendwin_is_pending(&rel->tx, core->landing->header.psn) ||
            (answer_aim(rel, &core->landing->header, &now) &&
             unetmm_recv_same_pieces(&now, &core->landing->place));
 }
@@ -319,7 +319,7 @@ bool unetmm_rel_answer_page(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     uint32_t psn = rel->missed[UNETMM_REL_FAULT_ANSWER].psn;
     bool heard = false;
 
-    if (status != UNETMM_ST_OK && unetmm_sendwin_pends(&rel->tx, psn)) {
+    if (status != UNETMM_ST_OK && unetmm_sendwin_is_pending(&rel->tx, psn)) {
         heard = answer_end(core, ep, rel, psn, status);
     }
     if (rel->state == UNETMM_REL_OPEN) {

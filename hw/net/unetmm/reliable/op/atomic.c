@@ -9,8 +9,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../../abi/unetmm_host.h"
-#include "../packet.h"
 #include "../../abi/unetmm_le.h"
+#include "../packet.h"
 
 #define ATOMIC_TRIES    64              /* against the processors */
 
@@ -104,12 +104,13 @@ static uint32_t atomic_aim(UnetmmCore *core, const UnetmmEp *ep,
                            bool *held)
 {
     const UnetmmRegion *region;
-    uint32_t why = unetmm_region_check(core, ep, target, UNETMM_RIGHT_ATOMIC,
-                                       &region);
+    uint32_t reason = unetmm_region_check(core, ep, target, UNETMM_RIGHT_ATOMIC,
+                                          &region);
 
-    *held = !why && unetmm_region_held(region, target->offset, target->len);
-    if (why || *held) {
-        return why;
+    *held = !reason && unetmm_region_is_held(region, target->offset,
+                                             target->len);
+    if (reason || *held) {
+        return reason;
     }
     /* The word must be one piece, at a multiple of 8, where it is now. */
     if (unetmm_region_run(region, target->offset, target->len, addr) <
@@ -129,10 +130,10 @@ static UnetmmRelTake atomic_take(UnetmmCore *core, UnetmmEp *ep,
     uint64_t addr, old;
     UnetmmPage page;
     bool held;
-    uint32_t why = atomic_aim(core, ep, &target, &addr, &held);
+    uint32_t reason = atomic_aim(core, ep, &target, &addr, &held);
 
-    if (why) {
-        return unetmm_rel_reject(rel, why);
+    if (reason) {
+        return unetmm_rel_reject(rel, reason);
     }
     if (held) {
         unetmm_count(core, ep, UNETMM_C_rel_held, 1);
@@ -157,7 +158,7 @@ static UnetmmRelTake atomic_take(UnetmmCore *core, UnetmmEp *ep,
     }
     unetmm_page_dirty(&page);
     atomic_done(core, ep, rel, f, old);
-    return UNETMM_REL_TAKEN;
+    return UNETMM_TAKE_DONE;
 }
 
 /* Never executed again: the old value is sent once more. */

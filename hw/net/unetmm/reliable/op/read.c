@@ -22,7 +22,7 @@ static UnetmmXlat read_present(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
          at += n) {
         uint64_t addr;
         uint32_t run = unetmm_region_run_ahead(region, target->offset + at,
-                                            target->len - at, more, &addr);
+                                               target->len - at, more, &addr);
 
         n = MIN(run, target->len - at);
         result = unetmm_rel_present(core, ep, rel, psn, addr, n, run);
@@ -30,26 +30,30 @@ static UnetmmXlat read_present(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     return result;
 }
 
-/* May the request be answered (*why: never), and now (*want: lacks)? */
+/*
+ * May the request be answered, and now?  *reason: it never may; *want: it
+ * waits for this.
+ */
 static UnetmmXlat read_look(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                             uint32_t psn, const UnetmmTarget *target,
-                            uint64_t more, uint32_t *why, UnetmmRelWant *want)
+                            uint64_t more, uint32_t *reason,
+                            UnetmmRelWant *want)
 {
     const UnetmmRegion *region;
     UnetmmXlat result;
 
     *want = UNETMM_REL_WANT_READ;
-    *why = unetmm_region_check(core, ep, target, UNETMM_RIGHT_READ, &region);
-    if (*why) {
+    *reason = unetmm_region_check(core, ep, target, UNETMM_RIGHT_READ, &region);
+    if (*reason) {
         return UNETMM_XLAT_ERROR;
     }
-    if (unetmm_region_held(region, target->offset, target->len)) {
+    if (unetmm_region_is_held(region, target->offset, target->len)) {
         unetmm_count(core, ep, UNETMM_C_rel_held, 1);
         *want = UNETMM_REL_WANT_PART;
         return UNETMM_XLAT_MISS;
     }
     result = read_present(core, ep, rel, psn, region, target, more);
-    *why = result == UNETMM_XLAT_ERROR ? UNETMM_WHY_MEMORY : 0;
+    *reason = result == UNETMM_XLAT_ERROR ? UNETMM_WHY_MEMORY : 0;
     return result;
 }
 
@@ -65,24 +69,24 @@ static UnetmmRelTake read_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 {
     UnetmmTarget target = unetmm_rel_target(f, unetmm_read_bytes(f));
     UnetmmRelWant want;
-    uint32_t why;
+    uint32_t reason;
 
     if (target.len > rel->mtu) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_bad);
-        return UNETMM_REL_DROPPED;
+        return UNETMM_TAKE_DROPPED;
     }
-    switch (read_look(core, ep, rel, f->psn, &target, read_more(rel, f), &why,
-                      &want)) {
+    switch (read_look(core, ep, rel, f->psn, &target, read_more(rel, f),
+                      &reason, &want)) {
     case UNETMM_XLAT_OK:
         break;
     case UNETMM_XLAT_MISS:
         return unetmm_rel_refuse(rel, want);
     case UNETMM_XLAT_ERROR:
-        return unetmm_rel_reject(rel, why);
+        return unetmm_rel_reject(rel, reason);
     }
     unetmm_count(core, ep, UNETMM_C_rel_reads, 1);
     unetmm_rel_owe_answer(rel, f->psn, false, &target);
-    return UNETMM_REL_TAKEN;
+    return UNETMM_TAKE_DONE;
 }
 
 /* The peer has no answer to it, or one that it could not use. */
@@ -91,9 +95,9 @@ void unetmm_rel_read_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                            uint64_t more)
 {
     UnetmmRelWant want;
-    uint32_t why;
+    uint32_t reason;
 
-    switch (read_look(core, ep, rel, psn, target, more, &why, &want)) {
+    switch (read_look(core, ep, rel, psn, target, more, &reason, &want)) {
     case UNETMM_XLAT_OK:
         unetmm_rel_owe_answer(rel, psn, false, target);
         break;
@@ -104,7 +108,7 @@ void unetmm_rel_read_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_stale);
         break;
     case UNETMM_XLAT_ERROR:
-        unetmm_rel_reject_late(core, rel, psn, why);
+        unetmm_rel_reject_late(core, rel, psn, reason);
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_rejected);
         break;
     }

@@ -41,7 +41,25 @@ static UnetmmRelTake send_take_inline(UnetmmCore *core, UnetmmEp *ep,
     }
     unetmm_recv_imm(&cqe, f);
     unetmm_recv_inline(core, ep, &cqe, payload);
-    return ep->error ? UNETMM_REL_ENDED : UNETMM_REL_TAKEN;
+    return ep->error ? UNETMM_TAKE_ENDED : UNETMM_TAKE_DONE;
+}
+
+/*
+ * A page of the next buffer cannot be had: that is the end of a strict channel.
+ * The buffer goes back with the reason.
+ */
+static UnetmmRelTake send_no_memory(UnetmmCore *core, UnetmmEp *ep,
+                                    UnetmmRel *rel, uint8_t status)
+{
+    if (!unetmm_ep_cq_spare(ep)) {
+        ep->publish = true;
+        return unetmm_rel_refuse(rel, UNETMM_REL_WANT_CQ);
+    }
+    if (unetmm_head_return(core, ep, status)) {
+        unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_FLUSHED,
+                        UNETMM_WHY_MEMORY);
+    }
+    return UNETMM_TAKE_ENDED;
 }
 
 /*
@@ -56,20 +74,29 @@ static UnetmmRelTake send_claim(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         .len = f->remote, .begins = f->len, .as_it_is = rel->share.credits,
         .unfilled = !f->remote,
     };
-    enum unetmm_counter why;
-    UnetmmHead *head = unetmm_recv_find_head(core, ep, &need,
-                                             unetmm_recv_blank(core), &why);
+    const UnetmmHead *failed = unetmm_head_failed(ep->queue);
+    enum unetmm_counter drop;
+    UnetmmHead *head;
 
-    if (ep->error) {
-        return UNETMM_REL_ENDED;
+    if (rel->strict && failed && !need.unfilled) {
+        return send_no_memory(core, ep, rel, failed->status);
     }
-    if (!head && why == UNETMM_C_drop_too_long) {
+    head = unetmm_recv_find_head(core, ep, &need, unetmm_recv_blank(core),
+                                 &drop);
+    if (ep->error) {
+        return UNETMM_TAKE_ENDED;
+    }
+    if (!head && drop == UNETMM_C_drop_too_long) {
+        /* The process of a strict channel learns the reason from the buffer. */
+        if (rel->strict && !unetmm_head_return(core, ep, UNETMM_ST_TOO_LONG)) {
+            return UNETMM_TAKE_ENDED;
+        }
         unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_FLUSHED,
                         UNETMM_WHY_BUFFER);
-        return UNETMM_REL_ENDED;
+        return UNETMM_TAKE_ENDED;
     }
     if (!head) {
-        return unetmm_rel_no_head(ep, rel, why);
+        return unetmm_rel_no_head(ep, rel, drop);
     }
     rel->in.claimed = true;
     rel->in.in_message = true;
@@ -78,7 +105,7 @@ static UnetmmRelTake send_claim(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     rel->in.nparts = unetmm_head_parts(ep->queue, rel->in.parts);
     rel->in.buf_cookie = head->cookie;
     unetmm_head_pop(core, ep);
-    return UNETMM_REL_TAKEN;
+    return UNETMM_TAKE_DONE;
 }
 
 /*
@@ -121,17 +148,17 @@ static UnetmmRelTake send_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 
     switch (unetmm_recv_hold(core, ep, place, &vpn, &npages)) {
     case UNETMM_XLAT_OK:
-        return UNETMM_REL_TAKEN;
+        return UNETMM_TAKE_DONE;
     case UNETMM_XLAT_ERROR:
         unetmm_rel_give_back(rel, UNETMM_ST_PROTECTION);
         unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_FLUSHED,
-                        UNETMM_WHY_CHANNEL);
-        return UNETMM_REL_ENDED;
+                        UNETMM_WHY_MEMORY);
+        return UNETMM_TAKE_ENDED;
     case UNETMM_XLAT_MISS:
         send_ask_buffer(core, ep, rel, psn, vpn, npages);
         return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PAGE);
     }
-    return UNETMM_REL_ENDED;
+    return UNETMM_TAKE_ENDED;
 }
 
 /* The packet has been written: is the message complete?  False: not told. */
@@ -162,7 +189,7 @@ static void send_bus_refused(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
     unetmm_recv_drop(core, ep, UNETMM_C_drop_dma);
     unetmm_rel_give_back(rel, UNETMM_ST_DMA);
     unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_FLUSHED,
-                    UNETMM_WHY_CHANNEL);
+                    UNETMM_WHY_MEMORY);
 }
 
 static UnetmmRelTake send_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
@@ -179,28 +206,28 @@ static UnetmmRelTake send_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     unetmm_recv_parts(place, rel->in.parts, rel->in.nparts, rel->in.done,
                       f->len);
     take = send_pages(core, ep, rel, place, f->psn);
-    if (take == UNETMM_REL_REFUSED &&
+    if (take == UNETMM_TAKE_REFUSED &&
         unetmm_rel_aside(core, ep, rel, UNETMM_ABSENT_SEND, f, place,
                          payload)) {
         unetmm_recvwin_ready(&rel->rx);
-        return UNETMM_REL_ASIDE;
+        return UNETMM_TAKE_ASIDE;
     }
-    if (take != UNETMM_REL_TAKEN) {
+    if (take != UNETMM_TAKE_DONE) {
         return take;
     }
     switch (unetmm_rel_place(core, ep, rel, place, f, payload)) {
     case UNETMM_PLACED:
-        return send_placed(core, ep, rel, f) ? UNETMM_REL_TAKEN :
-               UNETMM_REL_ENDED;
+        return send_placed(core, ep, rel, f) ? UNETMM_TAKE_DONE :
+               UNETMM_TAKE_ENDED;
     case UNETMM_PLACED_NOT:
         send_bus_refused(core, ep, rel);
-        return UNETMM_REL_ENDED;
+        return UNETMM_TAKE_ENDED;
     case UNETMM_PLACED_GONE:
         return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PAGE);
     case UNETMM_PLACED_LATER:
-        return UNETMM_REL_LATER;
+        return UNETMM_TAKE_LATER;
     }
-    return UNETMM_REL_ENDED;
+    return UNETMM_TAKE_ENDED;
 }
 
 /* The packet was in a slot: has the driver copied it to its place? */
@@ -209,19 +236,19 @@ static UnetmmRelTake send_copied(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 {
     if (!rel->in.in_message) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_bad);
-        return UNETMM_REL_DROPPED;
+        return UNETMM_TAKE_DROPPED;
     }
     if (rel->rx.spoilt & unetmm_rel_bit(f->psn)) {
         unetmm_rel_give_back(rel, UNETMM_ST_PROTECTION);
         unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_FLUSHED,
-                        UNETMM_WHY_CHANNEL);
-        return UNETMM_REL_ENDED;
+                        UNETMM_WHY_MEMORY);
+        return UNETMM_TAKE_ENDED;
     }
     if (rel->in.done + f->len == rel->in.len && !unetmm_ep_cq_spare(ep)) {
         ep->publish = true;
         return unetmm_rel_refuse(rel, UNETMM_REL_WANT_CQ);
     }
-    return send_placed(core, ep, rel, f) ? UNETMM_REL_TAKEN : UNETMM_REL_ENDED;
+    return send_placed(core, ep, rel, f) ? UNETMM_TAKE_DONE : UNETMM_TAKE_ENDED;
 }
 
 static UnetmmRelTake send_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
@@ -232,7 +259,7 @@ static UnetmmRelTake send_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 
     if (!send_fits(rel, f)) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_bad);
-        return UNETMM_REL_DROPPED;
+        return UNETMM_TAKE_DROPPED;
     }
     if (!payload) {
         return send_copied(core, ep, rel, f);
@@ -242,7 +269,7 @@ static UnetmmRelTake send_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
             return send_take_inline(core, ep, rel, f, payload);
         }
         take = send_claim(core, ep, rel, f);
-        if (take != UNETMM_REL_TAKEN) {
+        if (take != UNETMM_TAKE_DONE) {
             return take;
         }
     }
@@ -261,8 +288,9 @@ static uint32_t send_kept(const UnetmmRel *rel)
 }
 
 /*
- * Its data has no place yet: kept as it came, if the channel may have one more
- * of the places that all channels share (`reliable-keep`).
+ * The packet's data has no place yet: the packet is kept as it came, if the
+ * channel may have one more of the places that all channels share
+ * (`reliable-keep`).
  */
 static void send_early(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                        const struct unetmm_frame *f, const uint8_t *payload)
@@ -286,17 +314,17 @@ static void send_early(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 
 static UnetmmRelTake send_landed(UnetmmCore *core, UnetmmEp *ep,
                                  UnetmmRel *rel, const struct unetmm_frame *f,
-                                 bool landed, enum unetmm_counter why)
+                                 bool landed, enum unetmm_counter drop)
 {
     if (landed) {
-        return send_placed(core, ep, rel, f) ? UNETMM_REL_TAKEN :
-               UNETMM_REL_ENDED;
+        return send_placed(core, ep, rel, f) ? UNETMM_TAKE_DONE :
+               UNETMM_TAKE_ENDED;
     }
-    if (why == UNETMM_C_drop_dma) {
+    if (drop == UNETMM_C_drop_dma) {
         send_bus_refused(core, ep, rel);
-        return UNETMM_REL_ENDED;
+        return UNETMM_TAKE_ENDED;
     }
-    unetmm_recv_drop(core, ep, why);
+    unetmm_recv_drop(core, ep, drop);
     return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PAGE);
 }
 
@@ -316,7 +344,8 @@ static bool send_landing_ok(UnetmmCore *core, UnetmmRel *rel)
 static bool send_header_ok(const struct unetmm_frame *f)
 {
     return (f->flags & UNETMM_WIRE_F_IMM ? f->flags & UNETMM_WIRE_F_LAST :
-            !f->imm) && unetmm_rel_handle_ok(f);
+            !f->imm && !(f->flags & UNETMM_WIRE_F_INV)) &&
+           unetmm_rel_handle_ok(f);
 }
 
 static void send_fill(const UnetmmRelMsg *m, struct unetmm_frame *f,
@@ -329,7 +358,8 @@ static void send_fill(const UnetmmRelMsg *m, struct unetmm_frame *f,
     }
     f->flags |= UNETMM_WIRE_F_LAST;
     if (m->flags & UNETMM_SQE_F_IMM) {
-        f->flags |= UNETMM_WIRE_F_IMM;
+        f->flags |= UNETMM_WIRE_F_IMM |
+                    (m->flags & UNETMM_SQE_F_INV ? UNETMM_WIRE_F_INV : 0);
         f->imm = m->imm;
     }
 }
@@ -337,13 +367,13 @@ static void send_fill(const UnetmmRelMsg *m, struct unetmm_frame *f,
 const UnetmmRelOp unetmm_rel_op_send = {
     .kind[0] = {
         .sqe.flags = UNETMM_SQE_F_INLINE | UNETMM_SQE_F_QUIET |
-                     UNETMM_SQE_F_IMM,
+                     UNETMM_SQE_F_IMM | UNETMM_SQE_F_INV,
         .opcode = UNETMM_WIRE_SEND, .gathers = true, .fill = send_fill,
     },
     .header = { .with = UNETMM_WITH_RELIABLE,
                 .flags = UNETMM_WIRE_F_PAYLOAD_CRC | UNETMM_WIRE_F_LAST |
                          UNETMM_WIRE_F_ASK | UNETMM_WIRE_F_IMM |
-                         UNETMM_WIRE_F_ACK,
+                         UNETMM_WIRE_F_INV | UNETMM_WIRE_F_ACK,
                 .psn = true, .offset = true, .remote = true, .handle = true,
                 .imm = true, .len = true, .ok = send_header_ok },
     .along = offsetof(struct unetmm_frame, handle),

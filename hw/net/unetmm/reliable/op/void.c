@@ -14,7 +14,7 @@ static UnetmmRelTake void_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                const uint8_t *payload)
 {
     rel->in.run = 0;
-    return UNETMM_REL_TAKEN;
+    return UNETMM_TAKE_DONE;
 }
 
 static void void_fill(const UnetmmRelMsg *m, struct unetmm_frame *f,

@@ -123,7 +123,7 @@ static void write_ask(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     uint32_t more = f->flags & UNETMM_WIRE_F_LAST ? 0 : f->imm;
     uint64_t addr;
     uint32_t run = unetmm_region_run_ahead(region, f->remote, f->len, more,
-                                        &addr);
+                                           &addr);
 
     unetmm_rel_ask(core, ep, rel, UNETMM_REL_FAULT_ARRIVE,
                    (UnetmmRelMissed) { .psn = f->psn }, vpn,
@@ -145,8 +145,8 @@ static WritePlace write_follow(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 }
 
 /*
- * Its memory is absent.  A part of a region that may move is not the driver's
- * to look for.
+ * The packet's memory is absent.  A part of a region that may move is not the
+ * driver's to look for.
  */
 static WritePlace write_absent(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                const struct unetmm_frame *f,
@@ -169,7 +169,7 @@ static WritePlace write_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     uint32_t npages;
     uint64_t vpn;
 
-    if (unetmm_region_held(region, f->remote, f->len)) {
+    if (unetmm_region_is_held(region, f->remote, f->len)) {
         unetmm_count(core, ep, UNETMM_C_rel_held, 1);
         return WRITE_HELD;
     }
@@ -259,8 +259,8 @@ static bool write_notify(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 }
 
 /* The event counter that it names, if it does; 0 or UNETMM_WHY_*. */
-static uint32_t write_counts(const UnetmmCore *core, const UnetmmEp *ep,
-                             const struct unetmm_frame *f, uint32_t *id)
+static uint32_t write_counter_check(const UnetmmCore *core, const UnetmmEp *ep,
+                                    const struct unetmm_frame *f, uint32_t *id)
 {
     const UnetmmRegion *region;
 
@@ -273,13 +273,13 @@ static uint32_t write_counts(const UnetmmCore *core, const UnetmmEp *ep,
 }
 
 /* Counts the WRITE, all of which can be seen. */
-static uint32_t write_count_it(UnetmmCore *core, UnetmmEp *ep,
-                               const struct unetmm_frame *f)
+static uint32_t write_counter_add(UnetmmCore *core, UnetmmEp *ep,
+                                  const struct unetmm_frame *f)
 {
-    uint32_t id, why = write_counts(core, ep, f, &id);
+    uint32_t id, reason = write_counter_check(core, ep, f, &id);
 
-    if (why || !(f->flags & UNETMM_WIRE_F_COUNT)) {
-        return why;
+    if (reason || !(f->flags & UNETMM_WIRE_F_COUNT)) {
+        return reason;
     }
     return unetmm_event_counter_add(core, ep, id) ? 0 : UNETMM_WHY_MEMORY;
 }
@@ -293,27 +293,27 @@ static UnetmmRelTake write_imm(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                const struct unetmm_frame *f, uint32_t len)
 {
     static const UnetmmNeed need = { .unfilled = true };
-    enum unetmm_counter why;
+    enum unetmm_counter drop;
     UnetmmHead *head = unetmm_recv_find_head(core, ep, &need,
-                                             unetmm_recv_blank(core), &why);
+                                             unetmm_recv_blank(core), &drop);
     struct unetmm_cqe cqe = {
         .opcode = UNETMM_CQE_WRITTEN, .channel = rel->channel, .len = len,
     };
 
     if (ep->error) {
-        return UNETMM_REL_ENDED;
+        return UNETMM_TAKE_ENDED;
     }
     if (!head) {
-        return unetmm_rel_no_head(ep, rel, why);
+        return unetmm_rel_no_head(ep, rel, drop);
     }
     cqe.cookie = head->cookie;
     unetmm_recv_imm(&cqe, f);
     if (!unetmm_ep_complete(core, ep, &cqe)) {
-        return UNETMM_REL_ENDED;
+        return UNETMM_TAKE_ENDED;
     }
     unetmm_head_pop(core, ep);
     unetmm_count(core, ep, UNETMM_C_rel_imms, 1);
-    return UNETMM_REL_TAKEN;
+    return UNETMM_TAKE_DONE;
 }
 
 /* The packet's data, and all before it, is in its place. */
@@ -321,15 +321,15 @@ static UnetmmRelTake write_taken(UnetmmCore *core, UnetmmEp *ep,
                                  UnetmmRel *rel, const struct unetmm_frame *f)
 {
     uint32_t len = write_run(&rel->in, f) + f->len;
-    uint32_t why = write_count_it(core, ep, f);
+    uint32_t reason = write_counter_add(core, ep, f);
     UnetmmRelTake take;
 
-    if (why) {
-        return unetmm_rel_reject(rel, why);
+    if (reason) {
+        return unetmm_rel_reject(rel, reason);
     }
     if (f->flags & UNETMM_WIRE_F_IMM) {
         take = write_imm(core, ep, rel, f, len);
-        if (take != UNETMM_REL_TAKEN) {
+        if (take != UNETMM_TAKE_DONE) {
             return take;
         }
     }
@@ -337,17 +337,17 @@ static UnetmmRelTake write_taken(UnetmmCore *core, UnetmmEp *ep,
     unetmm_count(core, ep, UNETMM_C_rx_bytes, f->len);
     if (f->flags & UNETMM_WIRE_F_LAST) {
         rel->in.run = 0;
-        return write_notify(core, ep, rel, f, len) ? UNETMM_REL_TAKEN :
-               UNETMM_REL_ENDED;
+        return write_notify(core, ep, rel, f, len) ? UNETMM_TAKE_DONE :
+               UNETMM_TAKE_ENDED;
     }
     rel->in.run = len;
     rel->in.run_next = unetmm_rel_target(f, 0);
     rel->in.run_next.offset += f->len;
-    return UNETMM_REL_TAKEN;
+    return UNETMM_TAKE_DONE;
 }
 
-static void write_count(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                        const struct unetmm_frame *f)
+static void write_statistics(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                             const struct unetmm_frame *f)
 {
     unetmm_count(core, ep, UNETMM_C_rel_writes, 1);
     trace_unetmm_rel_placed(ep->id, rel->channel, f->psn, f->handle,
@@ -355,30 +355,37 @@ static void write_count(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 }
 
 /* The data of a packet at its turn, which is not in place yet. */
-static UnetmmRelTake write_now(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                               const struct unetmm_frame *f,
-                               const uint8_t *payload)
+static UnetmmRelTake write_data_in_turn(UnetmmCore *core, UnetmmEp *ep,
+                                        UnetmmRel *rel,
+                                        const struct unetmm_frame *f,
+                                        const uint8_t *payload)
 {
     UnetmmTarget target = unetmm_rel_target(f, f->len);
     const UnetmmRegion *region;
-    uint32_t why = unetmm_region_check(core, ep, &target, UNETMM_RIGHT_WRITE,
-                                       &region);
+    uint32_t reason;
 
-    if (why) {
-        return unetmm_rel_reject(rel, why);
+    /* InfiniBand looks at no key for a request without bytes. */
+    if (rel->strict && !f->len) {
+        write_statistics(core, ep, rel, f);
+        return UNETMM_TAKE_DONE;
+    }
+    reason = unetmm_region_check(core, ep, &target, UNETMM_RIGHT_WRITE,
+                                 &region);
+    if (reason) {
+        return unetmm_rel_reject(rel, reason);
     }
     switch (write_place(core, ep, rel, f, region, payload)) {
     case WRITE_PLACED:
-        write_count(core, ep, rel, f);
-        return UNETMM_REL_TAKEN;
+        write_statistics(core, ep, rel, f);
+        return UNETMM_TAKE_DONE;
     case WRITE_LATER:
-        return UNETMM_REL_LATER;
+        return UNETMM_TAKE_LATER;
     case WRITE_MISSING:
         return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PAGE);
     case WRITE_HELD:
         return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PART);
     case WRITE_ASIDE:
-        return UNETMM_REL_ASIDE;
+        return UNETMM_TAKE_ASIDE;
     case WRITE_NEVER:
         break;
     }
@@ -389,29 +396,29 @@ static UnetmmRelTake write_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                 const struct unetmm_frame *f,
                                 const uint8_t *payload)
 {
-    UnetmmRelTake take = UNETMM_REL_TAKEN;
-    uint32_t why, id;
+    UnetmmRelTake take = UNETMM_TAKE_DONE;
+    uint32_t reason, id;
 
     if (!write_fits(rel, f)) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_bad);
-        return UNETMM_REL_DROPPED;
+        return UNETMM_TAKE_DROPPED;
     }
-    why = write_counts(core, ep, f, &id);
-    if (why) {
-        return unetmm_rel_reject(rel, why);
+    reason = write_counter_check(core, ep, f, &id);
+    if (reason) {
+        return unetmm_rel_reject(rel, reason);
     }
     if (write_notifies(core, ep, f) && !unetmm_ep_cq_spare(ep)) {
         ep->publish = true;
         return unetmm_rel_refuse(rel, UNETMM_REL_WANT_CQ);
     }
     if (payload) {
-        take = write_now(core, ep, rel, f, payload);
+        take = write_data_in_turn(core, ep, rel, f, payload);
     } else if (rel->rx.spoilt & unetmm_rel_bit(f->psn)) {
         take = unetmm_rel_reject(rel, unetmm_region_find(core, ep,
                                  f->handle, f->offset) ? UNETMM_WHY_MEMORY :
                                  UNETMM_WHY_REGION);
     }
-    return take == UNETMM_REL_TAKEN ? write_taken(core, ep, rel, f) : take;
+    return take == UNETMM_TAKE_DONE ? write_taken(core, ep, rel, f) : take;
 }
 
 /* ---- Before its turn ---------------------------------------------------- */
@@ -419,7 +426,7 @@ static UnetmmRelTake write_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 static void write_keep(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                        const struct unetmm_frame *f)
 {
-    write_count(core, ep, rel, f);
+    write_statistics(core, ep, rel, f);
     unetmm_rel_keep_header(core, ep, rel, f, NULL);
 }
 
@@ -433,7 +440,7 @@ static void write_early(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 
     if (!unetmm_region_check(core, ep, &target, UNETMM_RIGHT_WRITE,
                              &region) &&
-        !write_counts(core, ep, f, &id)) {
+        !write_counter_check(core, ep, f, &id)) {
         place = write_place(core, ep, rel, f, region, payload);
     }
     if (place == WRITE_PLACED) {
@@ -446,7 +453,7 @@ static void write_early(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 static UnetmmRelTake write_early_landed(UnetmmCore *core, UnetmmEp *ep,
                                         UnetmmRel *rel,
                                         const struct unetmm_frame *f,
-                                        bool landed, enum unetmm_counter why)
+                                        bool landed, enum unetmm_counter drop)
 {
     UnetmmTarget target = unetmm_rel_target(f, f->len);
     const UnetmmRegion *region;
@@ -454,35 +461,35 @@ static UnetmmRelTake write_early_landed(UnetmmCore *core, UnetmmEp *ep,
     /* The region may have been cleared while the last page moved. */
     if (!landed || unetmm_region_check(core, ep, &target, UNETMM_RIGHT_WRITE,
                                        &region)) {
-        unetmm_recv_drop(core, ep, landed ? UNETMM_C_drop_revoked : why);
+        unetmm_recv_drop(core, ep, landed ? UNETMM_C_drop_revoked : drop);
     } else {
         write_keep(core, ep, rel, f);
     }
-    return UNETMM_REL_KEPT;
+    return UNETMM_TAKE_KEPT;
 }
 
 static UnetmmRelTake write_landed(UnetmmCore *core, UnetmmEp *ep,
                                   UnetmmRel *rel, const struct unetmm_frame *f,
-                                  bool landed, enum unetmm_counter why)
+                                  bool landed, enum unetmm_counter drop)
 {
     UnetmmRelTake take;
 
     if (f->psn != rel->rx.nxt) {
-        return write_early_landed(core, ep, rel, f, landed, why);
+        return write_early_landed(core, ep, rel, f, landed, drop);
     }
     if (landed) {
-        write_count(core, ep, rel, f);
+        write_statistics(core, ep, rel, f);
         take = write_taken(core, ep, rel, f);
-        if (take == UNETMM_REL_REJECTED || take == UNETMM_REL_REFUSED) {
-            unetmm_recv_drop(core, ep, take == UNETMM_REL_REJECTED ?
+        if (take == UNETMM_TAKE_REJECTED || take == UNETMM_TAKE_REFUSED) {
+            unetmm_recv_drop(core, ep, take == UNETMM_TAKE_REJECTED ?
                              UNETMM_C_drop_rel_rejected :
                              UNETMM_C_drop_rel_refused);
         }
         return take;
     }
-    unetmm_recv_drop(core, ep, why);
-    if (why == UNETMM_C_drop_dma || why == UNETMM_C_drop_revoked) {
-        return unetmm_rel_reject(rel, why == UNETMM_C_drop_dma ?
+    unetmm_recv_drop(core, ep, drop);
+    if (drop == UNETMM_C_drop_dma || drop == UNETMM_C_drop_revoked) {
+        return unetmm_rel_reject(rel, drop == UNETMM_C_drop_dma ?
                                  UNETMM_WHY_MEMORY : UNETMM_WHY_REGION);
     }
     return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PAGE);
@@ -494,20 +501,20 @@ static UnetmmRelTake write_landed(UnetmmCore *core, UnetmmEp *ep,
  */
 static bool write_may_go_on(const UnetmmCore *core,
                             const UnetmmLanding *landing,
-                            enum unetmm_counter *why)
+                            enum unetmm_counter *drop)
 {
     const struct unetmm_frame *f = &landing->header;
     const UnetmmRegion *region =
         unetmm_region_find(core, &core->eps[landing->ep], f->handle,
                            f->offset);
 
-    *why = region ? UNETMM_C_drop_moved : UNETMM_C_drop_revoked;
-    return region && !unetmm_region_held(region, f->remote, f->len);
+    *drop = region ? UNETMM_C_drop_moved : UNETMM_C_drop_revoked;
+    return region && !unetmm_region_is_held(region, f->remote, f->len);
 }
 
 /* Is the piece where that part of the region is? */
 static bool write_piece_ok(const UnetmmRegion *region,
-                             const UnetmmPiece *piece, uint64_t remote)
+                           const UnetmmPiece *piece, uint64_t remote)
 {
     uint32_t n;
 
@@ -552,7 +559,7 @@ static bool write_landing_ok(UnetmmCore *core, UnetmmRel *rel)
     }
     for (uint32_t i = 0; i < rx->place.npieces; i++) {
         if (!write_piece_ok(region, &rx->place.pieces[i],
-                              rx->header.remote)) {
+                            rx->header.remote)) {
             return false;
         }
     }

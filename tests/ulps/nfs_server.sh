@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=dash
+
+# export_srv: tells the kernel in place of exportfs and rpc.mountd: an address is one of
+# `guests`; these have file system 0 (fsid=0, rw, insecure, no_root_squash, no_subtree_check).
+export_srv() {
+    echo "nfsd 10.7.0.2 9000000000 guests" >/proc/net/rpc/auth.unix.ip/channel
+    echo 'guests 1 \x00000000 9000000000 /srv' >/proc/net/rpc/nfsd.fh/channel
+    echo "guests /srv 9000000000 9218 65534 65534 0" >/proc/net/rpc/nfsd.export/channel
+}
+prepare_nfs() {
+    mkdir -p /srv /var/lib/nfs/v4recovery
+    mount -t tmpfs srv /srv && mount -t nfsd nfsd /proc/fs/nfsd || return
+    # Version 3 wants rpcbind.
+    echo "-3" >/proc/fs/nfsd/versions
+    # After a start clients have this time to say which locks they had.
+    echo 10 >/proc/fs/nfsd/nfsv4leasetime
+    echo 10 >/proc/fs/nfsd/nfsv4gracetime
+    touch /srv/lock
+    # Linux 6.1 would forget a client that comes in the first of these times.
+    start_nfs && echo Y >/proc/fs/nfsd/v4_end_grace
+}
+start_nfs() {
+    # The end of the server has forgotten it.
+    export_srv
+    echo "rdma 20049" >/proc/fs/nfsd/portlist && echo 2 >/proc/fs/nfsd/threads
+}
+stop_nfs() { echo 0 >/proc/fs/nfsd/threads && rdma resource show cm_id && [ -z "$(rdma resource show cm_id)" ]; }
+# written BYTES: the client's file has at least so many.
+written() { [ "$(stat -c %s /srv/big 2>/dev/null || echo 0)" -ge "$1" ]; }
+
+step "modules" load rpcrdma nfsd
+step "serve" prepare_nfs
+turn 1
+turn 2
+step "the tree has the client's sums" sums /srv/tree
+
+turn 3
+step "the client's lock excludes this guest" try_lock /srv/lock locked
+hold /srv/lock
+turn 4
+step "the lock comes when the client releases it" held
+turn 5
+# The client has seen the lock, and waits.
+turn 6
+release
+turn 7
+step "the client's lock excludes this guest again" try_lock /srv/lock locked
+
+step "the client writes" await written 262144
+step "nfsd stops" stop_nfs
+step "nfsd starts" start_nfs
+turn 8
+turn 9
+step "the client has got its lock back" try_lock /srv/lock locked
+step "the RDMA device goes under nfsd, and comes again" reload
+turn 10
+turn 11
+step "nfsd stops at the end" stop_nfs
+step "no queue pair is left" queue_pairs 0
+step "the RDMA device goes" rmmod unetmm_ib

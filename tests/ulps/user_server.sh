@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=dash
+
+step "serve qperf" serve qperf
+turn 1
+turn 2
+kill "$server"
+step "no queue pair is left" await queue_pairs 0
