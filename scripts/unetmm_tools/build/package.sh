@@ -11,7 +11,7 @@ BUILD_ROOT=(build-essential fakeroot lintian apt-utils gpg gpg-agent)
 PACKAGE_ROOT=(gcc libc6-dev make pkg-config "linux-headers-$HOST_ARCH")
 # The dependencies of our packages, which apt's cache in the clean one has: no step but the
 # last needs the network.
-PACKAGE_DEPENDS=(python3 python3-cffi-backend libjansson4 liblwip0 libxxhash0 dkms
+PACKAGE_DEPENDS=(libibverbs1 python3 python3-cffi-backend libjansson4 liblwip0 libxxhash0 dkms
     libfabric1 libfabric-bin qemu-system-x86 busybox-static cpio ethtool iproute2 kmod rsync
     xz-utils zstd)
 
@@ -20,7 +20,7 @@ package_suites() { printf '%s\n' "$1" "$(stock_release "$1")" | uniq | xargs; }
 # apt reads the repository there, as a user who must not look into a home directory.
 REPOSITORY_PLACE=/srv/unetmm
 # The packages of the host for building packages and a repository
-PACKAGES_REPOSITORY=(debhelper dh-python dh-dkms fakeroot apt-utils gpg gpg-agent)
+PACKAGES_REPOSITORY=(debhelper dh-python dh-dkms fakeroot apt-utils gpg gpg-agent libibverbs-dev)
 
 # build_root_dir RELEASE
 build_root_dir() {
@@ -102,7 +102,7 @@ build_repository() {
     chmod +x "$dir/bin/meson"
     # -d: that meson is not a package of this system.
     (cd "$dir/source" && PATH="$dir/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
-        UNETMM_QEMU_HEADERS=$(stock_headers_dir) \
+        UNETMM_QEMU_HEADERS=$(stock_headers_dir) UNETMM_RDMA_HEADERS=$(rdma_headers_dir) \
         dpkg-buildpackage -b -uc -us -d -j"$(nproc)")
     rm -rf "$dir/source" "${dir:?}/bin" "$dir"/*.{changes,buildinfo}
     make_repository "$dir"
@@ -123,7 +123,7 @@ install_advice() {
 repository_dir() {
     echo "$CACHE/repository/$(hash_text "$(hash_files "$REPO" debian guest-driver guest-lib \
         hw meson.build scripts tests/guest tests/mpi tests/paper)" "$(stock_headers_dir)" \
-        "$(host_codename)")"
+        "$(rdma_headers_dir)" "$(host_codename)")"
 }
 
 setup_repository() {
@@ -131,6 +131,7 @@ setup_repository() {
     setup_packages
     setup_python
     setup_stock_headers
+    setup_rdma_headers
     product repository "building the packages" "$(repository_dir)" build_repository
     use_product repository "$(repository_dir)"
     install_advice "$(repository_dir)"
@@ -158,8 +159,9 @@ package_builds() {
     local place="$PACKAGE_DIR/build/build"
     tar x -C "$PACKAGE_DIR/build" -f "$(build_root_dir "$RELEASE")/root.tar" &&
         copy_project "$place/source" && cp -a "$(stock_headers_dir)" "$place/headers" &&
+        cp -a "$(rdma_headers_dir)" "$place/rdma-headers" &&
         in_build_root sh -c 'cd /build/source && UNETMM_QEMU_HEADERS=/build/headers \
-            dpkg-buildpackage -b -uc -us -j2'
+            UNETMM_RDMA_HEADERS=/build/rdma-headers dpkg-buildpackage -b -uc -us -j2'
 }
 
 package_lintian() {
@@ -228,6 +230,16 @@ package_provider() {
         in_root fi_info --env | grep -aq '^# FI_UNETMM_SOURCE: String'
 }
 
+# Without a device libibverbs loads no provider: all symbols of the object have to be there, and a
+# file has to name it.
+package_verbs() {
+    in_root grep -qx 'driver unetmm' /etc/libibverbs.d/unetmm.driver &&
+        in_root python3 -c '
+import ctypes, glob, os
+path, = glob.glob("/usr/lib/*/libibverbs/libunetmm-rdmav34.so")
+ctypes.CDLL(path, os.RTLD_NOW)'
+}
+
 # shellcheck disable=SC2016 # dpkg-query's own placeholder
 package_dkms() {
     local kernel version
@@ -265,11 +277,12 @@ package_removes() {
     [ -z "$left" ] || { echo "left behind: $left"; return 1; }
 }
 
-PACKAGE_STEPS=(builds lintian installs version card compiles python provider dkms boots removes)
+PACKAGE_STEPS=(builds lintian installs version card compiles python provider verbs dkms boots removes)
 
 # check_release: all steps for $RELEASE; a step that fails ends them.
 check_release() (
     setup_stock_headers
+    setup_rdma_headers
     product "package-root-$RELEASE" "making a clean root of ${PACKAGE_RELEASES[$RELEASE]}" \
         "$(package_root_dir "$RELEASE")" make_package_root "$RELEASE"
     product "build-root-$RELEASE" "making a root with a compiler" \

@@ -44,7 +44,7 @@ verbs_programs() {
         done
     # Of others it would say that their libraries are missing.
     install -D -m 644 "$debs/etc/libibverbs.d/rxe.driver" "$root/etc/libibverbs.d/rxe.driver"
-    echo "driver unetmm" >"$root/etc/libibverbs.d/unetmm.driver"
+    install -m 644 "$REPO/guest-lib/verbs/unetmm.driver" "$root/etc/libibverbs.d/"
     compile_verbs_provider "$root/$VERBS_LIB/libibverbs/libunetmm-rdmav34.so"
 }
 
@@ -89,13 +89,14 @@ make_rdma_headers() {
 
 # compile_verbs FILE ARGUMENT...: the provider's files with the library's queues, for libibverbs.
 compile_verbs() {
-    local to=$1 libs
+    local to=$1 libs files
     libs=$(verbs_debs_dir)
+    mapfile -t files < <(sed "/^#/d; s|^|$REPO/guest-lib/verbs/|" "$REPO/guest-lib/verbs/sources.txt")
     shift
     gcc -std=gnu11 -O2 -D_GNU_SOURCE -DIBVERBS_PABI_VERSION=34 -fPIC -fvisibility=hidden -Wall \
         -Wextra -Werror -Wno-missing-field-initializers -isystem "$(rdma_headers_dir)" \
         -I"$REPO/guest-lib/include" -I"$REPO/hw/net/unetmm/abi" -I"$REPO/guest-driver/uapi" \
-        "$REPO"/guest-lib/verbs/*.c "$@" "$(guest_build)/guest-lib/libunetmm.a" \
+        "${files[@]}" "$@" "$(guest_build)/guest-lib/libunetmm.a" \
         -Wl,-z,defs "$libs/$VERBS_LIB/libibverbs.so.1" -o "$to" ||
         die "the provider of libibverbs does not compile"
 }
@@ -188,13 +189,17 @@ verbs_overlay_dir() {
             guest-lib/include hw/net/unetmm/abi)" "$(rdma_headers_dir)")"
 }
 
-# setup_verbs_sources: makes the headers and libraries that the provider is compiled with.
-setup_verbs_sources() {
-    setup_library
+setup_rdma_headers() {
     apt_ready
     product rdma-headers "getting rdma-core's headers from Debian's archive" \
         "$(rdma_headers_dir)" make_rdma_headers
     use_product rdma-headers "$(rdma_headers_dir)"
+}
+
+# setup_verbs_sources: makes the headers and libraries that the provider is compiled with.
+setup_verbs_sources() {
+    setup_library
+    setup_rdma_headers
     product verbs-debs "getting verbs programs from Debian's archive" "$(verbs_debs_dir)" \
         make_verbs_debs
     use_product verbs-debs "$(verbs_debs_dir)"
