@@ -47,19 +47,25 @@ static bool unetmm_lent_ours(const struct unetmm_file *file)
 	return file->space->mm == current->mm;
 }
 
-/* Interrupts read both members with ep_lock, unetmm_ep_gone() reads them with map_lock. */
+/* Interrupts, and unetmm_ep_gone() of an endpoint of the kernel, read both members with ep_lock. */
+static void unetmm_lent_wake_kernel(struct unetmm_ep *ep,
+				    void (*woken)(struct unetmm_ep *ep, u8 type), void *owner)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&ep->dev->ep_lock, flags);
+	ep->woken = woken;
+	ep->owner = owner;
+	spin_unlock_irqrestore(&ep->dev->ep_lock, flags);
+}
+
+/* Of a process's endpoint unetmm_ep_gone() reads them with map_lock. */
 static void unetmm_lent_wake(struct unetmm_ep *ep, void (*woken)(struct unetmm_ep *ep, u8 type),
 			     void *owner)
 {
-	struct unetmm_dev *dev = ep->dev;
-	unsigned long flags;
-
-	mutex_lock(&dev->map_lock);
-	spin_lock_irqsave(&dev->ep_lock, flags);
-	ep->woken = woken;
-	ep->owner = owner;
-	spin_unlock_irqrestore(&dev->ep_lock, flags);
-	mutex_unlock(&dev->map_lock);
+	mutex_lock(&ep->dev->map_lock);
+	unetmm_lent_wake_kernel(ep, woken, owner);
+	mutex_unlock(&ep->dev->map_lock);
 }
 
 static struct unetmm_ep *unetmm_lent_ep_open(struct unetmm_file *file,
@@ -150,11 +156,13 @@ static void unetmm_lent_ep_close(struct unetmm_ep *ep)
 {
 	struct unetmm_file *file = ep->file;
 
-	unetmm_lent_wake(ep, NULL, NULL);
 	if (!file) {
+		/* No lock whose holders allocate memory: reclaim may wait for a disk behind it. */
+		unetmm_lent_wake_kernel(ep, NULL, NULL);
 		unetmm_kernel_ep_close(ep);
 		return;
 	}
+	unetmm_lent_wake(ep, NULL, NULL);
 	down_read(&file->dev->rwsem);
 	mutex_lock(&file->lock);
 	if (!file->dead)

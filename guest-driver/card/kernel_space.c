@@ -7,7 +7,7 @@
  * LIFETIMES.  The space is there from the module's first use of it until the module ends it
  * with the auxiliary device, thus while the card runs; its endpoints and regions end before.
  *
- * LOCKS.  The calls take dev->rwsem for reading, ctl.lock and map_lock.
+ * LOCKS.  The calls take dev->rwsem for reading, and ctl.lock; never map_lock.
  */
 #include "card/card.h"
 #include "channel/channel.h"

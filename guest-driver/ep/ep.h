@@ -73,7 +73,7 @@ struct unetmm_ep {
 	bool failed;			/* the card stopped it */
 	u8 end_status;			/* UNETMM_ST_*, of NOTIFY_END */
 	/* Tells a verbs module that the endpoint has completions or has failed.  Must not sleep. */
-	void (*woken)(struct unetmm_ep *ep, u8 type);	/* ep_lock and map_lock */
+	void (*woken)(struct unetmm_ep *ep, u8 type);	/* ep_lock; of a process also map_lock */
 	void *owner;			/* the same */
 	bool has_channel;		/* channel 0, reliable, set without CONNECT; file->lock */
 	struct unetmm_ep_lent lent;

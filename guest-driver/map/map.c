@@ -77,9 +77,12 @@ struct unetmm_block *unetmm_block_alloc(struct unetmm_dev *dev,
 		kref_get(&space->ref);
 		block->space = space;
 	}
-	mutex_lock(&dev->map_lock);
-	list_add(&block->node, &dev->blocks);
-	mutex_unlock(&dev->map_lock);
+	/* Nobody maps one of the driver's own, and it goes before the card does. */
+	if (space) {
+		mutex_lock(&dev->map_lock);
+		list_add(&block->node, &dev->blocks);
+		mutex_unlock(&dev->map_lock);
+	}
 	return block;
 
 free_memory:
@@ -92,19 +95,28 @@ uncharge:
 	return ERR_PTR(ret);
 }
 
+static void unetmm_block_free_memory(struct unetmm_block *block)
+{
+	if (block->cpu)
+		dma_free_coherent(&block->dev->pdev->dev, block->bytes, block->cpu, block->dma);
+}
+
 static void unetmm_block_free(struct kref *ref)
 {
 	struct unetmm_block *block = container_of(ref, struct unetmm_block,
 						  ref);
 	struct unetmm_dev *dev = block->dev;
 
-	/* The DMA memory goes under the lock: unetmm_blocks_bury() is outside. */
-	mutex_lock(&dev->map_lock);
-	list_del(&block->node);
-	if (block->cpu)
-		dma_free_coherent(&dev->pdev->dev, block->bytes, block->cpu,
-				  block->dma);
-	mutex_unlock(&dev->map_lock);
+	if (block->space) {
+		/* The DMA memory goes under the lock: unetmm_blocks_bury() is outside. */
+		mutex_lock(&dev->map_lock);
+		list_del(&block->node);
+		unetmm_block_free_memory(block);
+		mutex_unlock(&dev->map_lock);
+	} else {
+		/* Reclaim may wait for the endpoint to end, and for the lock's holders. */
+		unetmm_block_free_memory(block);
+	}
 	sg_free_table(&block->pages);
 	vfree(block->grave);
 	if (block->space) {

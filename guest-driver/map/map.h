@@ -16,7 +16,7 @@ struct unetmm_block {
 	struct kref ref;
 	struct unetmm_dev *dev;
 	struct unetmm_aspace *space;	/* the space charged; NULL: none */
-	struct list_head node;		/* dev->blocks; dev->map_lock */
+	struct list_head node;		/* dev->blocks, if there is a space; dev->map_lock */
 	size_t bytes;
 	void *cpu;
 	dma_addr_t dma;
