@@ -5,6 +5,7 @@
  */
 #include <linux/hugetlb.h>
 #include <linux/magic.h>
+#include <linux/sched/signal.h>
 #include <linux/userfaultfd_k.h>
 
 #include "memory/memory.h"
@@ -23,16 +24,16 @@ bool unetmm_secret(const struct vm_area_struct *vma)
  * With `wait`, which PREFETCH gives, the call waits here.
  * How long mmap_lock is taken is the process's business (a file system of
  * its own may answer its mmap() when it likes): so it is tried again and again,
- * and no more once the space is closing.
+ * and no more once the space is closing, or a signal kills the caller.
  */
 bool unetmm_mmap_lock(struct unetmm_aspace *space, bool wait)
 {
 	if (wait)
 		unetmm_may_wait(space->dev);
 	while (!mmap_read_trylock(space->mm)) {
-		if (!wait || READ_ONCE(space->closing))
+		if (!wait || READ_ONCE(space->closing) || fatal_signal_pending(current))
 			return false;
-		schedule_timeout_uninterruptible(1);
+		schedule_timeout_killable(1);
 	}
 	return true;
 }
