@@ -465,17 +465,38 @@ static int unetmm_ib_modify(struct unetmm_ib_qp *qp, struct ib_qp_attr *a, int m
 	return ret;
 }
 
+/* Our library's wishes beside the attributes; an older one has none. */
+static int unetmm_ib_modify_flags(const struct unetmm_ib *dev, struct ib_udata *udata, u32 *flags)
+{
+	struct unetmm_verbs_modify how = {};
+	int ret;
+
+	if (!dev->own || !udata || !udata->inlen)
+		return 0;
+	ret = ib_copy_from_udata(&how, udata, min(sizeof(how), udata->inlen));
+	if (!ret && (how.rsvd || how.flags & ~UNETMM_VERBS_MODIFY_QUIET))
+		ret = -EOPNOTSUPP;
+	*flags = how.flags;
+	return ret;
+}
+
 static int unetmm_ib_modify_qp(struct ib_qp *ib, struct ib_qp_attr *a, int mask,
 			       struct ib_udata *udata)
 {
 	struct unetmm_ib_qp *qp = unetmm_ib_qp(ib);
+	u32 flags = 0;
 	int ret;
 
 	if (ib->qp_type == IB_QPT_GSI)
 		return 0;
 	if (mask & ~IB_QP_ATTR_STANDARD_BITS)
 		return -EOPNOTSUPP;
+	ret = unetmm_ib_modify_flags(qp->dev, udata, &flags);
+	if (ret)
+		return ret;
 	mutex_lock(&qp->lock);
+	if (flags & UNETMM_VERBS_MODIFY_QUIET)
+		qp->told_last = true;
 	ret = unetmm_ib_modify(qp, a, mask);
 	mutex_unlock(&qp->lock);
 	return ret;

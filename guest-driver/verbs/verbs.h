@@ -166,7 +166,8 @@ struct unetmm_ib_qp {
 	u8 end_status;			/* UNETMM_ST_*: the reason that the card has said */
 	bool joined;			/* UD: counted in its protection domain */
 	bool counted;			/* the kernel's: in its completion queues */
-	bool told_established, told_last;	/* since RESET: COMM_EST, LAST_WQE_REACHED */
+	/* Since RESET: COMM_EST; LAST_WQE_REACHED, or the process wants none. */
+	bool told_established, told_last;
 	bool bad_request;		/* a request is wrong: nothing behind it is taken */
 	struct list_head windows;	/* of type 2, bound to it; mw_lock */
 	u8 request[UNETMM_IB_WQE_BYTES] __aligned(8);	/* copy of a request */

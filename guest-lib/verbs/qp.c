@@ -20,6 +20,11 @@ struct create_qp_resp {
     struct unetmm_verbs_qp own;
 };
 
+struct modify_qp {
+    struct ibv_modify_qp_ex base;
+    struct unetmm_verbs_modify own;
+};
+
 /* The endpoint's queues are empty: a new one's, or after RESET. */
 static void bind(struct umv_qp *qp)
 {
@@ -68,6 +73,17 @@ static void free_qp(struct umv_qp *qp)
     free(qp);
 }
 
+/* As umv_end(), where the program has not asked for this end: no event tells it. */
+static void end_quietly(struct umv_qp *qp)
+{
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+    struct modify_qp cmd = { .own.flags = UNETMM_VERBS_MODIFY_QUIET };
+    struct ib_uverbs_ex_modify_qp_resp resp;
+
+    ibv_cmd_modify_qp_ex(&qp->vqp.qp, &attr, IBV_QP_STATE, &cmd.base, sizeof(cmd), &resp,
+                         sizeof(resp));
+}
+
 /*
  * The queue pair is going to be emptied, or to end.  The buffer of a message that has come in
  * part comes back when its channel ends, before the first CQE_CLOSED: a flush of a channel that
@@ -79,7 +95,7 @@ static void end_receives(struct umv_qp *qp)
     const uint32_t *state = &qp->ep->index->card.state;
     uint64_t end = sys_now_ns() + END_NS;
 
-    umv_end(qp);
+    end_quietly(qp);
     umv_collect(qp);
     while (qp->channel && unetmm_read_word(state) & UNETMM_EP_RUNNING && sys_now_ns() < end) {
         sched_yield();

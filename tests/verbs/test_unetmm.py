@@ -784,6 +784,14 @@ class SharedQueueTest(RDMATestCase):
                          [e.IBV_EVENT_QP_ACCESS_ERR, e.IBV_EVENT_QP_LAST_WQE_REACHED])
         self.assertEqual(other.query(e.IBV_QP_STATE)[0].qp_state, e.IBV_QPS_ERR)
 
+    def test_quiet_end(self):
+        """RESET and the end of a queue pair are no reason for an event."""
+        self.all.qps[0].modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
+        self.all.qps[1].close()
+        # This event comes at once: the queue has no request.
+        self.all.srq.modify(SrqAttr(srq_limit=1), e.IBV_SRQ_LIMIT)
+        self.assertEqual(heard(self.all), e.IBV_EVENT_SRQ_LIMIT_REACHED)
+
     def test_low(self):
         """The event comes once, and the limit is 0 then."""
         for number in range(Shared.REQUESTS):

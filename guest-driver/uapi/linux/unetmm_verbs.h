@@ -12,8 +12,8 @@
  * addresses.  An error ends the queue pair on the card; the process tells the driver by
  * MODIFY_QP to ERR, and itself makes the completions of requests that are flushed.
  *
- * Version 1 is that of uverbs' abi_version.  Requests have no part for the driver.  A mapping
- * is of the whole object, and shared; only the process that has opened the device may make it.
+ * Version 1 is that of uverbs' abi_version.  Of the requests only the extended MODIFY_QP may have
+ * a part for the driver.  A mapping is of the whole object, and shared; only the process that has opened the device may make it.
  */
 #ifndef _UAPI_LINUX_UNETMM_VERBS_H
 #define _UAPI_LINUX_UNETMM_VERBS_H
@@ -47,6 +47,17 @@ struct unetmm_verbs_qp {
 	__u8 fq_log2;
 	__u8 cq_log2;
 	__u8 rsvd[5];
+};
+
+/*
+ * MODIFY_QP, extended.  QUIET: to ERR, before the library resets or ends the queue pair: no
+ * IBV_EVENT_QP_LAST_WQE_REACHED comes.
+ */
+#define UNETMM_VERBS_MODIFY_QUIET	1
+
+struct unetmm_verbs_modify {
+	__u32 flags;
+	__u32 rsvd;			/* 0 */
 };
 
 /*
