@@ -714,6 +714,7 @@ static int do_info(struct unetmm_info *info)
         .imports = LOOP_IMPORTS, .max_ring_log2 = UNETMM_MAX_RING_LOG2,
         .max_buffer_pages = 64, .max_message = LOOP_MESSAGE,
     };
+    memcpy(info->mac, loop_mac, sizeof(info->mac));
     return 0;
 }
 

@@ -20,4 +20,4 @@ _unetmm_complete() {
 
 complete -o default -F _unetmm_complete unetmm-{block,bw,cp,frames,info,kv,pingpong,stat} \
     unetmm-{run,vm,cluster} \
-    {,./}scripts/{bench,cluster,debug,demo,kernels,run,setup,test,timeline,tlb-sim,vm}
+    {,./}scripts/{bench,cluster,debug,demo,kernels,recording,run,setup,test,timeline,tlb-sim,vm}

@@ -106,6 +106,7 @@ struct unetmm_ep_private {
     struct unetmm_ctx *ctx;
     struct unetmm_utlb_ep *utlb; /* source utlb */
     uint32_t id;
+    uint32_t recorded;          /* its number in the recording, and 1; 0: it is in none */
     int event_fd;
     uint32_t spin_ns;
     uint32_t *mtu;              /* shown as pub.channel_mtu */

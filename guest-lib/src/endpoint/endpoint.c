@@ -3,6 +3,7 @@
  * Endpoints: their queues and doorbell, mapped into the process.
  */
 #include "../handler/handler.h"
+#include "../recording/recording.h"
 #include "../remote/remote.h"
 
 static const struct unetmm_ep_attr default_attr = UNETMM_EP_ATTR_INIT;
@@ -171,6 +172,7 @@ int unetmm_ep_create(struct unetmm_ctx *ctx, const struct unetmm_ep_attr *given,
     if (ret) {
         goto close_utlb;
     }
+    unetmm_recording_open(ep);
     atomic_fetch_add(&ctx->endpoints, 1);
     *result = &ep->pub;
     return 0;
@@ -197,6 +199,7 @@ int unetmm_ep_destroy(struct unetmm_ep *pub)
     unetmm_windows_end(ep);
     /* The card first: nothing may be unmapped under it. */
     ret = close_endpoint(ep->ctx, ep->id);
+    unetmm_recording_close(ep);
     unetmm_utlb_ep_close(ep);
     sys_munmap(ep->doorbell, ep->doorbell_bytes);
     sys_munmap(ep->queues, ep->queue_bytes);

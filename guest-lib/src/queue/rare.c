@@ -4,6 +4,7 @@
  * arguments have been checked, and the endpoint is the process's own.
  */
 #include "queue.h"
+#include "../recording/recording.h"
 
 /*
  * A queue is full.  The doorbell is rung for descriptors queued with UNETMM_MORE:
@@ -87,6 +88,7 @@ int unetmm_queue_rare(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
         if (ret) {
             return ret == -EAGAIN ? full(ep) : ret;
         }
+        unetmm_recording_sends(unetmm_ep_private(ep), &r, iov, n, len, is_inline);
     }
     data = unetmm_put_sqe_(ep, ep->sq_prod, &r, is_inline, n, len);
     if (is_inline) {
@@ -123,6 +125,7 @@ int unetmm_post_rare(struct unetmm_ep *ep, void *buf, size_t len,
         if (ret) {
             return ret == -EAGAIN ? full(ep) : ret;
         }
+        unetmm_recording_offers(unetmm_ep_private(ep), &iov, 1);
     }
     unetmm_put_fqe_(ep, buf, len, user_data, flags);
     if (flags & UNETMM_ZERO && ep->trap) {
@@ -176,6 +179,7 @@ int unetmm_post_recvv(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
         if (ret) {
             return ret == -EAGAIN ? full(ep) : ret;
         }
+        unetmm_recording_offers(unetmm_ep_private(ep), iov, n);
     }
     unetmm_put_parts(ep, iov, n, user_data);
     return unetmm_offer_(ep, flags & UNETMM_MORE);

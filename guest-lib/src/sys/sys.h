@@ -55,6 +55,36 @@ static inline int sys_open(const char *path, int flags)
     return sys_result(fd, saved);
 }
 
+/* A new file that no other user may read; -EEXIST: it is there, or a link with its name. */
+static inline int sys_create(const char *path)
+{
+    int saved = errno, state = sys_cancel_disable();
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    sys_cancel_restore(state);
+    return sys_result(fd, saved);
+}
+
+/* All bytes, or -errno. */
+static inline int sys_write_all(int fd, const char *bytes, size_t n)
+{
+    int saved = errno, state = sys_cancel_disable(), ret = 0;
+
+    while (n && !ret) {
+        ssize_t done = write(fd, bytes, n);
+
+        if (done > 0) {
+            bytes += done;
+            n -= (size_t)done;
+        } else if (!done || errno != EINTR) {
+            ret = done ? -errno : -EIO;
+        }
+    }
+    errno = saved;
+    sys_cancel_restore(state);
+    return ret;
+}
+
 static inline int sys_close(int fd)
 {
     int saved = errno, state = sys_cancel_disable();
