@@ -364,8 +364,8 @@ static void unetmm_ib_put_fqe(struct unetmm_ib_qp *qp, u32 index, u64 addr, u32 
 
 /*
  * The entries of a receive request.  Memory that is not the owner's to give fails when it is
- * used, as it is in verbs: nobody has anything in the hole.  A request without memory
- * takes messages of 0 bytes: the one byte is where a longer one finds nothing either.
+ * used, as it is in verbs: nobody has anything in the hole.  A request without memory is a buffer
+ * without memory: it waits for a message of 0 bytes, or a WRITE with an immediate.
  */
 static u32 unetmm_ib_put_receive(struct unetmm_ib_qp *qp, const struct rxe_recv_wqe *w)
 {
@@ -388,7 +388,7 @@ static u32 unetmm_ib_put_receive(struct unetmm_ib_qp *qp, const struct rxe_recv_
 			break;
 	}
 	if (!n)
-		unetmm_ib_put_fqe(qp, qp->fq_prod + n++, hole, 1, 0);
+		unetmm_ib_put_fqe(qp, qp->fq_prod + n++, 0, 0, 0);
 	unetmm_ib_fqe(qp, qp->fq_prod + n - 1)->flags = 0;
 	return n;
 }

@@ -10,8 +10,8 @@
 /*
  * The card takes no buffer of more pages than its TLB holds, so the segments are cut there: a
  * longer message fails, rather than leave a gap in front of the next segment.  A request
- * without memory takes messages of 0 bytes: its one byte is where a longer one finds nothing
- * either.
+ * without memory is a buffer without memory: it waits for a message of 0 bytes, or a WRITE with
+ * an immediate, and is too short for others.
  */
 unsigned umv_receive_iov(const struct umv_context *context, const struct ibv_pd *pd,
                          struct umv_last_mr *last, const struct ibv_recv_wr *wr,
@@ -32,7 +32,7 @@ unsigned umv_receive_iov(const struct umv_context *context, const struct ibv_pd 
     }
     if (!i) {
         iov[0].iov_base = NULL;
-        iov[0].iov_len = 1;
+        iov[0].iov_len = 0;
     }
     return i ? i : 1;
 }

@@ -608,6 +608,24 @@ static void end_receive(uint64_t id)
     expect(&cqs[0], id, IBV_WC_SUCCESS);
 }
 
+/* A receive request without segments, or of empty ones, is a buffer without memory. */
+static void test_no_segments(void **state)
+{
+    (void)state;
+    open_qp(false);
+    for (int n = 0; n < 3; n++) {
+        const struct unetmm_fqe *fqe = &fake.card.fq[n];
+
+        assert_int_equal(post_recv((uint64_t)n, 0, n), 0);
+        assert_int_equal(fqe->len, 0);
+        assert_int_equal(fqe->flags, 0);
+    }
+    for (uint64_t id = 0; id < 3; id++) {
+        end_receive(id);
+    }
+    close_qp();
+}
+
 /* A queue takes as many requests as the program was told, whatever their number of slots. */
 static void test_limits(void **state)
 {
@@ -1038,6 +1056,7 @@ int main(void)
         cmocka_unit_test(test_region_removed),
         cmocka_unit_test(test_card_removed),
         cmocka_unit_test(test_post_in_error),
+        cmocka_unit_test(test_no_segments),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_resize),
         cmocka_unit_test(test_datagrams),

@@ -95,6 +95,12 @@ def address(ctx, ib_port, gid_index):
     return AHAttr(port_num=ib_port, is_global=1, gr=route)
 
 
+def without(wr):
+    """The request without its segment: pyverbs makes none so."""
+    wr.num_sge = 0
+    return wr
+
+
 def heard(end):
     """The next asynchronous event; a call that hangs fails."""
     signal.alarm(60)
@@ -552,6 +558,26 @@ class UnetmmTest(RDMATestCase):
         a.send()
         self.assertEqual(a.ended(), [(2, e.IBV_WC_REM_INV_REQ_ERR)])
         self.assertEqual(b.ended(2), [(1, e.IBV_WC_LOC_LEN_ERR), (3, e.IBV_WC_WR_FLUSH_ERR)])
+
+    def test_no_segments(self):
+        """Receive requests without segments, posted in INIT, wait for their messages: a SEND and
+        a WRITE without bytes, whatever the rkey, and a WRITE with bytes.  A SEND with bytes is
+        too long."""
+        a, b = (End(**self.dev_info) for _ in range(2))
+        for number in range(4):
+            b.qp.post_recv(without(RecvWR(number, 1, [b.sge()])))
+        self.assertEqual(b.ended(limit=0.1), [])
+        a.connect(b.qp.qp_num)
+        b.connect(a.qp.qp_num)
+        a.qp.post_send(without(SendWR(10, num_sge=1, sg=[a.sge()])))
+        for number, change, key, at in (11, without, 0, 0), (12, lambda wr: wr, b.mr.rkey, b.mr.buf):
+            wr = SendWR(number, num_sge=1, sg=[a.sge()], imm_data=IMM,
+                        opcode=e.IBV_WR_RDMA_WRITE_WITH_IMM)
+            wr.set_wr_rdma(key, at)
+            a.qp.post_send(change(wr))
+        a.send(13)
+        self.assertEqual(a.ended(4), [(10, 0), (11, 0), (12, 0), (13, e.IBV_WC_REM_INV_REQ_ERR)])
+        self.assertEqual(b.ended(4), [(0, 0), (1, 0), (2, 0), (3, e.IBV_WC_LOC_LEN_ERR)])
 
     def hears(self, end, wanted):
         self.assertEqual(heard(end), wanted)

@@ -245,6 +245,19 @@ TEST_OF(test_range, Fix *f, fix_test)
     assert_int_equal(bad_keys(f), 0);
 }
 
+/* A channel that is not strict looks at the key also for no bytes. */
+TEST_OF(test_no_bytes, Fix *f, fix_test)
+{
+    struct unetmm_frame h = packet(UNETMM_WIRE_WRITE, 0, KEY + 1, AT);
+
+    open_keyed(f);
+    h.flags |= UNETMM_WIRE_F_IMM;
+    h.imm = 5;
+    peer_give(f, h, NULL, 0);
+    rejected(f, 0, UNETMM_WHY_REGION);
+    assert_int_equal(bad_keys(f), 1);
+}
+
 static void count_to(Fix *f, uint32_t n)
 {
     assert_int_equal(bad_keys(f), n);

@@ -528,7 +528,85 @@ TEST_OF(test_no_bytes, Fix *f, fix_test)
     fake_expect_none(&f->a);
 }
 
-/* ---- Buffers without memory ---------------------------------------------- */
+/* So is one by key, whatever key it has, and none counts as wrong. */
+TEST_OF(test_no_bytes_by_key, Fix *f, fix_test)
+{
+    const uint32_t imm = UNETMM_WIRE_F_IMM;
+    struct unetmm_frame w = {
+        .opcode = UNETMM_WIRE_WRITE, .imm = 77,
+        .flags = LAST | UNETMM_WIRE_F_ASK | UNETMM_WIRE_F_KEYED | imm,
+    };
+    uint32_t n = UNETMM_REL_BAD_KEYS + 2;
+
+    open_strict(f, 0);
+    fake_insert(f->s1, PEER_PAGE(0), 1, NULL);
+    for (uint32_t i = 0; i < n; i++) {
+        w.psn = PEER_YOURS + i;
+        w.handle = i % 2 ? UINT32_MAX : 0;
+        w.offset = w.remote = i % 2 ? UINT64_MAX : 0;
+        w.offset &= UINT32_MAX;
+        /* Without a buffer it comes again. */
+        peer_give(f, w, NULL, 0);
+        peer_expect_ack(f, w.psn, 0, UNETMM_ACK_NOT_READY, 100);
+        fake_post(&f->a, PEER_PAGE(0), 64, i);
+        fix_settle(f);
+        fake_wire_clear(&f->h);
+        peer_give(f, w, NULL, 0);
+        fake_expect(&f->a, UNETMM_CQE_WRITTEN, UNETMM_ST_OK, i);
+        peer_expect_ack(f, w.psn + 1, 0, 0, 0);
+    }
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_bad_keys), 0);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_imms), n);
+    /* Again, it changes nothing. */
+    peer_give(f, w, NULL, 0);
+    peer_expect_ack(f, w.psn + 1, 0, 0, 0);
+    fake_expect_none(&f->a);
+    /* One byte needs the key. */
+    w.psn++;
+    peer_give(f, w, "x", 1);
+    peer_expect_ack(f, w.psn, 0, UNETMM_ACK_REJECTED, UNETMM_WHY_REGION);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_bad_keys), 1);
+    /* Its number is not taken any more, without bytes either. */
+    peer_give(f, w, NULL, 0);
+    peer_expect_ack(f, w.psn, 0, UNETMM_ACK_REJECTED, UNETMM_WHY_REGION);
+    fake_expect_none(&f->a);
+}
+
+/* With a notification or a counter, which are of a region, it needs the key. */
+TEST_OF(test_no_bytes_of_region, Fix *f, fix_test)
+{
+    const uint32_t says[] = { UNETMM_WIRE_F_NOTIFY, UNETMM_WIRE_F_COUNT };
+
+    for (unsigned i = 0; i < 2; i++) {
+        open_strict(f, 0);
+        peer_give(f, (struct unetmm_frame) {
+            .opcode = UNETMM_WIRE_WRITE, .psn = PEER_YOURS,
+            .flags = LAST | UNETMM_WIRE_F_KEYED | says[i],
+            .handle = PEER_REGION, .offset = PEER_KEY }, NULL, 0);
+        peer_expect_ack(f, PEER_YOURS, 0, UNETMM_ACK_REJECTED,
+                        UNETMM_WHY_REGION);
+        assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_bad_keys), i + 1);
+    }
+}
+
+/* The right to WRITE that the channel denies is denied without bytes, too. */
+TEST_OF(test_no_bytes_denied, Fix *f, fix_test)
+{
+    const struct unetmm_cmd denied = {
+        .opcode = UNETMM_CMD_CHANNEL_MODIFY, .ep = f->a.id,
+        .modify = { .channel = PEER_CH, .members = UNETMM_MODIFY_DENIED,
+                    .denied = UNETMM_RIGHT_WRITE },
+    };
+
+    open_strict(f, 0);
+    assert_int_equal(fake_command(&f->d, denied, NULL), UNETMM_CS_OK);
+    peer_give(f, (struct unetmm_frame) {
+        .opcode = UNETMM_WIRE_WRITE, .psn = PEER_YOURS, .imm = 1,
+        .flags = LAST | UNETMM_WIRE_F_KEYED | UNETMM_WIRE_F_IMM }, NULL, 0);
+    peer_expect_ack(f, PEER_YOURS, 0, UNETMM_ACK_REJECTED, UNETMM_WHY_RIGHT);
+}
+
+/* ---- Buffers whose memory cannot be had ---------------------------------- */
 
 /* The peer's first message, of len bytes */
 static void give_send(Fix *f, uint32_t len)
@@ -563,6 +641,43 @@ TEST_OF(test_no_memory, Fix *f, fix_test)
     fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_FLUSHED, 0);
     fake_expect_none(&f->a);
     driver_hears_nothing(f);
+}
+
+/*
+ * The buffer is of 17 pages, and 16 have been looked at: the SEND finds out
+ * that the last one is not there.  It does not go on to the next buffer.
+ */
+TEST_OF(test_no_memory_late, Fix *f, fix_test)
+{
+    const struct unetmm_cmd_channel how = {
+        .mtu = 65536, .send_psn = PEER_MY, .recv_psn = PEER_YOURS,
+        .flags = UNETMM_CHANNEL_F_STRICT | UNETMM_CHANNEL_F_TELL,
+    };
+    FakeSpace *space = fake_space(&f->d, 3, UNETMM_SOURCE_PINNED, 4);
+    const uint64_t at = PEER_PAGE(0) + 100, good = PEER_PAGE(30);
+    g_autofree uint8_t *data = g_malloc0(65536);
+
+    fake_ep_destroy(&f->a);
+    fake_ep_open(&f->a, &f->d, 1, space);
+    assert_int_equal(fake_channel_rel(&f->a, PEER_CH, fake_peer_mac, PEER_EP,
+                                      PEER_CH, &how), UNETMM_CS_OK);
+    fake_map(space, at, 65536 - 100, FAKE_RW);
+    fake_map(space, good, 65536, FAKE_RW);
+    fake_post(&f->a, at, 65536, 50);
+    fake_post(&f->a, good, 65536, 51);
+    fake_ring_bell(&f->a);
+    fake_expect_none(&f->a);
+    assert_int_equal(unetmm_head_at(&f->h.core.eps[1], 0)->state,
+                     UNETMM_HEAD_CHECK);
+    f->h.stuck = true;
+    peer_give(f, (struct unetmm_frame) {
+        .opcode = UNETMM_WIRE_SEND, .flags = LAST, .psn = PEER_YOURS,
+        .remote = 65536 }, data, 65536);
+    f->h.stuck = false;
+    fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_PROTECTION, 50);
+    peer_expect_ack(f, PEER_YOURS, 0, UNETMM_ACK_FAILED, UNETMM_WHY_MEMORY);
+    fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_FLUSHED, 0);
+    fake_expect_none(&f->a);
 }
 
 /* A flush gives it back in its turn. */

@@ -257,7 +257,7 @@ struct unetmm_sqe {
 /* Free queue: one buffer an entry, or a part of one (UNETMM_FQE_F_CHAIN) */
 struct unetmm_fqe {
     unetmm_le64 addr;
-    unetmm_le32 len;            /* 1..the TLB's reach */
+    unetmm_le32 len;            /* 1..the TLB's reach; 0: without memory */
     unetmm_le32 flags;          /* UNETMM_FQE_F_* */
     unetmm_le64 cookie;
     union {

@@ -110,7 +110,8 @@ static UnetmmVerdict recv_absent(UnetmmCore *core, UnetmmEp *ep,
 
 /*
  * Heads that failed or that the policy gives up go back on the way, never more
- * than were in the window when the message came.
+ * than were in the window when the message came.  For a strict channel one that
+ * failed stays: its message is the channel's last.
  */
 UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep,
                                   const UnetmmNeed *need,
@@ -142,6 +143,10 @@ UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep,
         if (!failed) {
             recv_chain_fits(core, queue, need, place);
             failed = unetmm_head_failed(queue);
+        }
+        if (failed && need->strict) {
+            *drop = UNETMM_C_drop_asked;
+            return NULL;
         }
         if (failed) {
             status = failed->status;

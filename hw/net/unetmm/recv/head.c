@@ -150,10 +150,18 @@ bool unetmm_head_may_zero(const UnetmmSourceOps *source, uint64_t addr,
            addr % UNETMM_PAGE_BYTES == 0;
 }
 
-static bool head_malformed(const UnetmmSourceOps *source,
+bool unetmm_head_may_be_empty(const UnetmmEp *ep)
+{
+    return (ep->no_inline || ep->shared) && !unetmm_ep_slotted(ep);
+}
+
+static bool head_malformed(const UnetmmSourceOps *source, const UnetmmEp *ep,
                            const struct unetmm_fqe *fqe)
 {
-    return fqe->flags & ~UNETMM_FQE_F_ALL || fqe->rsvd || fqe->len == 0 ||
+    if (!fqe->len) {
+        return fqe->flags || fqe->rsvd || !unetmm_head_may_be_empty(ep);
+    }
+    return fqe->flags & ~UNETMM_FQE_F_ALL || fqe->rsvd ||
            fqe->addr > UINT64_MAX - (fqe->len - 1) ||
            (fqe->flags & UNETMM_FQE_F_ZERO &&
             (fqe->flags & UNETMM_FQE_F_CHAIN ||
@@ -176,11 +184,11 @@ static uint8_t head_alone_status(UnetmmCore *core, const UnetmmEp *ep,
 {
     const UnetmmSourceOps *source = core->spaces[ep->space].source;
 
-    if (head_malformed(source, fqe) ||
+    if (head_malformed(source, ep, fqe) ||
         (fqe->flags & UNETMM_FQE_F_CHAIN && unetmm_ep_slotted(ep))) {
         return UNETMM_ST_BAD_DESC;
     }
-    return unetmm_pte_pages(fqe->addr, fqe->len) > source->max_pages(core) ?
+    return unetmm_head_npages(fqe->addr, fqe->len) > source->max_pages(core) ?
            UNETMM_ST_TOO_LARGE : UNETMM_ST_OK;
 }
 
@@ -213,14 +221,14 @@ bool unetmm_head_read(UnetmmCore *core, UnetmmEp *ep, uint32_t slot,
 static uint8_t head_part_status(UnetmmCore *core, UnetmmEp *ep, uint32_t before,
                                 UnetmmHead *head)
 {
-    uint64_t pages = unetmm_pte_pages(head->addr, head->len);
+    uint64_t pages = unetmm_head_npages(head->addr, head->len);
 
     if (head->chain && (before == UNETMM_MAX_SEGS - 1 ||
                         ep->fq_cons + ep->nheads + 1 == ep->fq_prod)) {
         head->chain = false;
         return UNETMM_ST_BAD_DESC;
     }
-    if (before && head->zero) {
+    if (before && (head->zero || !head->len)) {
         return UNETMM_ST_BAD_DESC;
     }
     for (uint32_t i = 0; i < before; i++) {
@@ -247,12 +255,12 @@ static bool head_counted(UnetmmEp *ep, uint32_t before)
     return false;
 }
 
-/* EP_F_KEYS: from the region's addresses to those of the space. */
+/* EP_F_KEYS: from the region's addresses to those of the space, if any. */
 static uint8_t head_by_key(UnetmmCore *core, UnetmmEp *ep,
                            struct unetmm_fqe *fqe)
 {
-    if (ep->keys && !core->tables->local(core, ep, fqe->key, true, &fqe->addr,
-                                         fqe->len)) {
+    if (ep->keys && fqe->len &&
+        !core->tables->local(core, ep, fqe->key, true, &fqe->addr, fqe->len)) {
         unetmm_count(core, ep, UNETMM_C_err_key, 1);
         return UNETMM_ST_PROTECTION;
     }
@@ -393,7 +401,7 @@ static UnetmmXlat head_lookup(UnetmmCore *core, UnetmmEp *ep,
 static void head_check(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                        uint32_t *most)
 {
-    uint64_t n = unetmm_pte_pages(head->addr, head->len);
+    uint64_t n = unetmm_head_npages(head->addr, head->len);
     UnetmmPage page;
 
     while (head->checked < n && *most) {
@@ -418,8 +426,8 @@ static void head_check(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
 bool unetmm_head_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                        uint32_t len, UnetmmPage *pages, uint32_t *npages)
 {
-    /* A buffer of no bytes has one page, too, which must be present. */
-    uint32_t n = unetmm_pte_pages(head->addr, MAX(MIN(len, head->len), 1));
+    /* For a message of no bytes one page must be present, if there is one. */
+    uint32_t n = unetmm_head_npages(head->addr, MIN(MAX(len, 1), head->len));
 
     *npages = n;
     for (uint32_t i = 0; i < n; i++) {
@@ -445,7 +453,7 @@ bool unetmm_head_begins(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                         uint32_t len)
 {
     uint64_t vpn = head->addr >> UNETMM_PAGE_SHIFT;
-    uint64_t n = unetmm_pte_pages(head->addr, MIN(len, head->len));
+    uint64_t n = unetmm_head_npages(head->addr, MIN(len, head->len));
     UnetmmXlat result = UNETMM_XLAT_OK;
     UnetmmPage page;
     uint64_t i;
@@ -526,7 +534,7 @@ static uint32_t head_ahead(UnetmmCore *core, UnetmmEp *ep)
         UnetmmHead *head = unetmm_head_at(ep, i);
 
         if (head->state != UNETMM_HEAD_FAILED) {
-            pages += unetmm_pte_pages(head->addr, head->len);
+            pages += unetmm_head_npages(head->addr, head->len);
         }
         if (pages > room) {
             return i;
@@ -649,7 +657,7 @@ static void head_lost(UnetmmCore *core, UnetmmEp *ep, uint64_t first,
         uint64_t low = head->addr >> UNETMM_PAGE_SHIFT;
         uint64_t high = (head->addr + head->len - 1) >> UNETMM_PAGE_SHIFT;
 
-        if (high < first || low > last) {
+        if (!head->len || high < first || low > last) {
             continue;
         }
         head->checked = 0;

@@ -70,6 +70,16 @@ bool unetmm_heads_settled(UnetmmEp *ep);
 bool unetmm_heads_flush_due(UnetmmEp *ep);
 /* Is there a descriptor to be fetched? */
 bool unetmm_heads_wanted(UnetmmEp *ep);
+/*
+ * May it have buffers without memory?  With short messages inside completions
+ * no SEND is for them.
+ */
+bool unetmm_head_may_be_empty(const UnetmmEp *ep);
+/* Pages of a buffer or head; one without memory has none. */
+static inline uint64_t unetmm_head_npages(uint64_t addr, uint32_t len)
+{
+    return len ? unetmm_pte_pages(addr, len) : 0;
+}
 bool unetmm_head_may_zero(const UnetmmSourceOps *source, uint64_t addr,
                           uint32_t len);
 /* Later messages go on, in the main loop. */

@@ -87,6 +87,7 @@ typedef struct UnetmmNeed {
     uint32_t begins;            /* not 0: only these must be there; not held */
     bool as_it_is;              /* these bytes may be absent, too */
     bool unfilled;              /* all bytes may be absent: none is written */
+    bool strict;                /* a buffer that has failed is the caller's */
 } UnetmmNeed;
 
 typedef enum UnetmmPlaced {

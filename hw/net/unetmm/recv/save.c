@@ -16,6 +16,8 @@ static bool head_ok(UnetmmCore *core, const UnetmmEp *ep,
     const UnetmmSourceOps *source = core->spaces[ep->space].source;
 
     return head->state == UNETMM_HEAD_FAILED ||
+           (!head->len && !head->zero && !head->chain &&
+            head->state <= UNETMM_HEAD_READY && unetmm_head_may_be_empty(ep)) ||
            (head->len && head->addr <= UINT64_MAX - (head->len - 1) &&
             (!head->zero ||
              (!head->chain &&

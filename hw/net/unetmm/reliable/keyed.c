@@ -76,6 +76,16 @@ static UnetmmRelTake keyed_wrong(UnetmmCore *core, UnetmmEp *ep,
     return UNETMM_TAKE_ENDED;
 }
 
+/*
+ * Is it a WRITE without bytes, and without anything that it does to a region?
+ * InfiniBand looks at no key for it, so a strict channel does not either.
+ */
+static bool keyed_of_none(const struct unetmm_frame *f)
+{
+    return f->opcode == UNETMM_WIRE_WRITE && !f->len &&
+           !(f->flags & (UNETMM_WIRE_F_NOTIFY | UNETMM_WIRE_F_COUNT));
+}
+
 UnetmmRelTake unetmm_rel_keyed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                 struct unetmm_frame *f)
 {
@@ -88,6 +98,10 @@ UnetmmRelTake unetmm_rel_keyed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     }
     if (!again && rel->rx.wrong & unetmm_rel_bit(f->psn)) {
         return UNETMM_TAKE_REJECTED;
+    }
+    if (rel->strict && keyed_of_none(f)) {
+        f->flags &= ~UNETMM_WIRE_F_KEYED;
+        return UNETMM_TAKE_DONE;
     }
     region = keyed_region(core, ep, f);
     if (!region && unetmm_region_revoked(core, ep, f->handle, f->offset)) {

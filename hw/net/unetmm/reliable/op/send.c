@@ -72,19 +72,20 @@ static UnetmmRelTake send_claim(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 {
     UnetmmNeed need = {
         .len = f->remote, .begins = f->len, .as_it_is = rel->share.credits,
-        .unfilled = !f->remote,
+        .unfilled = !f->remote, .strict = rel->strict,
     };
-    const UnetmmHead *failed = unetmm_head_failed(ep->queue);
+    const UnetmmHead *failed;
     enum unetmm_counter drop;
     UnetmmHead *head;
 
-    if (rel->strict && failed && !need.unfilled) {
-        return send_no_memory(core, ep, rel, failed->status);
-    }
     head = unetmm_recv_find_head(core, ep, &need, unetmm_recv_blank(core),
                                  &drop);
     if (ep->error) {
         return UNETMM_TAKE_ENDED;
+    }
+    failed = head ? NULL : unetmm_head_failed(ep->queue);
+    if (failed && rel->strict) {
+        return send_no_memory(core, ep, rel, failed->status);
     }
     if (!head && drop == UNETMM_C_drop_too_long) {
         /* The process of a strict channel learns the reason from the buffer. */
