@@ -7,9 +7,10 @@
  * an address handle is a MAC address and a network header (GRH), which the sender's library
  * puts in front of the message.  verbs/ud.c has the rest of the map from verbs to the card.
  *
- * Our library gets MAC address and header, and needs the driver for neither.  librxe gets a
- * number, which no request names: it has no queue pairs of type UD.
+ * Our library gets MAC address and header, and needs the driver for neither.  librxe is told
+ * number 0, as by old kernels: then each request has the address itself.
  */
+#include <linux/bitfield.h>
 #include <linux/etherdevice.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
@@ -72,6 +73,42 @@ void unetmm_ib_grh_length(u8 *grh, u32 bytes)
 	}
 }
 
+static void unetmm_ib_grh_gid(union ib_gid *gid, const struct sockaddr_in6 *addr, bool ip4)
+{
+	if (ip4)
+		ipv6_addr_set_v4mapped(((const struct sockaddr_in *)addr)->sin_addr.s_addr,
+				       (struct in6_addr *)gid->raw);
+	else
+		memcpy(gid->raw, &addr->sin6_addr, sizeof(gid->raw));
+}
+
+/*
+ * The destination of a request of librxe, and the network header in front of its message of so many
+ * bytes.  All of the address is the process's to choose, as with our library.
+ */
+void unetmm_ib_ah_address(struct unetmm_sqe *sqe, u8 *grh, const struct rxe_send_wr *wr, u32 bytes)
+{
+	const struct rxe_av *av = &wr->wr.ud.av;
+	u32 ep = wr->wr.ud.remote_qpn - UNETMM_IB_QPN;
+	bool ip4 = av->network_type == RXE_NETWORK_TYPE_IPV4;
+	struct ib_global_route to = {
+		.flow_label = av->grh.flow_label,
+		.hop_limit = av->grh.hop_limit,
+		.traffic_class = av->grh.traffic_class,
+	};
+	union ib_gid from;
+	__le64 mac = 0;
+
+	memcpy(&mac, av->dmac, ETH_ALEN);
+	/* Endpoint 0, which takes no messages, stands for numbers that no queue pair has. */
+	sqe->remote = mac | cpu_to_le64(FIELD_PREP(UNETMM_UD_EP, ep > U16_MAX ? 0 : ep));
+	sqe->handle = cpu_to_le32(wr->wr.ud.remote_qkey);
+	unetmm_ib_grh_gid(&from, &av->sgid_addr._sockaddr_in6, ip4);
+	unetmm_ib_grh_gid(&to.dgid, &av->dgid_addr._sockaddr_in6, ip4);
+	unetmm_ib_grh(grh, &from, &to);
+	unetmm_ib_grh_length(grh, bytes);
+}
+
 /* ---- Address handles ---------------------------------------------------------- */
 
 /* The caller's reference to the GID ends with the call. */
@@ -89,11 +126,10 @@ static int unetmm_ib_create_ah(struct ib_ah *ib, struct rdma_ah_init_attr *init,
 	return 0;
 }
 
-static int unetmm_ib_ah_tell_rxe(struct unetmm_ib *dev, struct ib_udata *udata)
+static int unetmm_ib_ah_tell_rxe(struct ib_udata *udata)
 {
 	struct rxe_create_ah_resp resp = {};
 
-	resp.ah_num = atomic_inc_return(&dev->ah_next);
 	return ib_copy_to_udata(udata, &resp, min(udata->outlen, sizeof(resp)));
 }
 
@@ -124,7 +160,7 @@ static int unetmm_ib_create_user_ah(struct ib_ah *ib, struct rdma_ah_init_attr *
 		return ret;
 	unetmm_ib_grh(ah->grh, &attr->grh.sgid_attr->gid, &attr->grh);
 	unetmm_ib_ah_keep(ah, attr);
-	ret = dev->own ? unetmm_ib_ah_tell_own(ah, udata) : unetmm_ib_ah_tell_rxe(dev, udata);
+	ret = dev->own ? unetmm_ib_ah_tell_own(ah, udata) : unetmm_ib_ah_tell_rxe(udata);
 	if (ret)
 		unetmm_ib_give(ib->pd);
 	return ret;

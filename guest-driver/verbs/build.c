@@ -5,6 +5,19 @@
  */
 #include "verbs/build.h"
 #include "verbs/mr.h"
+#include "verbs/ud.h"
+
+static u8 *unetmm_ib_data(struct unetmm_ib_desc *d)
+{
+	return d->raw + offsetof(struct unetmm_sqe, data);
+}
+
+/* The descriptor has so many bytes behind its head. */
+static void unetmm_ib_extend(struct unetmm_ib_desc *d, u32 bytes)
+{
+	if (bytes > UNETMM_SQE_INLINE)
+		d->nslots += DIV_ROUND_UP(bytes - UNETMM_SQE_INLINE, UNETMM_SLOT_BYTES);
+}
 
 static void unetmm_ib_remote(struct unetmm_ib_desc *d, u32 rkey, u64 addr)
 {
@@ -127,10 +140,9 @@ static int unetmm_ib_inline(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
 	if (*len > qp->cap.max_inline_data || d->read)
 		return IB_WC_LOC_QP_OP_ERR;
 	d->sqe.flags |= UNETMM_SQE_F_INLINE;
-	d->sqe.inline_len = *len;
-	memcpy(d->raw + offsetof(struct unetmm_sqe, data), w->dma.inline_data, *len);
-	if (*len > UNETMM_SQE_INLINE)
-		d->nslots += DIV_ROUND_UP(*len - UNETMM_SQE_INLINE, UNETMM_SLOT_BYTES);
+	d->sqe.inline_len = d->head + *len;
+	memcpy(unetmm_ib_data(d) + d->head, w->dma.inline_data, *len);
+	unetmm_ib_extend(d, d->head + *len);
 	return IB_WC_SUCCESS;
 }
 
@@ -143,7 +155,7 @@ static u32 unetmm_ib_longest(const struct unetmm_ib_qp *qp)
 static int unetmm_ib_segments(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
 			      const struct rxe_send_wqe *w, u32 *len)
 {
-	struct unetmm_seg *seg = (void *)d->raw + offsetof(struct unetmm_sqe, seg);
+	struct unetmm_seg *seg = (void *)unetmm_ib_data(d) + ALIGN(d->head, sizeof(*seg));
 	u32 i, n = 0;
 	u64 addr;
 
@@ -161,9 +173,11 @@ static int unetmm_ib_segments(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
 		seg[n].addr = cpu_to_le64(addr);
 		seg[n++].len = cpu_to_le32(sge->length);
 	}
+	if (d->head)
+		d->sqe.flags |= UNETMM_SQE_F_INLINE;
+	d->sqe.inline_len = d->head;
 	d->sqe.nsegs = n;
-	if (n > UNETMM_SQE_SEGS)
-		d->nslots += DIV_ROUND_UP(n - UNETMM_SQE_SEGS, UNETMM_SLOT_SEGS);
+	unetmm_ib_extend(d, ALIGN(d->head, sizeof(*seg)) + n * sizeof(*seg));
 	return IB_WC_SUCCESS;
 }
 
@@ -188,6 +202,19 @@ static int unetmm_ib_result(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
 	return IB_WC_SUCCESS;
 }
 
+/* A message of a UD queue pair: SEND with or without an immediate, behind a network header. */
+static int unetmm_ud_opcode(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
+			    struct unetmm_ib_sent *s, const struct rxe_send_wr *wr)
+{
+	int ret = IB_WC_LOC_QP_OP_ERR;
+
+	if (wr->opcode == IB_WR_SEND || wr->opcode == IB_WR_SEND_WITH_IMM)
+		ret = unetmm_ib_opcode(qp, d, s, wr);
+	d->sqe.opcode = UNETMM_OP_SEND_TO;
+	d->head = UNETMM_IB_GRH;
+	return ret;
+}
+
 /* See verbs/build.h. */
 u8 unetmm_ib_build(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
 			  struct unetmm_ib_sent *s, const struct rxe_send_wqe *w)
@@ -203,11 +230,15 @@ u8 unetmm_ib_build(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
 			    w->wr.send_flags & IB_SEND_SIGNALED,
 	};
 	ret = unetmm_ib_is_kernel(qp) ? unetmm_ib_kernel_opcode(qp, d, s, &w->wr) :
+	      unetmm_ib_is_ud(qp) ? unetmm_ud_opcode(qp, d, s, &w->wr) :
 	      unetmm_ib_opcode(qp, d, s, &w->wr);
 	if (ret || !d->nslots)
 		return ret;
 	if (d->atomic)
 		return unetmm_ib_result(qp, d, w, &s->len);
-	return w->wr.send_flags & IB_SEND_INLINE ? unetmm_ib_inline(qp, d, w, &s->len) :
-	       unetmm_ib_segments(qp, d, w, &s->len);
+	ret = w->wr.send_flags & IB_SEND_INLINE ? unetmm_ib_inline(qp, d, w, &s->len) :
+	      unetmm_ib_segments(qp, d, w, &s->len);
+	if (!ret && d->head)
+		unetmm_ib_ah_address(&d->sqe, unetmm_ib_data(d), &w->wr, s->len);
+	return ret;
 }

@@ -14,6 +14,7 @@ struct unetmm_ib_desc {
 		u8 raw[UNETMM_MAX_SLOTS * UNETMM_SLOT_BYTES];
 	};
 	u32 nslots;			/* 0: not the card's */
+	u32 head;			/* UD: bytes in front of the message */
 	bool read;			/* its segments are written to */
 	bool atomic;
 };

@@ -17,11 +17,13 @@
  * librxe posts receive requests without any call: a timer looks for them, ever more
  * seldom, while the card has no buffer.
  */
+#include <linux/bitfield.h>
 #include <linux/io.h>
 #include <linux/slab.h>
 
 #include "verbs/build.h"
 #include "verbs/mr.h"
+#include "verbs/ud.h"
 
 #define UNETMM_IB_TURNS		64
 #define UNETMM_IB_PAUSE_MIN	(100 * NSEC_PER_USEC)
@@ -122,7 +124,8 @@ static void unetmm_ib_tell_receive(struct unetmm_ib_qp *qp, struct ib_uverbs_wc 
 {
 	unetmm_ib_ended(&qp->receives);
 	wc->qp_num = qp->ib.qp_num;
-	wc->src_qp = qp->attr.dest_qp_num;
+	if (!unetmm_ib_is_ud(qp))
+		wc->src_qp = qp->attr.dest_qp_num;
 	wc->port_num = 1;
 	unetmm_ib_cq_put(qp->ib.recv_cq, wc, &qp->ib, true);
 }
@@ -207,6 +210,14 @@ static void unetmm_ib_flush_receives(struct unetmm_ib_qp *qp)
 
 /* ---- The card's completions --------------------------------------------------- */
 
+/* A UD message that is lost: nobody is told. */
+static u8 unetmm_ib_sent_status(const struct unetmm_ib_qp *qp, u8 status)
+{
+	return unetmm_ib_is_ud(qp) &&
+	       (status == UNETMM_ST_LINK_DOWN || status == UNETMM_ST_REFUSED) ?
+	       IB_WC_SUCCESS : unetmm_ib_status(status);
+}
+
 static void unetmm_ib_got_sent(struct unetmm_ib_qp *qp, const struct unetmm_cqe *cqe)
 {
 	u32 number = le64_to_cpu(cqe->cookie);
@@ -218,7 +229,7 @@ static void unetmm_ib_got_sent(struct unetmm_ib_qp *qp, const struct unetmm_cqe 
 	s = unetmm_ib_sent_at(qp, number);
 	if (s->done)
 		return;
-	s->status = unetmm_ib_status(cqe->status);
+	s->status = unetmm_ib_sent_status(qp, cqe->status);
 	s->done = true;
 	qp->fetching -= s->fetches;
 	unetmm_ib_settle(qp);
@@ -271,11 +282,16 @@ static void unetmm_ib_got_received(struct unetmm_ib_qp *qp, const struct unetmm_
 	wc.status = unetmm_ib_reason(qp, wc.status);
 	if (le32_to_cpu(cqe->flags) & UNETMM_CQE_F_IMM)
 		unetmm_ib_got_imm(qp, cqe, &wc);
+	if (unetmm_ib_is_ud(qp) && !wc.status) {
+		wc.src_qp = FIELD_GET(UNETMM_UD_EP, le64_to_cpu(cqe->source)) + UNETMM_IB_QPN;
+		wc.wc_flags |= IB_WC_GRH;
+	}
 	while (qp->received_done != qp->received_next &&
 	       unetmm_ib_received_at(qp, qp->received_done)->done)
 		qp->received_done++;
 	unetmm_ib_tell_receive(qp, &wc);
-	if (qp->state == IB_QPS_RTR && !wc.status && !qp->told_established) {
+	if (qp->state == IB_QPS_RTR && !wc.status && !qp->told_established &&
+	    !unetmm_ib_is_ud(qp)) {
 		qp->told_established = true;
 		unetmm_ib_event(qp, IB_EVENT_COMM_EST);
 	}
@@ -458,6 +474,7 @@ static bool unetmm_ib_waits(const struct unetmm_ib_qp *qp)
 static bool unetmm_ib_next_send(struct unetmm_ib_qp *qp)
 {
 	return qp->state == IB_QPS_RTS && !qp->bad_request &&
+	       (!unetmm_ib_is_ud(qp) || qp->sq.index != qp->send_end) &&
 	       unetmm_ib_sq_room(qp) >= UNETMM_MAX_SLOTS &&
 	       qp->sent_next - qp->sent_done < unetmm_ib_sent_most(qp) &&
 	       unetmm_ib_queue_peek(&qp->sq, qp->request, sizeof(qp->request)) &&
@@ -589,6 +606,8 @@ void unetmm_ib_work(struct work_struct *work)
 	/* Memory that the kernel's queue pairs want may wait for their own blocks. */
 	unsigned int flags = unetmm_ib_is_kernel(qp) ? memalloc_noio_save() : 0;
 
+	if (qp->prepare)
+		qp->prepare(qp);
 	mutex_lock(&qp->lock);
 	unetmm_ib_run(qp);
 	mutex_unlock(&qp->lock);

@@ -70,7 +70,7 @@ static int unetmm_ib_query_device(struct ib_device *ib, struct ib_device_attr *a
 	a->odp_caps.per_transport_caps.rc_odp_caps = IB_ODP_SUPPORT_SEND | IB_ODP_SUPPORT_RECV |
 						     IB_ODP_SUPPORT_WRITE | IB_ODP_SUPPORT_READ |
 						     IB_ODP_SUPPORT_ATOMIC;
-	if (unetmm_ib_of(ib)->own && hw->caps & UNETMM_CAP_UD)
+	if (hw->caps & UNETMM_CAP_UD)
 		a->odp_caps.per_transport_caps.ud_odp_caps = IB_ODP_SUPPORT_SEND;
 	if (unetmm_ib_has_srq(unetmm_ib_of(ib))) {
 		a->max_srq = a->max_qp;
@@ -225,6 +225,8 @@ static int unetmm_ib_probe(struct auxiliary_device *base, const struct auxiliary
 	xa_init_flags(&dev->mrs, XA_FLAGS_ALLOC);
 	xa_init(&dev->mws);
 	mutex_init(&dev->mw_lock);
+	mutex_init(&dev->uds_lock);
+	INIT_LIST_HEAD(&dev->uds);
 	unetmm_ib_kernel_init(dev);
 	ret = unetmm_ib_register(dev, base->dev.parent);
 	if (ret) {

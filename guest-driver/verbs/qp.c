@@ -125,7 +125,8 @@ static int unetmm_ib_make_queues(struct unetmm_ib_qp *qp, struct ib_qp_init_attr
 				   max(cap->max_recv_sge, 1u) * sizeof(struct rxe_sge));
 	if (ret)
 		return ret;
-	cap->max_inline_data = min_t(u32, BIT(qp->sq.log2) - head, UNETMM_MAX_INLINE);
+	cap->max_inline_data = min_t(u32, BIT(qp->sq.log2) - head, UNETMM_MAX_INLINE -
+				     (unetmm_ib_is_ud(qp) ? UNETMM_IB_GRH : 0));
 	cap->max_send_wr = min_t(u32, qp->sq.mask, UNETMM_IB_MAX_WR);
 	cap->max_recv_wr = min_t(u32, qp->rq.mask, UNETMM_IB_MAX_WR);
 	qp->cap = *cap;
@@ -200,6 +201,8 @@ static int unetmm_ib_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *attr,
 	mutex_init(&qp->lock);
 	INIT_LIST_HEAD(&qp->windows);
 	INIT_WORK(&qp->work, unetmm_ib_is_own(qp) ? unetmm_own_work : unetmm_ib_work);
+	if (unetmm_ib_is_ud(qp))
+		qp->prepare = unetmm_ud_look;
 	unetmm_hrtimer_setup(&qp->timer, unetmm_ib_timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
 	qp->state = IB_QPS_RESET;
 	qp->sig_type = attr->sq_sig_type;
@@ -353,6 +356,7 @@ static int unetmm_ib_reset(struct unetmm_ib_qp *qp)
 	}
 	unetmm_ib_queue_discard(&qp->sq);
 	unetmm_ib_queue_discard(&qp->rq);
+	qp->send_end = qp->sq.index;
 	return 0;
 }
 
@@ -532,6 +536,7 @@ static int unetmm_ib_post_send(struct ib_qp *ib, const struct ib_send_wr *wr,
 			       const struct ib_send_wr **bad)
 {
 	struct unetmm_ib_qp *qp = unetmm_ib_qp(ib);
+	int ret = 0;
 
 	if (ib->qp_type == IB_QPT_GSI)
 		return unetmm_ib_gsi_send(ib, wr, bad);
@@ -541,10 +546,15 @@ static int unetmm_ib_post_send(struct ib_qp *ib, const struct ib_send_wr *wr,
 		*bad = wr;
 		return -EOPNOTSUPP;
 	}
+	if (unetmm_ib_is_ud(qp))
+		unetmm_ud_look(qp);
 	mutex_lock(&qp->lock);
-	unetmm_ib_run(qp);
+	if (qp->state == IB_QPS_RTS || qp->state == IB_QPS_ERR)
+		unetmm_ib_run(qp);
+	else
+		ret = -EINVAL;
 	mutex_unlock(&qp->lock);
-	return 0;
+	return ret;
 }
 
 static int unetmm_ib_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr,

@@ -138,6 +138,13 @@ bool unetmm_ib_queue_waits(struct unetmm_ib_queue *q)
 			 READ_ONCE(q->index);
 }
 
+/* The place behind the entries that the process has put in. */
+u32 unetmm_ib_queue_posted(const struct unetmm_ib_queue *q)
+{
+	/* As unetmm_ib_queue_waits(). */
+	return smp_load_acquire(&q->buf->producer_index) & q->mask;
+}
+
 /* A copy of the next entry, for the driver to look at. */
 bool unetmm_ib_queue_peek(struct unetmm_ib_queue *q, void *copy, u32 bytes)
 {

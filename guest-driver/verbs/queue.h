@@ -34,6 +34,7 @@ int unetmm_ib_queue_make_kernel(struct unetmm_ib_queue *q, u32 entries, u32 byte
 void *unetmm_ib_queue_room(struct unetmm_ib_queue *q);
 void unetmm_ib_queue_post(struct unetmm_ib_queue *q);
 void unetmm_ib_queue_free(struct unetmm_ib_queue *q);
+u32 unetmm_ib_queue_posted(const struct unetmm_ib_queue *q);
 bool unetmm_ib_queue_peek(struct unetmm_ib_queue *q, void *copy, u32 bytes);
 void unetmm_ib_queue_next(struct unetmm_ib_queue *q);
 bool unetmm_ib_queue_put(struct unetmm_ib_queue *q, const void *entry, u32 bytes);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * unetmm_ib: queue pairs of type UD: an endpoint with policy drop, and its channel 0, a UD
- * channel.  They are there with verbs=own alone: a message that finds no buffer is lost, and
- * with librxe the card has a buffer only when the engine has looked.
+ * channel.  A message that finds no buffer is lost.  librxe posts receives without a call, and the
+ * card has a buffer only when the engine has looked: it looks with each completion, by its timer,
+ * and before it takes a send request of a UD queue pair of the same process.
  *
  * FROM VERBS TO THE CARD
  *   GID               -> MAC address: the neighbour's, in the address handle (verbs/ah.c)
@@ -37,7 +38,7 @@ int unetmm_ib_mtu(const struct unetmm_ib *dev)
 
 int unetmm_ud_check(const struct unetmm_ib *dev, const struct ib_qp_cap *cap)
 {
-	if (!dev->own || !(dev->dev->hw.caps & UNETMM_CAP_UD))
+	if (!(dev->dev->hw.caps & UNETMM_CAP_UD))
 		return -EOPNOTSUPP;
 	if (cap->max_send_sge > UNETMM_UD_SEGS ||
 	    cap->max_inline_data > UNETMM_MAX_INLINE - UNETMM_IB_GRH)
@@ -48,7 +49,12 @@ int unetmm_ud_check(const struct unetmm_ib *dev, const struct ib_qp_cap *cap)
 /* Regions that are registered meanwhile find the count. */
 int unetmm_ud_join(struct unetmm_ib_qp *qp)
 {
+	struct unetmm_ib *dev = qp->dev;
+
 	atomic_inc(&unetmm_ib_pd(qp->ib.pd)->uds);
+	mutex_lock(&dev->uds_lock);
+	list_add_tail(&qp->ud, &dev->uds);
+	mutex_unlock(&dev->uds_lock);
 	qp->joined = true;
 	return unetmm_ib_mr_enter_all(qp->dev, qp->ib.pd, qp->context->file);
 }
@@ -56,9 +62,42 @@ int unetmm_ud_join(struct unetmm_ib_qp *qp)
 /* Also of one that has not joined. */
 void unetmm_ud_leave(struct unetmm_ib_qp *qp)
 {
-	if (qp->joined)
-		atomic_dec(&unetmm_ib_pd(qp->ib.pd)->uds);
+	if (!qp->joined)
+		return;
+	atomic_dec(&unetmm_ib_pd(qp->ib.pd)->uds);
+	mutex_lock(&qp->dev->uds_lock);
+	list_del(&qp->ud);
+	mutex_unlock(&qp->dev->uds_lock);
 	qp->joined = false;
+}
+
+/*
+ * With librxe: lets the engine take the send requests that are posted now.  The receive requests
+ * that the process has posted before them, to any of its queue pairs, go to the card first.  Others
+ * that send meanwhile wait for as many turns of the engine as the process has queue pairs.
+ */
+void unetmm_ud_look(struct unetmm_ib_qp *qp)
+{
+	const struct unetmm_file *file = qp->context->file;
+	struct unetmm_ib *dev = qp->dev;
+	struct unetmm_ib_qp *other;
+	u32 posted;
+
+	mutex_lock(&dev->uds_lock);
+	posted = unetmm_ib_queue_posted(&qp->sq);
+	list_for_each_entry(other, &dev->uds, ud) {
+		if (other == qp || other->context->file->space->mm != file->space->mm)
+			continue;
+		/* An engine that has just taken some has told the card when the lock is free. */
+		mutex_lock(&other->lock);
+		if (unetmm_ib_queue_waits(&other->rq))
+			unetmm_ib_run(other);
+		mutex_unlock(&other->lock);
+	}
+	mutex_lock(&qp->lock);
+	qp->send_end = posted;
+	mutex_unlock(&qp->lock);
+	mutex_unlock(&dev->uds_lock);
 }
 
 /* RTR; and again with another Q_Key.  qp->lock */

@@ -25,6 +25,7 @@ static inline struct unetmm_ib_ah *unetmm_ib_ah(struct ib_ah *ib)
 extern const struct ib_device_ops unetmm_ib_ah_ops;
 void unetmm_ib_grh(u8 *grh, const union ib_gid *from, const struct ib_global_route *to);
 void unetmm_ib_grh_length(u8 *grh, u32 bytes);
+void unetmm_ib_ah_address(struct unetmm_sqe *sqe, u8 *grh, const struct rxe_send_wr *wr, u32 bytes);
 
 /* verbs/ud.c */
 int unetmm_ib_mtu(const struct unetmm_ib *dev);
@@ -32,5 +33,6 @@ int unetmm_ud_check(const struct unetmm_ib *dev, const struct ib_qp_cap *cap);
 int unetmm_ud_join(struct unetmm_ib_qp *qp);
 void unetmm_ud_leave(struct unetmm_ib_qp *qp);
 int unetmm_ud_open_channel(struct unetmm_ib_qp *qp);
+void unetmm_ud_look(struct unetmm_ib_qp *qp);
 
 #endif /* UNETMM_VERBS_UD_H */

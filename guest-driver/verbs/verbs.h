@@ -21,6 +21,7 @@
  *
  * LOCKS, the outer ones first
  *
+ *   uds_lock      the list of UD queue pairs.
  *   qp->lock      a queue pair's state, its queues, its endpoint's queues.  The engine
  *                 holds the lock for a bounded time: see unetmm_ib_run().
  *   kernel.mr_locks   a region of the kernel.
@@ -68,8 +69,6 @@ static_assert(sizeof(struct rxe_send_wqe) + UNETMM_MAX_INLINE <= UNETMM_IB_WQE_B
 static_assert(sizeof(struct rxe_send_wqe) + UNETMM_MAX_SEGS * sizeof(struct rxe_sge) <=
 	      UNETMM_IB_WQE_BYTES);
 
-struct unetmm_ib_gsi;
-
 struct unetmm_ib {
 	struct ib_device ib;		/* first */
 	struct unetmm_dev *dev;
@@ -85,7 +84,9 @@ struct unetmm_ib {
 	struct mutex mw_lock;
 	u32 max_message;		/* a buffer for one fits into the TLB */
 	struct unetmm_ib_gsi *gsi;	/* NULL: nobody has made QP1 */
-	atomic_t ah_next, pd_next;
+	struct list_head uds;		/* queue pairs of type UD; uds_lock */
+	struct mutex uds_lock;
+	atomic_t pd_next;
 };
 
 struct unetmm_ib_context {
@@ -144,6 +145,7 @@ struct unetmm_ib_qp {
 	} sends, receives;
 	struct mutex lock;		/* all below, if no comment says otherwise */
 	struct work_struct work;
+	void (*prepare)(struct unetmm_ib_qp *qp);	/* before a turn by the work; NULL: nothing */
 	struct hrtimer timer;		/* looks for receive requests */
 	u64 pause_ns;			/* of the timer */
 	bool closing;			/* the timer and the work are to end */
@@ -164,7 +166,9 @@ struct unetmm_ib_qp {
 	bool card_flushes;		/* the card gives back all requests that it has */
 	bool reason_told;		/* the process knows the reason of the end */
 	u8 end_status;			/* UNETMM_ST_*: the reason that the card has said */
-	bool joined;			/* UD: counted in its protection domain */
+	bool joined;			/* UD: counted in its protection domain, and in dev->uds */
+	struct list_head ud;
+	u32 send_end;			/* UD with librxe: sends before this place may go */
 	bool counted;			/* the kernel's: in its completion queues */
 	/* Since RESET: COMM_EST; LAST_WQE_REACHED, or the process wants none. */
 	bool told_established, told_last;
