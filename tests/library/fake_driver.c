@@ -9,7 +9,9 @@
 #include "fake_export.h"
 #include "sys/sys.h"
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -541,11 +543,17 @@ static int open_device(uint32_t number)
 
 int __wrap_open(const char *path, int flags, ...)
 {
+    va_list more;
+    mode_t mode;
+
+    va_start(more, flags);
+    mode = flags & O_CREAT ? va_arg(more, mode_t) : 0;
+    va_end(more);
     if (!strcmp(path, UNETMM_DEFAULT_DEVICE)) {
         path = "/fake/1";
     }
     if (strncmp(path, "/fake/", 6)) {
-        return __real_open(path, flags);
+        return __real_open(path, flags, mode);
     }
     return fake.open ? refuse(EBUSY) :
         open_device((uint32_t)strtoul(path + 6, NULL, 10));

@@ -12,7 +12,9 @@
 #include "sys/sys.h"
 
 #include <libunetmm/barrier.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -780,10 +782,15 @@ static bool open_bell(void)
 
 int __wrap_open(const char *path, int flags, ...)
 {
+    va_list more;
+    mode_t mode;
     void *page;
 
+    va_start(more, flags);
+    mode = flags & O_CREAT ? va_arg(more, mode_t) : 0;
+    va_end(more);
     if ((strcmp(path, "/loop") && strcmp(path, UNETMM_DEFAULT_DEVICE)) || loop.open) {
-        return __real_open(path, flags);
+        return __real_open(path, flags, mode);
     }
     page = new_page();
     if (page == MAP_FAILED || !open_bell()) {

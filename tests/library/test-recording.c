@@ -6,6 +6,7 @@
  */
 #include "../one_test.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -240,8 +242,12 @@ TEST(each_operation_has_a_line, scene_test)
     unsigned pid, i;
     unsigned long long real;
 
+    struct stat about;
+
     assert_int_equal(run(post_each), 0);
     assert_string_equal(said, "");
+    assert_int_equal(stat(path, &about), 0);
+    assert_int_equal(about.st_mode & 07777, 0600);
     assert_int_equal(sscanf(text, "unetmm-recording 1 %u %llu\n", &pid, &real), 2);
     assert_true(real > 1600000000ull * SECOND);
 #define LINE(n, ...) snprintf(expected[n], sizeof(expected[n]), __VA_ARGS__)
@@ -462,6 +468,49 @@ TEST(a_child_has_a_file_of_its_own, scene_test)
     setenv("UNETMM_RECORD", pattern, 1);
     assert_int_equal(run(fork_and_record), 0);
     assert_string_equal(said, "");
+}
+
+static struct unetmm_ep_private forked_ep = {
+    .pub.alive = 1, .ctx = &(struct unetmm_ctx) { .fd = -1 },
+};
+
+static void post_in_handler(int number)
+{
+    const struct iovec iov = { memory, 64 };
+
+    (void)number;
+    unetmm_recording_offers(&forked_ep, &iov, 1);
+}
+
+static void fork_beside_signals(void)
+{
+    const struct itimerval often = { { 0, 100 }, { 0, 100 } }, never = { 0 };
+    unsigned i;
+    pid_t pid;
+
+    unetmm_recording_open(&forked_ep);
+    EXPECT(forked_ep.recorded == 1);
+    signal(SIGALRM, post_in_handler);
+    EXPECT(!setitimer(ITIMER_REAL, &often, NULL));
+    for (i = 0; i < 100; i++) {
+        pid = fork();
+        if (!pid) {
+            _exit(0);
+        }
+        while (waitpid(pid, NULL, 0) != pid) {
+            EXPECT(errno == EINTR);
+        }
+    }
+    EXPECT(!setitimer(ITIMER_REAL, &never, NULL));
+    unetmm_recording_close(&forked_ep);
+}
+
+/* A signal during fork() finds no lock that its own thread has. */
+TEST(a_handler_posts_during_a_fork, scene_test)
+{
+    assert_int_equal(run(fork_beside_signals), 0);
+    assert_string_equal(said, "");
+    assert_true(count_of(" buffer 0 ") > 0);
 }
 
 static void *write_in_thread(void *arg)

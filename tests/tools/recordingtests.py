@@ -49,6 +49,14 @@ def recording_merge(directory):
         require(words in said, f"no {words}: {said}")
     found, _ = output("merge", "--align", "first", a, b)
     require(found[3] == "0.000 1 0 8" and found[4] == "1.001 1 0 1", f"{found}")
+    # A card that sends nothing, and gets nothing, is no host; a long run needs a limit.
+    c = write(directory, "c", [f"1 endpoint 0 {C} 0 -", f"5 endpoint 1 {B} 0 -",
+                               f"12000000000 send 1 {A} 1 -"])
+    found, said = output("merge", c)
+    require(found == ["0.000 0 1 1"] and "2 hosts" in said, f"{found} {said}")
+    found, said = output("merge", write(directory, "d", [
+        f"5 endpoint 1 {B} 0 -", f"6 send 1 {A} 1 -", f"12000000000 send 1 {A} 1 -"]))
+    require("--nodes 2 --set bytes=1 --set until=13" in said, said)
     # Hosts are numbered in the order of the files.
     require(output("merge", b, a)[0][0] == "0.000 1 0 1048576", "the order of the files")
 
@@ -58,6 +66,9 @@ def recording_pages(directory):
     one = write(directory, "one", [
         f"1 endpoint 0 {A} 0 -", f"20 send 0 {B} 4097 0x1fff+2,0x9000+4095",
         f"30 send 0 {B} 16 -", "40 buffer 0 - 8192 0x7f0000001000+8192"])
+    # The card refuses memory behind the last address.
+    with open(one, "a", encoding="ascii") as file:
+        file.write(f"50 write 0 {B} 8 {(1 << 64) - 7:#x}+8\n")
     other = write(directory, "other", [f"1 endpoint 0 {A} 0 -", f"2 endpoint 1 {B} 0 -",
                                        f"25 read 0 {B} 1 0x5000+1", f"26 read 1 {A} 1 0x6000+1"])
     sent, received = ["0 0x1", "0 0x2", "0 0x9"], ["0 0x7f0000001", "0 0x7f0000002"]
@@ -77,7 +88,6 @@ def recording_pages(directory):
 def recording_garbage(directory):
     """recording: a line that is none is refused with file and line, whatever its bytes are"""
     good = [f"1 endpoint 0 {A} 0 -", f"2 send 0 {B} 8 0x10+8"]
-    top = 1 << 64
     for line, words in (
             ("", "use NS"), ("2 send 0 52:54 8 -", "use NS"), (f"2 Send 0 {B} 8 -", "use NS"),
             (f"-2 send 0 {B} 8 -", "use NS"), (f"2 send 0 {B} 8", "use NS"),
@@ -89,7 +99,7 @@ def recording_garbage(directory):
             (f"2 send 1 {B} 8 -", "no line above makes endpoint 1"),
             (f"2 endpoint 0 {B} 0 -", "was there before"), ("2 send 0 - 8 -", "an address"),
             (f"2 frame 0 {B} 64 -", "no peer"), (f"2 send 0 {B} 9 0x10+8", "do not have 9 bytes"),
-            (f"2 write 0 {B} 8 {top - 7:#x}+8", "behind the last address")):
+            (f"2 write 0 {B} 99999999999 -", "a message has 4194304 at most")):
         path = write(directory, "bad", [*good, line])
         for command in ("merge", "pages"):
             refused("recording", [command, path], f"error: {path}:4: ")

@@ -4,7 +4,8 @@
  *
  * A lock guards all; no program's code runs under it.  A signal handler that has
  * interrupted a thread which has the lock cannot wait for it: its lines are counted, and
- * left out.  A forked child begins a recording of its own with its first endpoint.
+ * left out.  A forked child begins a recording of its own with its first endpoint: it makes the
+ * lock anew, so fork() waits for nobody.
  */
 #include "recording.h"
 #include "text.h"
@@ -21,7 +22,6 @@ static struct {
     struct sys_lock lock;
     enum { NOT_BEGUN, OPEN, ENDED } state;
     int fd;
-    bool forks;                 /* a child is told */
     uint64_t began, flushed;
     off_t bytes;                /* of the file, in whole lines */
     uint32_t endpoints;
@@ -29,6 +29,8 @@ static struct {
     char buffer[BUFFER_BYTES];
 } file;
 
+static pthread_once_t children = PTHREAD_ONCE_INIT;
+static int no_children;         /* they cannot be told: an error of pthread_atfork() */
 /* Lines of signal handlers that had to be left out */
 static atomic_uint lost;
 /* This thread is about to take the lock, or has it.  No memory is allocated for it. */
@@ -97,8 +99,9 @@ static int write_buffer(void)
 
 static void end(void)
 {
-    sys_close(file.fd);
+    /* A child that is forked behind the close must not close the number once more. */
     file.state = ENDED;
+    sys_close(file.fd);
 }
 
 static void note_lost(void)
@@ -170,31 +173,23 @@ uint64_t unetmm_recording_now(void)
 
 /* ---- Beginning and end ----------------------------------------------------- */
 
-static void before_fork(void)
-{
-    if (!inside) {
-        sys_lock_take(&file.lock);
-    }
-}
-
-static void in_parent(void)
-{
-    if (!inside) {
-        sys_lock_drop(&file.lock);
-    }
-}
-
-/* The buffer is the parent's to write. */
+/* The buffer is the parent's to write, and the lock may be that of a thread which is not here. */
 static void in_child(void)
 {
     if (file.state == OPEN) {
         sys_close(file.fd);
+        file.fd = -1;
     }
     file.state = NOT_BEGUN;
     file.used = 0;
     file.endpoints = 0;
     atomic_store(&lost, 0);
-    in_parent();
+    file.lock = (struct sys_lock) { 0 };
+}
+
+static void tell_children(void)
+{
+    no_children = pthread_atfork(NULL, NULL, in_child);
 }
 
 /* exit() with open endpoints, of which other threads may still post */
@@ -265,6 +260,10 @@ static void begin(const char *variable)
     int fd;
 
     file.state = ENDED;
+    if (no_children) {
+        complain(" does not begin", no_children);
+        return;
+    }
     if (!expand(variable, path, sizeof(path))) {
         complain(" does not begin: UNETMM_RECORD is a path, where %p stands for the process's "
                  "number and %% for %", 0);
@@ -277,14 +276,10 @@ static void begin(const char *variable)
                  "is the process's number", 0);
         return;
     }
-    if (fd < 0 || (!file.forks && pthread_atfork(before_fork, in_parent, in_child))) {
-        complain(" does not begin: UNETMM_RECORD", fd < 0 ? -fd : ENOMEM);
-        if (fd >= 0) {
-            sys_close(fd);
-        }
+    if (fd < 0) {
+        complain(" does not begin: UNETMM_RECORD", -fd);
         return;
     }
-    file.forks = true;
     file.fd = fd;
     file.bytes = 0;
     file.began = file.flushed = sys_now_ns();
@@ -298,7 +293,11 @@ uint32_t unetmm_recording_begin(void)
     const char *variable = secure_getenv("UNETMM_RECORD");
     uint32_t number = 0;
 
-    if (!variable || !*variable || !enter()) {
+    if (!variable || !*variable) {
+        return 0;
+    }
+    pthread_once(&children, tell_children);
+    if (!enter()) {
         return 0;
     }
     if (file.state == NOT_BEGUN) {

@@ -7,6 +7,7 @@ scripts/recording runs main(); guest-lib/src/recording/posts.c has the form of a
 
 import argparse
 import collections
+import itertools
 import re
 import sys
 
@@ -27,8 +28,10 @@ examples:
 MOST_SENDS = 1 << 22
 MOST_US = 10**9
 MOST_BYTES = 1 << 20
+MOST_MESSAGE = 1 << 22          # of a reliable channel
 MOST_HOSTS = 1022
 
+SOON_SECONDS = 10               # the time of a run of scripts/scale, if nothing else is said
 MOST_LINE = 1000                # bytes; the library's longest has less
 MOST_PAGES = 1 << 24
 PAGE = 4096
@@ -129,16 +132,17 @@ class Reader:
             return None
         if number not in self.cards:
             refuse(self.path, line, f"no line above makes endpoint {number}")
+        if operation != "buffer" and amount > MOST_MESSAGE:
+            refuse(self.path, line, f"{operation} has {amount} bytes, and a message has "
+                   f"{MOST_MESSAGE} at most")
         pieces = pieces_of(words[6])
-        if any(sum(piece) > 1 << 64 for piece in pieces):
-            refuse(self.path, line, "a piece ends behind the last address")
         if pieces and sum(length for _, length in pieces) != amount:
             refuse(self.path, line, f"the pieces do not have {amount} bytes")
         return Post(began + since, since, operation, self.cards[number], peer, amount, pieces,
                     self.space, line)
 
 
-def read(paths, wanted, most, what):
+def read(paths, wanted, most, what, pieces=True):
     """(posts of all recordings that are wanted, the readers)"""
     found, readers = [], [Reader(path, space) for space, path in enumerate(paths)]
     for reader in readers:
@@ -146,7 +150,7 @@ def read(paths, wanted, most, what):
             if wanted(post):
                 if len(found) == most:
                     refuse(reader.path, post.line, f"there are more than {most} {what}")
-                found.append(post)
+                found.append(post if pieces else post._replace(pieces=()))
         if reader.lost:
             print(f"{reader.path}: {reader.lost} posts of signal handlers are missing",
                   file=sys.stderr)
@@ -156,11 +160,12 @@ def read(paths, wanted, most, what):
 # ---- merge -------------------------------------------------------------------------------
 
 def numbers_of(posts, readers):
-    """{address: number of the host}: recorded hosts first, then their peers"""
-    found = {}
+    """{address: number of the host}: recorded hosts first, then their peers; of these posts"""
+    found, named = {}, {card for post in posts for card in (post.card, post.peer)}
     for reader in readers:
         for number in sorted(reader.cards):
-            found.setdefault(reader.cards[number], len(found))
+            if reader.cards[number] in named:
+                found.setdefault(reader.cards[number], len(found))
     for post in posts:
         found.setdefault(post.peer, len(found))
     if len(found) > MOST_HOSTS:
@@ -209,11 +214,12 @@ def merge(options):
         left_out[why] += 1
         return not why
 
-    posts, readers = read(options.files, wanted, MOST_SENDS, "sends")
+    posts, readers = read(options.files, wanted, MOST_SENDS, "sends", pieces=False)
     if not posts:
         raise RecordingError("the recordings have no send from one host to another")
     hosts = numbers_of(posts, readers)
-    lines = list(sends_of(times_of(posts, options.align), hosts, options.files))
+    lines = list(itertools.islice(sends_of(times_of(posts, options.align), hosts, options.files),
+                                  MOST_SENDS + 1))
     if len(lines) > MOST_SENDS:
         raise RecordingError(f"there are more than {MOST_SENDS} sends of up to {MOST_BYTES} bytes")
     named = [f"# host {number}: {mac}" + "".join(
@@ -222,9 +228,12 @@ def merge(options):
     print("\n".join(["# MICROSECONDS HOST PEER BYTES", *(
         re.sub(r"[^\x20-\x7e]", "?", text) for text in named), *(line for line, _ in lines)]))
     most = max(size for _, size in lines)
+    # The last sends have time to end.
+    seconds = int(float(lines[-1][0].partition(" ")[0]) / 1e6) + 2
     print(f"{len(hosts)} hosts, {len(lines)} sends" + "".join(
         f"; left out: {count} {why}" for why, count in left_out.items() if why and count) +
-          f"; for scripts/scale --workload replay --nodes {len(hosts)} --set bytes={most}",
+          f"; for scripts/scale --workload replay --nodes {len(hosts)} --set bytes={most}" + (
+              f" --set until={seconds}" if seconds > SOON_SECONDS else ""),
           file=sys.stderr)
 
 
@@ -245,6 +254,9 @@ def pages(options):
     count, out = 0, []
     for post in posts:
         for address, length in post.pieces:
+            # The card refuses it, and so has no such page.
+            if address + length > 1 << 64:
+                continue
             first, last = address // PAGE, (address + length - 1) // PAGE
             count += last - first + 1
             if count > MOST_PAGES:
