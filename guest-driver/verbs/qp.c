@@ -496,6 +496,8 @@ static int unetmm_ib_modify_qp(struct ib_qp *ib, struct ib_qp_attr *a, int mask,
 	if (mask & ~IB_QP_ATTR_STANDARD_BITS)
 		return -EOPNOTSUPP;
 	ret = unetmm_ib_modify_flags(qp->dev, udata, &flags);
+	if (!ret && flags && !(mask & IB_QP_STATE && a->qp_state == IB_QPS_ERR))
+		ret = -EINVAL;
 	if (ret)
 		return ret;
 	mutex_lock(&qp->lock);
@@ -549,10 +551,14 @@ static int unetmm_ib_post_send(struct ib_qp *ib, const struct ib_send_wr *wr,
 	if (unetmm_ib_is_ud(qp))
 		unetmm_ud_look(qp);
 	mutex_lock(&qp->lock);
-	if (qp->state == IB_QPS_RTS || qp->state == IB_QPS_ERR)
+	if (qp->state == IB_QPS_RTS || qp->state == IB_QPS_ERR) {
 		unetmm_ib_run(qp);
-	else
+	} else {
+		/* The process is told so, and posts them again. */
+		unetmm_ib_queue_discard(&qp->sq);
+		qp->send_end = qp->sq.index;
 		ret = -EINVAL;
+	}
 	mutex_unlock(&qp->lock);
 	return ret;
 }

@@ -83,6 +83,8 @@ void unetmm_ud_look(struct unetmm_ib_qp *qp)
 	struct unetmm_ib_qp *other;
 	u32 posted;
 
+	if (!unetmm_ib_queue_waits(&qp->sq))
+		return;
 	mutex_lock(&dev->uds_lock);
 	posted = unetmm_ib_queue_posted(&qp->sq);
 	list_for_each_entry(other, &dev->uds, ud) {
@@ -90,7 +92,7 @@ void unetmm_ud_look(struct unetmm_ib_qp *qp)
 			continue;
 		/* An engine that has just taken some has told the card when the lock is free. */
 		mutex_lock(&other->lock);
-		if (unetmm_ib_queue_waits(&other->rq))
+		if (other->state != IB_QPS_ERR && unetmm_ib_queue_waits(&other->rq))
 			unetmm_ib_run(other);
 		mutex_unlock(&other->lock);
 	}

@@ -474,7 +474,7 @@ static struct unetmm_ep_private forked_ep = {
     .pub.alive = 1, .ctx = &(struct unetmm_ctx) { .fd = -1 },
 };
 
-static void post_in_handler(int number)
+static void offer_in_handler(int number)
 {
     const struct iovec iov = { memory, 64 };
 
@@ -490,7 +490,7 @@ static void fork_beside_signals(void)
 
     unetmm_recording_open(&forked_ep);
     EXPECT(forked_ep.recorded == 1);
-    signal(SIGALRM, post_in_handler);
+    signal(SIGALRM, offer_in_handler);
     EXPECT(!setitimer(ITIMER_REAL, &often, NULL));
     for (i = 0; i < 100; i++) {
         pid = fork();

@@ -148,6 +148,7 @@ class Actor:
         self.last_error = None
         self.gone, self.channels, self.contexts, self.others = [], [], [], []
         self.threads, self.forks, self.invokes = 3, 2, False
+        self.parent = None          # of a forked process: a process of the round, too
         with open(GID, encoding="ascii") as file:
             self.gid = bytes.fromhex(file.read().strip().replace(":", ""))
         self.own_memory()
@@ -793,9 +794,12 @@ class Hostile(Actor):
         if not self.forks:
             return False
         self.forks -= 1
+        parent = os.getpid()
         if os.fork():
             return True
         with ending():
+            # It is no other process while the runner has not waited for it.
+            self.parent = parent
             self.diary.who += "f"
             actor = self.other(f"{self.seed}/fork{self.forks}")
             actor.invokes = True
@@ -840,7 +844,7 @@ class Hostile(Actor):
         if self.chance(0.95):
             time.sleep(self.random.choice((0, 0.001, 0.02)))
             return True
-        os.kill(0 if self.chance(0.2) else os.getppid() if self.diary.who != "0" else os.getpid(),
+        os.kill(0 if self.chance(0.2) else self.parent or os.getpid(),
                 signal.SIGKILL)
         return True
 

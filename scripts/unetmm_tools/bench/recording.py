@@ -254,7 +254,7 @@ def pages(options):
     count, out = 0, []
     for post in posts:
         for address, length in post.pieces:
-            # The card refuses it, and so has no such page.
+            # The card refuses such a piece.
             if address + length > 1 << 64:
                 continue
             first, last = address // PAGE, (address + length - 1) // PAGE
