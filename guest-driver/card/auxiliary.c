@@ -59,7 +59,7 @@ static void unetmm_lent_wake_kernel(struct unetmm_ep *ep,
 	spin_unlock_irqrestore(&ep->dev->ep_lock, flags);
 }
 
-/* Of a process's endpoint unetmm_ep_gone() reads them with map_lock. */
+/* For an endpoint of a process unetmm_ep_gone() reads both members with map_lock. */
 static void unetmm_lent_wake(struct unetmm_ep *ep, void (*woken)(struct unetmm_ep *ep, u8 type),
 			     void *owner)
 {

@@ -77,7 +77,7 @@ struct unetmm_block *unetmm_block_alloc(struct unetmm_dev *dev,
 		kref_get(&space->ref);
 		block->space = space;
 	}
-	/* Nobody maps one of the driver's own, and it goes before the card does. */
+	/* A block of the driver's own is never mapped, and ends before the card does. */
 	if (space) {
 		mutex_lock(&dev->map_lock);
 		list_add(&block->node, &dev->blocks);

@@ -45,7 +45,7 @@ static struct unetmm_ep *server, *client;
 static int channel;
 static int imports[2];              /* of the memory, by server and client */
 
-/* Of the leak sanitizer: a process that exits amid its work gives nothing back. */
+/* The leak sanitizer's look: a process that exits amid its work gives nothing back. */
 static int leaves_all;
 int __lsan_is_turned_off(void);
 

@@ -798,7 +798,7 @@ class Hostile(Actor):
         if os.fork():
             return True
         with ending():
-            # It is no other process while the runner has not waited for it.
+            # The number stays the parent's until the runner has waited for the parent.
             self.parent = parent
             self.diary.who += "f"
             actor = self.other(f"{self.seed}/fork{self.forks}")
@@ -903,7 +903,7 @@ def read(path):
 
 
 def processes(group):
-    """Those of a round."""
+    """The processes of a round."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         fields = read(f"/proc/{pid}/stat").rpartition(")")[2].split()
@@ -925,7 +925,7 @@ def stacks(group):
 
 
 class Watch:
-    """Whether all is as before."""
+    """Compares the card and the kernel's log with their state before the rounds."""
 
     def __init__(self):
         self.log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)

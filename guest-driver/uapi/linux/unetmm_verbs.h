@@ -13,7 +13,8 @@
  * MODIFY_QP to ERR, and itself makes the completions of requests that are flushed.
  *
  * Version 1 is that of uverbs' abi_version.  Of the requests only the extended MODIFY_QP may have
- * a part for the driver.  A mapping is of the whole object, and shared; only the process that has opened the device may make it.
+ * a part for the driver.  A mapping is of the whole object, and shared; only the process that
+ * has opened the device may make it.
  */
 #ifndef _UAPI_LINUX_UNETMM_VERBS_H
 #define _UAPI_LINUX_UNETMM_VERBS_H

@@ -223,7 +223,7 @@ TEST_OF(test_shared, Fix *f, fix_test)
     sent(&s, UNETMM_ST_PEER_BUFFER);
 }
 
-/* It has no key. */
+/* A buffer without memory has no key. */
 TEST_OF(test_keys, Fix *f, fix_test)
 {
     const struct unetmm_fqe fqe = { .addr = NOWHERE, .key = ~0ull,

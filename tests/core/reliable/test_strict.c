@@ -528,7 +528,7 @@ TEST_OF(test_no_bytes, Fix *f, fix_test)
     fake_expect_none(&f->a);
 }
 
-/* So is one by key, whatever key it has, and none counts as wrong. */
+/* A WRITE of no bytes by key is taken whatever its key is, and counts no wrong key. */
 TEST_OF(test_no_bytes_by_key, Fix *f, fix_test)
 {
     const uint32_t imm = UNETMM_WIRE_F_IMM;
@@ -566,7 +566,7 @@ TEST_OF(test_no_bytes_by_key, Fix *f, fix_test)
     peer_give(f, w, "x", 1);
     peer_expect_ack(f, w.psn, 0, UNETMM_ACK_REJECTED, UNETMM_WHY_REGION);
     assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_bad_keys), 1);
-    /* Its number is not taken any more, without bytes either. */
+    /* The number of a rejected packet is not taken any more, without bytes either. */
     peer_give(f, w, NULL, 0);
     peer_expect_ack(f, w.psn, 0, UNETMM_ACK_REJECTED, UNETMM_WHY_REGION);
     fake_expect_none(&f->a);
