@@ -17,11 +17,11 @@ async def echo(ep):
 
 async def main(peers):
     with unetmm.Context() as card:
-        async with unetmm.aio.Endpoint(card) as ep:
+        async with unetmm.aio.Endpoint(card) as ep, asyncio.TaskGroup() as tasks:
             for _ in range(16):
                 ep.post_recv(bytearray(16384))
             ep.listen(100)
-            task = asyncio.create_task(echo(ep))
+            task = tasks.create_task(echo(ep))
             channels = [await ep.accept() for _ in range(peers)]
             await asyncio.gather(*map(ep.closed, channels))
             task.cancel()

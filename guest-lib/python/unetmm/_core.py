@@ -178,7 +178,7 @@ class Completion:
     """One entry of a completion queue.
 
     type, status   Type and the card's status; 0 is good
-    channel        a Channel, or its number if it is closed already
+    channel        a Channel, or its number if it is closed already or still to be accepted
     context        the object that was given with the operation or the buffer
     length         bytes of the message
     data           RECEIVED: the bytes received, in the buffer itself (memoryview)

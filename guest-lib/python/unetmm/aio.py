@@ -36,6 +36,8 @@ CONNECT_STEP = 0.05
 CONNECT_STEP_LONGEST = 0.4
 # Completions for receive(), each of some 300 bytes
 RECEIVE_LIMIT = 4096
+# Completions of a peer's operations, which may come before accept() has made the Channel
+OF_PEERS = {Type.RECEIVED, Type.NOTIFY, Type.WRITTEN, Type.UPDATE}
 
 
 class Connections:
@@ -90,22 +92,30 @@ class Connections:
                     # After the waiter is there: no connection is missed.
                     return endpoint.plain.accept(timeout=0)
                 except TimeoutError:
+                    endpoint.none_to_accept()
                     await waiter
 
 
 class _Plain(_core.Endpoint):
-    """A plain endpoint that tells the aio.Endpoint of its end and of its channels' ends.
+    """A plain endpoint that tells the aio.Endpoint of its end, and of its channels' starts
+    and ends.
 
     Threads of the executor may be in connect_in_steps(), which uses the library's endpoint:
     close() waits until they have left.  `_threads` is guarded by `_left`.
     """
 
-    def __init__(self, context, forgotten, closing, **attributes):
-        self._forgotten, self._closing = forgotten, closing
+    def __init__(self, context, opened, forgotten, closing, **attributes):
+        self._has_opened, self._forgotten, self._closing = opened, forgotten, closing
         self._left = threading.Condition()
         self._threads = 0
         self._stopping = False
         super().__init__(context, **attributes)
+
+    def _opened(self, number, peer, call):
+        """Also in a thread of connect_in_steps()."""
+        channel = super()._opened(number, peer, call)
+        self._has_opened(channel)
+        return channel
 
     def forget(self, channel):
         """As unetmm.Endpoint.forget()."""
@@ -171,11 +181,13 @@ class Endpoint:
         self._ends = weakref.WeakKeyDictionary()    # Channel: Future
         self._early = {}        # ends that have come before their channel's _begin()
         self._left = set()      # numbers of channels closed here: their end is to come
+        self._unknown = {}      # number: messages that have come before their Channel
         # Futures of coroutines, in the order of their coming; see waiter()
         self._waiting, self._room, self._receivers = {}, {}, {}
         self._failed = None
         self._again = None
-        self.plain = _Plain(context, self._forget, self._closing, **attributes)
+        self.plain = _Plain(context, self._opened, self._forget, self._closing,
+                            **attributes)
         try:
             self._loop.add_reader(self.plain.fileno(), self._pump)
             self._pump()
@@ -257,8 +269,30 @@ class Endpoint:
             self._dispatch(completion)
         return len(found)
 
+    def _opened(self, channel):
+        """A Channel is there, perhaps in another thread: its messages may go on."""
+        with contextlib.suppress(RuntimeError):     # the loop has ended
+            self._loop.call_soon_threadsafe(self._release, channel.number, channel)
+
+    def _release(self, number, channel):
+        """Gives receive() the messages that have waited for the Channel."""
+        for completion in self._unknown.pop(number, ()):
+            completion.channel = channel
+            self._received.append(completion)
+        self._wake(self._receivers)
+
+    def none_to_accept(self):
+        """No connection waits: channels that have ended will never be accepted.
+
+        A listener's backlog was full of them.  Their messages keep the number.
+        """
+        for number in self._unknown.keys() & self._early.keys():
+            self._release(number, number)
+            del self._early[number]
+
     def _forget(self, channel):
         """A channel was closed: its end comes, and then the number may be another's."""
+        self._release(channel.number, channel.number)
         end = self._ends.get(channel)
         if self._failed or end is not None and end.done():
             return
@@ -285,8 +319,23 @@ class Endpoint:
                 self.dropped += 1
                 return
             self._without_buffer += 1
-        self._received.append(completion)
-        self._wake(self._receivers)
+        if self._is_early(completion):
+            self._unknown.setdefault(completion.channel, []).append(completion)
+        else:
+            self._received.append(completion)
+            self._wake(self._receivers)
+
+    def _is_early(self, completion):
+        """Whether accept() or connect() is still to make the completion's Channel.
+
+        If the Channel has come since the messages before, they go on here: they are first.
+        """
+        if completion.type not in OF_PEERS or completion.status:
+            return False
+        if isinstance(completion.channel, _core.Channel):
+            self._release(completion.channel.number, completion.channel)
+            return False
+        return completion.channel not in self._left
 
     def _end(self, completion):
         """A channel has ended; perhaps it was closed here, or is still to be accepted."""
@@ -304,6 +353,7 @@ class Endpoint:
     def _begin(self, channel):
         """A channel is open: its end can be waited for."""
         future = self._ends[channel] = self._loop.create_future()
+        self._left.discard(channel.number)      # of one without ChannelFlag.NOTIFY_CLOSE
         early = self._early.pop(channel.number, None)
         if early:
             future.set_result(early)
@@ -373,7 +423,11 @@ class Endpoint:
         self.plain.post_recv(buffer, context, **options)
 
     async def receive(self):
-        """The next message, notification or buffer that came back."""
+        """The next message, notification or buffer that came back.
+
+        The messages of a connection come after its accept(): their channel is a Channel.  It
+        is a number if the channel was closed here, or has ended when the backlog was full.
+        """
         while not self._received:
             with self.waiter(self._receivers) as waiter:
                 await waiter

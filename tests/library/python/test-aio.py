@@ -302,6 +302,65 @@ class Closed(unittest.TestCase):
                              [b"one", b"two"])
         self.run_loop(main)
 
+    def test_messages_wait_for_their_accept(self):
+        async def main(card):
+            scene = Scene(card)
+            await scene.open()
+            early = await scene.a.connect(PEER, SERVICE, timeout=LIMIT)
+            for text in (b"one", b"two"):
+                await scene.a.send(early, text)
+            receivers = [asyncio.ensure_future(scene.b.receive()) for _ in range(3)]
+            while sum(map(len, scene.b._unknown.values())) < 2:
+                await asyncio.sleep(0)
+            # Another channel's message does not wait for the two of the first one.
+            await scene.a.send(scene.to_b, b"known")
+            self.assertEqual((await receivers[0]).channel, scene.to_a)
+            channel = await scene.b.accept()
+            got = [await receiver for receiver in receivers[1:]]
+            self.assertEqual([(found.channel, found.data) for found in got],
+                             [(channel, b"one"), (channel, b"two")])
+            self.assertEqual((scene.b._without_buffer, len(scene.b._received)), (0, 0))
+        self.run_loop(main)
+
+    def test_messages_of_a_channel_that_nobody_can_accept(self):
+        async def main(card):
+            scene = Scene(card)
+            await scene.open()
+            early = await scene.a.connect(PEER, SERVICE, timeout=LIMIT)
+            await scene.a.send(early, b"lost")
+            number = scene.b.plain.accept(timeout=LIMIT).number
+            del scene.b.plain.channels[number]
+            while not scene.b._received:
+                await asyncio.sleep(0)
+            [message] = scene.b._received
+            scene.b._received.clear()
+            # As the driver does with a channel that ends when the backlog is full
+            message.channel = number
+            scene.b._unknown[number] = [message]
+            early.close()
+            receiver = asyncio.ensure_future(scene.b.receive())
+            while not scene.b._early:
+                await asyncio.sleep(0)
+            self.assertFalse(receiver.done())
+            accepting = asyncio.ensure_future(scene.b.accept())
+            self.assertIs(await receiver, message)
+            self.assertEqual((message.channel, scene.b._early), (number, {}))
+            accepting.cancel()
+        self.run_loop(main)
+
+    def test_messages_of_a_closed_channel_do_not_wait(self):
+        async def main(card):
+            scene = Scene(card)
+            await scene.open()
+            # b takes the message after it has closed the channel.
+            asyncio.get_running_loop().remove_reader(scene.b.plain.fileno())
+            await scene.a.send(scene.to_b, b"last")
+            scene.to_a.close()
+            scene.b._pump()
+            found = await scene.b.receive()
+            self.assertEqual((found.channel, found.data), (scene.to_a.number, b"last"))
+        self.run_loop(main)
+
     def test_messages_that_nobody_receives_have_a_limit(self):
         async def main(card):
             scene = Scene(card)
