@@ -36,8 +36,6 @@ CONNECT_STEP = 0.05
 CONNECT_STEP_LONGEST = 0.4
 # Completions for receive(), each of some 300 bytes
 RECEIVE_LIMIT = 4096
-# Completions of a peer's operations, which may come before accept() has made the Channel
-OF_PEERS = {Type.RECEIVED, Type.NOTIFY, Type.WRITTEN, Type.UPDATE}
 
 
 class Connections:
@@ -182,6 +180,7 @@ class Endpoint:
         self._early = {}        # ends that have come before their channel's _begin()
         self._left = set()      # numbers of channels closed here: their end is to come
         self._unknown = {}      # number: messages that have come before their Channel
+        self._connects = set()  # calls of connect() whose Channel is still to _begin()
         # Futures of coroutines, in the order of their coming; see waiter()
         self._waiting, self._room, self._receivers = {}, {}, {}
         self._failed = None
@@ -284,8 +283,11 @@ class Endpoint:
     def none_to_accept(self):
         """No connection waits: channels that have ended will never be accepted.
 
-        A listener's backlog was full of them.  Their messages keep the number.
+        A listener's backlog was full of them.  Their messages keep the number.  The channel of
+        a connect() that is under way is none of them.
         """
+        if self._connects:
+            return
         for number in self._unknown.keys() & self._early.keys():
             self._release(number, number)
             del self._early[number]
@@ -329,8 +331,10 @@ class Endpoint:
         """Whether accept() or connect() is still to make the completion's Channel.
 
         If the Channel has come since the messages before, they go on here: they are first.
+        Only messages wait: a process that exports memory, and has notifications, need accept
+        nobody.
         """
-        if completion.type not in OF_PEERS or completion.status:
+        if completion.type != Type.RECEIVED or completion.status:
             return False
         if isinstance(completion.channel, _core.Channel):
             self._release(completion.channel.number, completion.channel)
@@ -389,6 +393,7 @@ class Endpoint:
             call = self._loop.run_in_executor(
                 None, self.plain.connect_in_steps, stop, peer, service, timeout,
                 attributes)
+            self._connects.add(call)
             call.add_done_callback(lambda _: self._wake([waiter]))
             try:
                 await waiter
@@ -396,11 +401,12 @@ class Endpoint:
                 stop.set()
                 call.add_done_callback(self._drop)
                 raise
+            self._connects.discard(call)
             return self._begin(call.result())
 
-    @staticmethod
-    def _drop(call):
+    def _drop(self, call):
         """Nobody waits for the channel of a connect() any more."""
+        self._connects.discard(call)
         if not call.cancelled() and not call.exception():
             call.result().close()
 
@@ -426,7 +432,8 @@ class Endpoint:
         """The next message, notification or buffer that came back.
 
         The messages of a connection come after its accept(): their channel is a Channel.  It
-        is a number if the channel was closed here, or has ended when the backlog was full.
+        is a number if the channel was closed here, or has ended when the backlog was full, and
+        of a notification also if the channel was not accepted.
         """
         while not self._received:
             with self.waiter(self._receivers) as waiter:

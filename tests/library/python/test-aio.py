@@ -11,7 +11,9 @@ usage: test-aio.py [-k PATTERN]
 import asyncio
 import concurrent.futures
 import inspect
+import threading
 import time
+import types
 import unittest
 from unittest import mock
 
@@ -345,6 +347,45 @@ class Closed(unittest.TestCase):
             accepting = asyncio.ensure_future(scene.b.accept())
             self.assertIs(await receiver, message)
             self.assertEqual((message.channel, scene.b._early), (number, {}))
+            accepting.cancel()
+        self.run_loop(main)
+
+    def test_notifications_do_not_wait_for_an_accept(self):
+        async def main(card):
+            async with unetmm.aio.Endpoint(card) as ep:
+                told = types.SimpleNamespace(type=unetmm.Type.NOTIFY, status=0, channel=7,
+                                             context=9, buffer=None)
+                ep._dispatch(told)
+                self.assertIs(await ep.receive(), told)
+        self.run_loop(main)
+
+    def test_the_end_of_a_channel_whose_connect_is_under_way(self):
+        async def main(card):
+            scene = Scene(card)
+            await scene.open()
+            going, goes = threading.Event(), threading.Event()
+
+            def opened(*arguments):
+                going.set()
+                goes.wait(LIMIT)
+                return unetmm.Endpoint._opened(scene.a.plain, *arguments)
+            with mock.patch.object(scene.a.plain, "_opened", opened):
+                connecting = asyncio.ensure_future(
+                    scene.a.connect(PEER, SERVICE, timeout=LIMIT))
+                while not going.is_set():
+                    await asyncio.sleep(0)
+            # The peer sends and closes before the thread has made the Channel.
+            peer = await scene.b.accept()
+            await scene.b.send(peer, b"short")
+            peer.close()
+            while not scene.a._early:
+                await asyncio.sleep(0)
+            scene.a.listen(NOBODY)
+            accepting = asyncio.ensure_future(scene.a.accept())
+            await asyncio.sleep(0)
+            goes.set()
+            channel = await connecting
+            self.assertEqual((await scene.a.closed(channel)).type, unetmm.Type.CLOSED)
             accepting.cancel()
         self.run_loop(main)
 
