@@ -5,6 +5,7 @@ import contextlib
 import os
 import tempfile
 import threading
+import time
 
 from unetmm_tools.guest import live, pair, watch
 
@@ -17,12 +18,17 @@ class FakeCard:
         self.commands = []
         self.counters = dict.fromkeys(live.RATES, 0)
         self.gone = False
+        self.delay = 0                      # seconds of a command
+        self.turned = threading.Event()     # a "stop" has come
 
     def qmp(self, name, /, **arguments):
         """A command."""
         if self.gone:
             raise pair.GuestError("QEMU closed its control socket")
+        time.sleep(self.delay)
         self.commands += [name] if name in ("stop", "cont") else []
+        if name == "stop":
+            self.turned.set()
         if name == "query-status":
             return {"status": "paused" if self.commands[-1:] == ["stop"] else "running"}
         return self._get(arguments["property"]) if name == "qom-get" else {}

@@ -4,13 +4,19 @@
 import json
 import os
 import socket
+import subprocess
+import threading
 import urllib.error
 import urllib.request
+from unittest import mock
 
 from livecards import Found, served
-from figuretests import refused, started
+from figuretests import refused
+from unetmm_tools import SCRIPTS
 from unetmm_tools.check.taptests import require
-from unetmm_tools.guest import live, top
+from unetmm_tools.guest import live, top, watch
+
+LIMIT = 120
 
 
 def live_state(directory):
@@ -71,6 +77,45 @@ def live_time(directory):
         raise AssertionError("fast is taken")
 
 
+def live_slow_ends(directory):
+    """top: guests that were slow go on for good when another thread says run"""
+    found = Found(directory)
+    for fake in found.fakes:
+        fake.delay = 0.001
+    done, passed = threading.Event(), threading.Semaphore(0)
+
+    def work():
+        while not done.is_set():
+            found.live.rest(0.001)
+            passed.release()
+
+    resting = threading.Thread(target=work)
+    resting.start()
+    try:
+        for _ in range(50):
+            found.live.control("slow")
+            found.fakes[0].turned.clear()
+            require(found.fakes[0].turned.wait(LIMIT), "no turn")
+            found.live.control("run")
+            while passed.acquire(blocking=False):
+                pass
+            # The turn that was under way has ended after two more.
+            require(passed.acquire(timeout=LIMIT) and passed.acquire(timeout=LIMIT), "no end")
+            require(found.fakes[0].commands[-1] == "cont", f"{found.fakes[0].commands[-4:]}")
+    finally:
+        done.set()
+        resting.join()
+
+
+def live_long_trace(directory):
+    """top: a trace that is longer than one piece is read to its end; one too long ends the events"""
+    found = Found(directory)
+    with mock.patch.object(live, "TRACE_PIECE", 50):
+        require([fault["id"] for fault in found.live.look()["cards"][0]["faults"]] == [0x40], "faults")
+    with mock.patch.object(live, "MOST_TRACE", 50):
+        require(not found.live.look()["cards"][0]["traced"], "the trace has no end")
+
+
 def asked(address, path="/", method="GET", host=None, **more):
     """(status, text) of a request."""
     base, _, key = address.partition("/?")
@@ -79,7 +124,7 @@ def asked(address, path="/", method="GET", host=None, **more):
     if host:
         request.add_header("Host", host)
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=LIMIT) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -92,7 +137,7 @@ def watch_server(_directory):
         status, page = asked(address)
         require(status == 200 and "<title>unetmm: running cards</title>" in page, f"{status}")
         require("http" not in page.replace("http-equiv", ""), "the page names another server")
-        with urllib.request.urlopen(address.replace("/?", "/events?"), timeout=10) as stream:
+        with urllib.request.urlopen(address.replace("/?", "/events?"), timeout=LIMIT) as stream:
             state = json.loads(stream.readline().decode().removeprefix("data: "))
         require([card["name"] for card in state["cards"]] == ["a", "b"] and
                 state["ended"] == {"b": [0, "done <b>"]}, f"{state}")
@@ -110,9 +155,18 @@ def watch_server(_directory):
             require(wrong[0] == expected, f"{wrong}, not {expected}")
         require(fakes[0].commands == ["stop"], f"{fakes[0].commands}")
         # A viewer that goes away does not end the others.
-        with urllib.request.urlopen(address.replace("/?", "/events?"), timeout=10) as stream:
+        with urllib.request.urlopen(address.replace("/?", "/events?"), timeout=LIMIT) as stream:
             for _ in range(3):
                 require(stream.readline().startswith(b"data: ") and not stream.readline().strip(), "")
+
+
+def watch_before_the_first_look(directory):
+    """watch: a viewer whose server has not looked yet gets no state"""
+    hub = watch.Hub(Found(directory), 1)
+    with mock.patch.object(watch, "HEARTBEAT", 0.01):
+        require(hub.after(0) == (0, None), f"{hub.after(0)}")
+        hub.close()
+        require(hub.after(0) is None, "no end")
 
 
 def live_mistakes(directory):
@@ -140,14 +194,22 @@ def live_mistakes(directory):
 
 def live_guest(_directory):
     """top: a guest's card while it sends to itself: endpoints, pages and counters"""
-    done = started("top", "--json", "--count", "2", "--interval", "5", "--",
-                   "unetmm-pingpong --listen", "--", "unetmm-pingpong $PEER --count 1000000 --size 4k")
-    require(done.returncode == 0, f"{done}")
-    last = json.loads(done.stdout.splitlines()[-1])
-    a, b = last["cards"]
-    require(a["state"] == "running" and len(a["endpoints"]) >= 2 and b["tlb"] and a["traced"] and
-            a["sets"] == 1024, f"{last}"[:2000])
-    require(b["counters"]["sends_done"] > 0 and b["counters"]["rx_frames"] > 0, f"{b['counters']}")
+    command = [os.path.join(SCRIPTS, "top"), "--json", "--count", "300", "--interval", "1", "--",
+               "unetmm-pingpong --listen", "--",
+               "unetmm-pingpong $PEER --timeout 120 --count 1000000 --size 4k"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as top_of_two:
+        for line in top_of_two.stdout:
+            a, b = json.loads(line)["cards"]
+            if a["state"] == "running" and len(a["endpoints"]) >= 2 and b["tlb"] and a["traced"] and \
+                    a["sets"] == 1024 and b["counters"].get("sends_done") and \
+                    b["counters"].get("rx_frames"):
+                break
+        else:
+            raise AssertionError(f"none of 300 looks: {line[:2000]}")
+        top_of_two.terminate()
+        top_of_two.stdout.read()
+    require(top_of_two.returncode == 130, f"status {top_of_two.returncode}")
 
 
-TESTS = (live_state, live_time, watch_server, live_mistakes, live_guest)
+TESTS = (live_state, live_time, live_slow_ends, live_long_trace, watch_server,
+         watch_before_the_first_look, live_mistakes, live_guest)

@@ -24,6 +24,7 @@ EVENTS = ("miss", "reply", "tlb_insert", "tlb_evict", "invalidate", "wire_*")
 RATES = ("doorbells", "sends_done", "rx_frames", "tx_bytes", "rx_bytes", "tlb_hits", "tlb_misses",
          "tlb_evictions", "drop_absent")
 MOST_TRACE = 256 << 20          # bytes; then the trace ends
+TRACE_PIECE = 8 << 20           # bytes that are in memory at a time
 MOST_PAGES, MOST_EVENTS = 20000, 60
 MOST_ENTRIES = 4096             # of a TLB that are shown
 MOST_FAULTS = 200
@@ -85,20 +86,23 @@ class Card:
             return
         with open(self._trace, "rb") as file:
             file.seek(self._offset)
-            data = self._rest + file.read(8 << 20)
+            while data := file.read(TRACE_PIECE):
+                lines = (self._rest + data).split(b"\n")
+                self._rest = lines.pop()[-65536:]
+                self._take_lines(lines)
             self._offset = file.tell()
-        lines = data.split(b"\n")
-        self._rest = lines.pop()[-65536:]
+        if os.path.getsize(self._trace) > MOST_TRACE:
+            for event in EVENTS:
+                self._qmp("trace-event-set-state", name=f"unetmm_{event}", enable=False)
+            self._trace = None
+
+    def _take_lines(self, lines):
         for line in lines:
             if found := timeline.CARD_LINE.match(line.decode("ascii", "replace")):
                 fields = {name: int(value, 0) for name, value in
                           timeline.CARD_FIELD.findall(found[4])}
                 when = float(f"{found[1]}.{found[2]}") if found[1] else time.time()
                 self._take(found[3].removeprefix("unetmm_"), fields, when)
-        if self._offset > MOST_TRACE:
-            for event in EVENTS:
-                self._qmp("trace-event-set-state", name=f"unetmm_{event}", enable=False)
-            self._trace = None
 
     def _take(self, name, fields, when):
         """One event; a damaged one has no fields."""
@@ -173,7 +177,7 @@ def endpoint(found):
 class Live:
     """Cards, and their time.
 
-    lock  QMP has one client at a time
+    lock  QMP has one client at a time; `mode` is the guests' state
     """
 
     def __init__(self, cards):
@@ -218,7 +222,7 @@ class Live:
             if mode in ("step", "slow"):
                 time.sleep(STEP)
                 self._all("stop")
-        self.mode = "pause" if mode == "step" else mode
+            self.mode = "pause" if mode == "step" else mode
 
     def rest(self, seconds):
         """Lets so much time pass; slow guests run for a part of it."""
@@ -228,6 +232,9 @@ class Live:
                 time.sleep(min(left, STEP))
                 continue
             with self.lock:
+                # Another thread may have changed the mode meanwhile.
+                if self.mode != "slow":
+                    continue
                 self._all("cont")
                 time.sleep(STEP * SLOW)
                 self._all("stop")

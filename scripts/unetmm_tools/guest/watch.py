@@ -46,6 +46,7 @@ HEADERS = {
     "Cache-Control": "no-store", "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff"}
 MOST_VIEWERS = 8
+HEARTBEAT = 10          # seconds without a look, after which a viewer is sent a comment
 
 
 class Hub:
@@ -82,10 +83,13 @@ class Hub:
             self._changed.notify_all()
 
     def after(self, number):
-        """(number, text) of a look behind that one; None: the end, or a wait that is too long."""
+        """(number, text) of a look behind that one; no text: none yet; None: the end."""
         with self._changed:
-            self._changed.wait_for(lambda: self.closed or self._number > number, 10)
-            return None if self.closed else (self._number, self._state)
+            newer = self._changed.wait_for(lambda: self.closed or self._number > number,
+                                           HEARTBEAT)
+            if self.closed:
+                return None
+            return (self._number, self._state) if newer else (number, None)
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -168,7 +172,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             number = 0
             while found := hub.after(number):
                 number, text = found
-                self.wfile.write(f"data: {text}\n\n".encode())
+                # A comment of the protocol finds out that a viewer has gone.
+                event = ": none yet" if text is None else f"data: {text}"
+                self.wfile.write(f"{event}\n\n".encode())
                 self.wfile.flush()
         except OSError:
             pass                # The viewer has gone.
