@@ -38,7 +38,7 @@ int main(int argc, char **argv)
     check(unetmm_ep_create(ctx, NULL, &ep), UNETMM_CALL_EP_CREATE);
     if (argc > 1) {
         check(unetmm_resolve(argv[1], mac), UNETMM_CALL_CONNECT);
-        n = check(unetmm_connect(ep, mac, SERVICE, 5 * SECOND, NULL),
+        n = check(unetmm_connect(ep, mac, SERVICE, 60 * SECOND, NULL),
                   UNETMM_CALL_CONNECT);
         n = check(unetmm_import(ep, n, ID, 0, SECOND, NULL), UNETMM_CALL_IMPORT);
         for (i = 1; i <= 3; i++) {

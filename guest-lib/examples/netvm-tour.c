@@ -200,9 +200,9 @@ static void open_shared(struct host *h)
           UNETMM_CALL_LISTEN);
     check(unetmm_waitq_home(h->ctx, SERVICE + 2, &h->queue),
           UNETMM_CALL_LISTEN);
-    check(unetmm_sync_open(h->ctx, info.mac, SERVICE + 1, 10 * SECOND,
+    check(unetmm_sync_open(h->ctx, info.mac, SERVICE + 1, 60 * SECOND,
                            &h->my_sem), UNETMM_CALL_CONNECT);
-    check(unetmm_sync_open(h->ctx, info.mac, SERVICE + 2, 10 * SECOND,
+    check(unetmm_sync_open(h->ctx, info.mac, SERVICE + 2, 60 * SECOND,
                            &h->my_queue), UNETMM_CALL_CONNECT);
 }
 
@@ -217,7 +217,7 @@ static uint64_t obey(struct host *h, const struct message *m)
                                    COUNTERS), UNETMM_CALL_EXPORT);
         h->echo = check(unetmm_import(h->ep, h->channel, ECHO,
                                       UNETMM_RIGHT_WRITE,
-                                                10 * SECOND, NULL),
+                                                60 * SECOND, NULL),
                                   UNETMM_CALL_IMPORT);
         return 0;
     case CHECK:
@@ -400,7 +400,7 @@ static void echoes(struct visit *v, enum order order, const char *how)
     const uint64_t none = 0;
 
     check(unetmm_write_sync(v->ep, v->box, 0, &none, sizeof(none), 0, 0,
-                            10 * SECOND),
+                            60 * SECOND),
           UNETMM_CALL_ONE_SIDED);
     ask(v, order, 0, 0, ECHOES);
     for (uint64_t i = 1; i <= ECHOES; i++) {
@@ -434,12 +434,12 @@ static void semaphore(struct visit *v, struct unetmm_sync *sem)
 
         check(unetmm_sem_wait(sem, 60 * SECOND), UNETMM_CALL_ANY);
         check(unetmm_read_sync(v->ep, v->box, 0, v->mine, sizeof(word),
-                               10 * SECOND),
+                               60 * SECOND),
               UNETMM_CALL_ONE_SIDED);
         memcpy(&word, v->mine, sizeof(word));
         word++;
         check(unetmm_write_sync(v->ep, v->box, 0, &word, sizeof(word),
-                                0, 0, 10 * SECOND),
+                                0, 0, 60 * SECOND),
               UNETMM_CALL_ONE_SIDED);
         check(unetmm_sem_post(sem), UNETMM_CALL_ANY);
         took[i] = now_us() - start;
@@ -480,7 +480,7 @@ static void meet(struct visit *v, const uint8_t mac[6])
                        UNETMM_CALL_CONNECT);
     ask(v, EXPORT, 0, 0, 0);
     v->box = check(unetmm_import(v->ep, v->channel, BOX, 0,
-                                 10 * SECOND, NULL),
+                                 60 * SECOND, NULL),
                    UNETMM_CALL_IMPORT);
 }
 
@@ -499,9 +499,9 @@ static void visit(struct unetmm_ctx *ctx, const char *where)
     echoes(&v, ECHO_SPIN, "spin");
     echoes(&v, ECHO_BLOCK, "block");
     echoes(&v, ECHO_HANDLER, "handler");
-    check(unetmm_sync_open(ctx, mac, SERVICE + 1, 10 * SECOND, &sem),
+    check(unetmm_sync_open(ctx, mac, SERVICE + 1, 60 * SECOND, &sem),
           UNETMM_CALL_CONNECT);
-    check(unetmm_sync_open(ctx, mac, SERVICE + 2, 10 * SECOND, &waits),
+    check(unetmm_sync_open(ctx, mac, SERVICE + 2, 60 * SECOND, &waits),
           UNETMM_CALL_CONNECT);
     semaphore(&v, sem);
     queue(&v, waits);

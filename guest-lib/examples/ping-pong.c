@@ -38,7 +38,7 @@ int main(int argc, char **argv)
     check(unetmm_ep_create(ctx, NULL, &ep), UNETMM_CALL_EP_CREATE);
     if (argc > 1) {
         check(unetmm_resolve(argv[1], mac), UNETMM_CALL_CONNECT);
-        channel = check(unetmm_connect(ep, mac, SERVICE, 5 * SECOND, NULL),
+        channel = check(unetmm_connect(ep, mac, SERVICE, 60 * SECOND, NULL),
                         UNETMM_CALL_CONNECT);
         check(unetmm_send(ep, channel, &turn, 4, 0, UNETMM_UNSIGNALED),
               UNETMM_CALL_SEND);
@@ -47,7 +47,7 @@ int main(int argc, char **argv)
         check(unetmm_listen_ex(ep, SERVICE, 1, &attr), UNETMM_CALL_LISTEN);
         channel = check(unetmm_accept(ep, NULL, -1), UNETMM_CALL_ACCEPT);
     }
-    while (check(unetmm_wait(ep, &c, 1, 10 * SECOND), UNETMM_CALL_POLL) &&
+    while (check(unetmm_wait(ep, &c, 1, 60 * SECOND), UNETMM_CALL_POLL) &&
            c.type == UNETMM_CQE_RECEIVED && (++turn < TURNS || argc == 1)) {
         check(unetmm_send(ep, channel, c.data, c.len, 0, UNETMM_UNSIGNALED),
               UNETMM_CALL_SEND);

@@ -38,10 +38,10 @@ int main(int argc, char **argv)
     check(unetmm_ep_create(ctx, NULL, &ep), UNETMM_CALL_EP_CREATE);
     if (argc > 1) {
         check(unetmm_resolve(argv[1], mac), UNETMM_CALL_CONNECT);
-        channel = check(unetmm_connect_ex(ep, mac, SERVICE, 5 * SECOND, NULL,
+        channel = check(unetmm_connect_ex(ep, mac, SERVICE, 60 * SECOND, NULL,
                                           NULL), UNETMM_CALL_CONNECT);
         import = check(unetmm_import(ep, channel, ID, UNETMM_RIGHT_WRITE,
-                                     5 * SECOND, NULL), UNETMM_CALL_IMPORT);
+                                     60 * SECOND, NULL), UNETMM_CALL_IMPORT);
         check(unetmm_write(ep, import, 100, line, sizeof(line), 42, 0,
                            UNETMM_NOTIFY), UNETMM_CALL_ONE_SIDED);
     } else {
@@ -49,7 +49,7 @@ int main(int argc, char **argv)
                             UNETMM_EXPORT_NOTIFY, 0), UNETMM_CALL_EXPORT);
         check(unetmm_listen_ex(ep, SERVICE, 1, NULL), UNETMM_CALL_LISTEN);
     }
-    n = check(unetmm_wait(ep, &c, 1, 10 * SECOND), UNETMM_CALL_POLL);
+    n = check(unetmm_wait(ep, &c, 1, 60 * SECOND), UNETMM_CALL_POLL);
     if (n && c.type == UNETMM_CQE_NOTIFY) {
         printf("%u: %s\n", unetmm_notify_imm(&c),
                page + unetmm_notify_offset(&c));

@@ -200,10 +200,10 @@ static void meet(struct visit *v)
     }
     ask(v, EXPORT, 0, 0, 0);
     v->box = check(unetmm_import(v->ep, v->orders, BOX, 0,
-                                 10 * SECOND, &length),
+                                 60 * SECOND, &length),
                    UNETMM_CALL_IMPORT);
     v->letter = check(unetmm_import(v->letters, v->data, LETTERS, 0,
-                                    10 * SECOND, NULL),
+                                    60 * SECOND, NULL),
                       UNETMM_CALL_IMPORT);
     say_step("import", length, length != BOX_BYTES);
 }
@@ -289,7 +289,7 @@ static void notifications(struct visit *v)
         fill(text, i, 0, sizeof(text));
         check(unetmm_write_sync(v->letters, v->letter,
                                 i * sizeof(text), text, sizeof(text),
-                                i, UNETMM_NOTIFY, 10 * SECOND),
+                                i, UNETMM_NOTIFY, 60 * SECOND),
               UNETMM_CALL_ONE_SIDED);
     }
     check(unetmm_fence(v->letters, v->data, 0, 0), UNETMM_CALL_ONE_SIDED);

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Chromium for the tests of this directory."""
-import os
+import tempfile
 
 from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 
-LIMIT = 30
+LIMIT = 120
 
 
 def browser(directory):
@@ -15,7 +15,8 @@ def browser(directory):
     options.binary_location = "/usr/bin/chromium"
     for word in ("--headless=new", "--no-sandbox", "--disable-gpu",
                  "--disable-dev-shm-usage", "--allow-file-access-from-files",
-                 "--user-data-dir=" + os.path.join(directory, "profile")):
+                 # The browser before may not have let go of its folder yet.
+                 "--user-data-dir=" + tempfile.mkdtemp(dir=directory)):
         options.add_argument(word)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)

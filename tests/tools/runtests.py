@@ -210,13 +210,13 @@ def run_files(directory):
 
 def run_late(directory):
     """run: of a program that is late the first bytes are kept, and its files"""
-    done = started(directory, "--keep", "kept", "--timeout", "15", "--max-output", "64K", "--json",
-                   "--", "echo part >left; yes | head -c 100000; sleep 1000")
+    done = started(directory, "--keep", "kept", "--timeout", "15", "--max-output", "4K", "--json",
+                   "--", "echo part >left; yes | head -c 6000; sleep 1000")
     found = json.loads(done.stdout)
     guest, = found["guests"]
     require(done.returncode == found["status"] == run.LATE and guest["status"] is None and
-            guest["output"] == "y\n" * (32 << 10) and guest["cut"] > 0, f"{done.stdout[-200:]}")
-    require(f"{guest['cut']} bytes more than the 65536" in done.stderr, done.stderr)
+            guest["output"] == "y\n" * (2 << 10) and guest["cut"] > 0, f"{done.stdout[-200:]}")
+    require(f"{guest['cut']} bytes more than the 4096" in done.stderr, done.stderr)
     for name, text in ("a.output", guest["output"]), ("a.files/left", "part\n"):
         with open(os.path.join(directory, "kept", name), encoding="utf-8") as file:
             require(file.read() == text, name)

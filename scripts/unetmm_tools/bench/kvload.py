@@ -370,7 +370,7 @@ def alternate(loads, rounds, seconds, settle=0.2):
     return rates
 
 
-def talk(address, text, timeout=5):
+def talk(address, text, timeout=60):
     """One request on its own connection; returns the whole answer."""
     with socket.create_connection(address, timeout) as sock:
         sock.sendall(text.encode())

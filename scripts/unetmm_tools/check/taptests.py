@@ -64,7 +64,7 @@ def result_of(test, given=None):
             test(directory if given is None else given)
         except Skipped as reason:
             outcome = f"skip {reason}"
-        except Exception:  # pylint: disable=W0718
+        except (Exception, SystemExit):  # pylint: disable=W0718
             outcome = "not ok"
             lines = traceback.format_exc().splitlines()
     return outcome, [*lines, f"{name_of(test)}: {time.monotonic() - begun:.1f} s"]
@@ -79,7 +79,7 @@ def plain(tests, repeat=None):
         try:
             test()
             print(f"ok {number} - {test.__name__}", flush=True)
-        except Exception:  # pylint: disable=W0718
+        except (Exception, SystemExit):  # pylint: disable=W0718
             failed += 1
             print(f"not ok {number} - {test.__name__}")
             for line in ([f"repeat: {repeat}"] if repeat else []) + \

@@ -376,7 +376,7 @@ class Guest(pair.Guest):
         self._close_orders()
         self._connect(self.said("guest")[0])
 
-    def end(self, timeout=30):
+    def end(self, timeout=300):
         """Has the guest power off."""
         self.order("end")
         if self.wait(timeout):
@@ -507,8 +507,12 @@ class Guest(pair.Guest):
     def until(self, condition, limit, problem):
         """Waits for a condition, as long as the guest runs."""
         deadline = time.monotonic() + limit
-        while not condition():
-            if time.monotonic() > deadline or not self.running():
+        while True:
+            # What the guest did before its end counts.
+            late = time.monotonic() > deadline or not self.running()
+            if condition():
+                return
+            if late:
                 raise GuestError(f"{self.name}: {problem} in {limit} s; "
                                  f"{self.trouble()}")
             time.sleep(POLL)

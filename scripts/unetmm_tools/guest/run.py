@@ -233,6 +233,14 @@ class Real(lab.Lab):
             guest.free()
         return found or [State(None)] * len(self.guests)
 
+    def settle(self):
+        """Waits for the lines that commands, which go on, have printed before now: a job that
+        begins later ends behind these lines."""
+        for guest, job in zip(self.guests, self._jobs):
+            if guest.running() and job.status is None:
+                with contextlib.suppress(pair.GuestError):
+                    guest.launch("true").wait(BUSY_SECONDS)
+
     def files(self, number):
         """An archive of tar, of the files that the command has left; or nothing."""
         guest = self.guests[number]
@@ -292,6 +300,10 @@ exit $status
     def _parts(self, guest):
         text, _, packed = guest.results().partition(f"{self._mark}\n")
         return text.encode(), packed
+
+    @staticmethod
+    def settle():
+        """All that a guest has printed by now, in virtual time, is here."""
 
     def states(self):
         """See above."""
@@ -394,6 +406,9 @@ def follow(group, commands, options):
     while True:
         states = group.states()
         found = outcome(group, commands, states)
+        if found:
+            # A line of one guest may be why another one has failed.
+            group.settle()
         show.update(group.states() if found else states, last=bool(found))
         if found:
             return found

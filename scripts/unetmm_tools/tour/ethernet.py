@@ -25,6 +25,7 @@ SECONDS = 3
 RINGS = (16, 256)
 OPERATIONS = 300
 LIMIT = 2.5
+STEP_LIMIT = 300                # seconds of a step of Linux's interface
 
 NET = """
 for dev in /sys/class/net/*; do
@@ -80,7 +81,10 @@ def measure_net(stations):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             stations.guest.order(f"net {server.server_port}")
-            words = stations.guest.wait_for("download", 60).split()
+            # An error names the step that has not ended.
+            stations.guest.wait_for("dhcp", STEP_LIMIT)
+            stations.guest.wait_for("ping", STEP_LIMIT)
+            words = stations.guest.wait_for("download", STEP_LIMIT).split()
         finally:
             server.shutdown()
     pings = "\n".join(stations.guest.said("ping"))
