@@ -78,6 +78,7 @@ step "the tree after the server's RDMA device was away" read_tree
 step "the RDMA device goes under the mount, and comes again" reload
 step "the tree after that" read_tree
 step "unmount" leave
-step "no queue pair is left" queue_pairs 0
+# The transport goes after umount(8), when the other guest has answered.
+step "no queue pair is left" await queue_pairs 0
 turn 11
 step "the RDMA device goes" rmmod unetmm_ib

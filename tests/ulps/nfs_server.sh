@@ -13,19 +13,30 @@ prepare_nfs() {
     mount -t tmpfs srv /srv && mount -t nfsd nfsd /proc/fs/nfsd || return
     # Version 3 wants rpcbind.
     echo "-3" >/proc/fs/nfsd/versions
-    # After a start clients have this time to say which locks they had.
-    echo 10 >/proc/fs/nfsd/nfsv4leasetime
-    echo 10 >/proc/fs/nfsd/nfsv4gracetime
+    # After a start clients have this time to say which locks they had: more than a busy host
+    # needs, as this guest ends the time itself.
+    echo 1800 >/proc/fs/nfsd/nfsv4leasetime
+    echo 1800 >/proc/fs/nfsd/nfsv4gracetime
     touch /srv/lock
     # Linux 6.1 would forget a client that comes in the first of these times.
-    start_nfs && echo Y >/proc/fs/nfsd/v4_end_grace
+    start_nfs && end_grace
 }
+end_grace() { echo Y >/proc/fs/nfsd/v4_end_grace; }
+# reclaims: how often clients have said that they have all their opens and locks again, by operation
+# 58, RECLAIM_COMPLETE.  The first field is a name, the second one the number of the others.
+reclaims() { awk '$1 == "proc4ops" { print $(58 + 3) }' /proc/net/rpc/nfsd; }
+reclaimed() { [ "$(reclaims)" -gt "$reclaims_before" ]; }
 start_nfs() {
     # The end of the server has forgotten it.
     export_srv
     echo "rdma 20049" >/proc/fs/nfsd/portlist && echo 2 >/proc/fs/nfsd/threads
 }
-stop_nfs() { echo 0 >/proc/fs/nfsd/threads && rdma resource show cm_id && [ -z "$(rdma resource show cm_id)" ]; }
+no_cm_id() { [ -z "$(rdma resource show cm_id)" ]; }
+# The kernel frees the connections later, in a thread of its own.
+stop_nfs() {
+    reclaims_before=$(reclaims)
+    echo 0 >/proc/fs/nfsd/threads && await no_cm_id
+}
 # written BYTES: the client's file has at least so many.
 written() { [ "$(stat -c %s /srv/big 2>/dev/null || echo 0)" -ge "$1" ]; }
 
@@ -50,12 +61,16 @@ step "the client's lock excludes this guest again" try_lock /srv/lock locked
 step "the client writes" await written 262144
 step "nfsd stops" stop_nfs
 step "nfsd starts" start_nfs
+# To try the lock before would take it, while the client asks for it.
+step "the client has asked for what it had" await reclaimed
+step "the client has got its lock back" try_lock /srv/lock locked
+step "the client may open files again" end_grace
 turn 8
 turn 9
-step "the client has got its lock back" try_lock /srv/lock locked
+step "the client still has its lock" try_lock /srv/lock locked
 step "the RDMA device goes under nfsd, and comes again" reload
 turn 10
 turn 11
 step "nfsd stops at the end" stop_nfs
-step "no queue pair is left" queue_pairs 0
+step "no queue pair is left" await queue_pairs 0
 step "the RDMA device goes" rmmod unetmm_ib

@@ -2,6 +2,7 @@
 # shellcheck shell=dash
 
 turn 1
-step "qperf" qperf -cm 1 -t 1 10.7.0.1 rc_lat rc_bw rc_rdma_write_bw rc_rdma_read_bw
+# It sends this limit, of the words between its sides, to the server as well.
+step "qperf" qperf --timeout 120 -cm 1 -t 1 10.7.0.1 rc_lat rc_bw rc_rdma_write_bw rc_rdma_read_bw
 turn 2
 step "no queue pair is left" await queue_pairs 0

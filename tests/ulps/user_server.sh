@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=dash
 
-step "serve qperf" serve qperf
+step "serve qperf" serve qperf --loc_timeout 120
 turn 1
 turn 2
 kill "$server"
