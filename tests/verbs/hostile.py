@@ -198,7 +198,7 @@ class Actor:
         """An address: of the arena, of a queue, or any."""
         if self.chance(0.8):
             return self.memory()[0]
-        places = [place for thing in self.all_things() for place in thing.places.values()]
+        places = [place for thing in self.all_things() for place in tuple(thing.places.values())]
         return self.random.choice(places)[0] if places and self.chance(0.5) else self.long()
 
     def all_things(self):
