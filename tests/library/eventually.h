@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A wait for other threads that fails, after 20 seconds, instead of lasting for ever.
+ * A wait for other threads that fails, after two minutes, instead of lasting for ever.
  */
 #ifndef EVENTUALLY_H
 #define EVENTUALLY_H
@@ -11,7 +11,7 @@
 
 #define EVENTUALLY(condition) \
     do { \
-        uint64_t end_ = sys_now_ns() + 20000000000; \
+        uint64_t end_ = sys_now_ns() + 120000000000; \
         while (!(condition)) { \
             assert_true(sys_now_ns() < end_); \
             sched_yield(); \

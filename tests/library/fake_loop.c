@@ -64,6 +64,7 @@ static struct {
     int error;
     bool failed;
     unsigned silent;            /* questions for an export that nobody answers */
+    struct loop_questions questions;
 } loop;
 
 static void __attribute__((constructor)) init_lock(void)
@@ -467,6 +468,15 @@ static int do_channel_close(const struct unetmm_destroy *request)
 /* As the driver, which waits so long if there is no deadline. */
 #define IMPORT_ONCE_NS  3000000000u
 
+static void note_question(uint64_t deadline_ns)
+{
+    uint64_t now = sys_now_ns();
+    uint64_t ns = !deadline_ns ? IMPORT_ONCE_NS : deadline_ns > now ? deadline_ns - now : 0;
+
+    loop.questions.number++;
+    loop.questions.longest_ns = ns > loop.questions.longest_ns ? ns : loop.questions.longest_ns;
+}
+
 static int unheard(uint64_t deadline_ns)
 {
     deadline_ns = deadline_ns ? deadline_ns : sys_now_ns() + IMPORT_ONCE_NS;
@@ -485,6 +495,7 @@ static int do_import(struct unetmm_import *request)
         !ep->channels[request->channel].open) {
         return refuse(ENOENT);
     }
+    note_question(request->deadline_ns);
     if (loop.silent) {
         loop.silent--;
         return unheard(request->deadline_ns);
@@ -799,6 +810,7 @@ int __wrap_open(const char *path, int flags, ...)
     loop.page = page;
     real_card_start(loop_mac, page, &driver);
     loop.open = loop.running = true;
+    loop.questions = (struct loop_questions) { 0 };
     if (pthread_create(&loop.thread, NULL, carrier, NULL)) {
         return refuse(EAGAIN);
     }
@@ -887,6 +899,16 @@ void loop_allow(unsigned endpoint, uint64_t operations)
     loop.endpoints[endpoint].allowed = operations;
     real_endpoints[endpoint].rung = operations;
     pthread_mutex_unlock(&loop.lock);
+}
+
+struct loop_questions loop_questions(void)
+{
+    struct loop_questions questions;
+
+    pthread_mutex_lock(&loop.lock);
+    questions = loop.questions;
+    pthread_mutex_unlock(&loop.lock);
+    return questions;
 }
 
 void loop_silence_imports(unsigned number)

@@ -48,6 +48,13 @@ void loop_kill(unsigned endpoint);
 /* The next `number` questions for an export are not answered. */
 void loop_silence_imports(unsigned number);
 
+/* The questions for exports since it was opened: how many, and for how long the longest may wait. */
+struct loop_questions {
+    unsigned number;
+    uint64_t longest_ns;
+};
+struct loop_questions loop_questions(void);
+
 /*
  * The page of the next export does not come, from its export on; false: all pages do.
  * One export at a time.

@@ -98,16 +98,18 @@ class Machine:
 class Peer:
     """The other end of a port with server=on."""
 
-    def __init__(self, path):
+    def __init__(self, path, gone=lambda: False):
+        """gone(): nobody is going to be there any more."""
         deadline = pair.Deadline(STILL_SECONDS)
         while True:
+            last = gone() or deadline.passed()
             self.socket = socket.socket(socket.AF_UNIX)
             try:
                 self.socket.connect(path)
                 break
             except OSError:
                 self.socket.close()
-                if deadline.passed():
+                if last:
                     raise
                 time.sleep(0.01)
         self.socket.settimeout(STILL_SECONDS)
