@@ -62,7 +62,7 @@ step "the client writes" await written 262144
 step "nfsd stops" stop_nfs
 step "nfsd starts" start_nfs
 # To try the lock before would take it, while the client asks for it.
-step "the client has asked for what it had" await reclaimed
+step "the client has claimed its files and locks" await reclaimed
 step "the client has got its lock back" try_lock /srv/lock locked
 step "the client may open files again" end_grace
 turn 8

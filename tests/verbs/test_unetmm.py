@@ -103,7 +103,7 @@ def without(wr):
 
 def heard(end):
     """The next asynchronous event; a call that hangs fails."""
-    signal.alarm(60)
+    signal.alarm(120)
     event = end.ctx.get_async_event()
     signal.alarm(0)
     event.ack()
@@ -166,7 +166,7 @@ class End(RCResources):
             wr.set_wr_rdma(peer.mr.rkey ^ key, peer.mr.buf)
         self.qp.post_send(wr)
 
-    def ended(self, n=1, limit=30):
+    def ended(self, n=1, limit=120):
         """[(number of the request, status)] of the next n completions, or those that are there at
         the end of the limit."""
         end, found, late = time.monotonic() + limit, [], False
@@ -284,7 +284,7 @@ class Datagrams(End):
 
     def got(self):
         """The next completion, whose request has ended well."""
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while time.monotonic() < end:
             for wc in self.cq.poll(1)[1]:
                 assert wc.status == e.IBV_WC_SUCCESS, wc
@@ -703,7 +703,7 @@ class UnetmmTest(RDMATestCase):
         for qpn, tid in (1, 100), (2, 200), (1, 300):
             self.send_message(umad, agent, qpn, tid)
         for tid in 100, 300:
-            self.assertTrue(select.select([umad], [], [], 30)[0])
+            self.assertTrue(select.select([umad], [], [], 120)[0])
             data = os.read(umad, 1024)[struct.calcsize(HEADER):]
             # The other bits are the agent's.
             self.assertEqual(struct.unpack(MESSAGE, data)[4] & 0xffffffff, tid)

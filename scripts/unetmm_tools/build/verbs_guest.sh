@@ -69,7 +69,7 @@ patient() {
     done <<'EOF'
 base.py NUM_OF_PROCESSES,.timeout=15\> NUM_OF_PROCESSES,timeout=300
 base.py repeat_times=150\> repeat_times=1500
-utils.py ^POLL_CQ_TIMEOUT.=.10\> POLL_CQ_TIMEOUT=300
+utils.py ^POLL_CQ_TIMEOUT.=.10\> POLL_CQ_TIMEOUT=60
 EOF
 }
 

@@ -508,7 +508,7 @@ class Guest(pair.Guest):
         """Waits for a condition, as long as the guest runs."""
         deadline = time.monotonic() + limit
         while True:
-            # What the guest did before its end counts.
+            # The last lines of a guest count that ends meanwhile.
             late = time.monotonic() > deadline or not self.running()
             if condition():
                 return

@@ -33,7 +33,7 @@ except ImportError:
 PEER = "52:54:00:00:00:01"
 SERVICE = 100
 LONG = bytes(range(256)) * 16
-LIMIT = 10
+LIMIT = 60
 
 
 class Loop(unittest.TestCase):
@@ -550,6 +550,7 @@ class Asyncio(unittest.TestCase):
                     unetmm.aio.Endpoint(card) as b:
                 b.listen(SERVICE)
                 channel = await a.connect(PEER, SERVICE, timeout=1)
+                await b.accept()
                 lib.loop_allow(lib.loop_newest() - 1, 0)
                 tasks = [asyncio.create_task(a.send(channel, b"%d" % i))
                          for i in range(40)]

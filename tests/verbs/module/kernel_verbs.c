@@ -15,7 +15,7 @@
 #define PAGES		4
 #define BYTES		(PAGES * PAGE_SIZE)
 #define REQUESTS	64
-#define WAIT		(20 * HZ)
+#define WAIT		(120 * HZ)
 #define TURNS		200
 
 struct side {
