@@ -86,7 +86,6 @@ static int unetmm_ib_open_ep(struct unetmm_ib_qp *qp, const struct ib_srq *srq)
 /* Also of one that is made in part.  Nobody posts any more. */
 static void unetmm_ib_close(struct unetmm_ib_qp *qp)
 {
-	unetmm_ud_leave(qp);
 	mutex_lock(&qp->lock);
 	qp->state = IB_QPS_RESET;
 	WRITE_ONCE(qp->closing, true);
@@ -96,6 +95,7 @@ static void unetmm_ib_close(struct unetmm_ib_qp *qp)
 		qp->dev->calls->ep_close(qp->ep);
 	hrtimer_cancel(&qp->timer);
 	cancel_work_sync(&qp->work);
+	unetmm_ud_leave(qp);
 	if (unetmm_ib_is_kernel(qp))
 		unetmm_ib_kernel_leave(qp);
 	if (qp->doorbell)

@@ -19,9 +19,16 @@
  * A message finds a buffer, and its pages in the card's table, or is lost: nobody sends it
  * again.  In a protection domain with such a queue pair the pages of a region without
  * IB_ACCESS_ON_DEMAND are entered there (verbs/mr.c); Linux may take them back.
+ *
+ * LOCKS, the outer ones first
+ *   process->lock   the UD queue pairs of one process.  A sender holds the lock for the turns of
+ *                   the engines of this process, so that no other process waits for them.
+ *   qp->lock        see verbs/verbs.h.
+ * dev->uds_lock keeps the list of processes and their counts.  No other lock is taken inside.
  */
 #include <linux/if_ether.h>
 #include <linux/netdevice.h>
+#include <linux/slab.h>
 #include <rdma/ib_addr.h>
 
 #include "verbs/mr.h"
@@ -46,49 +53,102 @@ int unetmm_ud_check(const struct unetmm_ib *dev, const struct ib_qp_cap *cap)
 	return 0;
 }
 
+static struct unetmm_ud_process *unetmm_ud_find(struct unetmm_ib *dev, const struct mm_struct *mm)
+{
+	struct unetmm_ud_process *process;
+
+	lockdep_assert_held(&dev->uds_lock);
+	list_for_each_entry(process, &dev->uds, node) {
+		if (process->mm == mm)
+			return process;
+	}
+	return NULL;
+}
+
+/* Counts one queue pair more.  NULL: no memory. */
+static struct unetmm_ud_process *unetmm_ud_process_get(struct unetmm_ib *dev, struct mm_struct *mm)
+{
+	struct unetmm_ud_process *new = kzalloc(sizeof(*new), GFP_KERNEL_ACCOUNT), *process;
+
+	if (!new)
+		return NULL;
+	new->mm = mm;
+	mutex_init(&new->lock);
+	INIT_LIST_HEAD(&new->qps);
+	mutex_lock(&dev->uds_lock);
+	process = unetmm_ud_find(dev, mm);
+	if (!process) {
+		list_add(&new->node, &dev->uds);
+		process = new;
+	}
+	process->users++;
+	mutex_unlock(&dev->uds_lock);
+	if (process != new)
+		kfree(new);
+	return process;
+}
+
+static void unetmm_ud_process_put(struct unetmm_ib *dev, struct unetmm_ud_process *process)
+{
+	bool last;
+
+	mutex_lock(&dev->uds_lock);
+	last = !--process->users;
+	if (last)
+		list_del(&process->node);
+	mutex_unlock(&dev->uds_lock);
+	if (last)
+		kfree(process);
+}
+
 /* Regions that are registered meanwhile find the count. */
 int unetmm_ud_join(struct unetmm_ib_qp *qp)
 {
-	struct unetmm_ib *dev = qp->dev;
+	struct unetmm_file *file = qp->context->file;
+	struct unetmm_ud_process *process = unetmm_ud_process_get(qp->dev, file->space->mm);
 
+	if (!process)
+		return -ENOMEM;
 	atomic_inc(&unetmm_ib_pd(qp->ib.pd)->uds);
-	mutex_lock(&dev->uds_lock);
-	list_add_tail(&qp->ud, &dev->uds);
-	mutex_unlock(&dev->uds_lock);
-	qp->joined = true;
-	return unetmm_ib_mr_enter_all(qp->dev, qp->ib.pd, qp->context->file);
+	mutex_lock(&process->lock);
+	list_add_tail(&qp->ud, &process->qps);
+	mutex_unlock(&process->lock);
+	/* Pairs with unetmm_ud_look(): the endpoint is there, and may have queued the work. */
+	smp_store_release(&qp->process, process);
+	return unetmm_ib_mr_enter_all(qp->dev, qp->ib.pd, file);
 }
 
-/* Also of one that has not joined. */
+/* Also of one that has not joined.  Nobody calls unetmm_ud_look() for it any more. */
 void unetmm_ud_leave(struct unetmm_ib_qp *qp)
 {
-	if (!qp->joined)
+	if (!qp->process)
 		return;
 	atomic_dec(&unetmm_ib_pd(qp->ib.pd)->uds);
-	mutex_lock(&qp->dev->uds_lock);
+	mutex_lock(&qp->process->lock);
 	list_del(&qp->ud);
-	mutex_unlock(&qp->dev->uds_lock);
-	qp->joined = false;
+	mutex_unlock(&qp->process->lock);
+	unetmm_ud_process_put(qp->dev, qp->process);
+	qp->process = NULL;
 }
 
 /*
  * With librxe: lets the engine take the send requests that are posted now.  The receive requests
- * that the process has posted before them, to any of its queue pairs, go to the card first.  Others
- * that send meanwhile wait for as many turns of the engine as the process has queue pairs.
+ * that the process has posted before them, to any of its queue pairs, go to the card first.  Other
+ * senders of the process wait for as many turns of the engine as the process has queue pairs.
  */
 void unetmm_ud_look(struct unetmm_ib_qp *qp)
 {
-	const struct unetmm_file *file = qp->context->file;
-	struct unetmm_ib *dev = qp->dev;
+	/* Pairs with unetmm_ud_join(). */
+	struct unetmm_ud_process *process = smp_load_acquire(&qp->process);
 	struct unetmm_ib_qp *other;
 	u32 posted;
 
-	if (!unetmm_ib_queue_waits(&qp->sq))
+	if (!process || !unetmm_ib_queue_waits(&qp->sq))
 		return;
-	mutex_lock(&dev->uds_lock);
+	mutex_lock(&process->lock);
 	posted = unetmm_ib_queue_posted(&qp->sq);
-	list_for_each_entry(other, &dev->uds, ud) {
-		if (other == qp || other->context->file->space->mm != file->space->mm)
+	list_for_each_entry(other, &process->qps, ud) {
+		if (other == qp)
 			continue;
 		/* An engine that has just taken some has told the card when the lock is free. */
 		mutex_lock(&other->lock);
@@ -99,7 +159,7 @@ void unetmm_ud_look(struct unetmm_ib_qp *qp)
 	mutex_lock(&qp->lock);
 	qp->send_end = posted;
 	mutex_unlock(&qp->lock);
-	mutex_unlock(&dev->uds_lock);
+	mutex_unlock(&process->lock);
 }
 
 /* RTR; and again with another Q_Key.  qp->lock */

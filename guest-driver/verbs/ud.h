@@ -21,6 +21,15 @@ static inline struct unetmm_ib_ah *unetmm_ib_ah(struct ib_ah *ib)
 	return container_of(ib, struct unetmm_ib_ah, ib);
 }
 
+/* The UD queue pairs of a process, in all of its contexts */
+struct unetmm_ud_process {
+	struct list_head node;		/* dev->uds; dev->uds_lock */
+	struct mm_struct *mm;		/* to compare; a queue pair's file holds the mm */
+	u32 users;			/* queue pairs; dev->uds_lock */
+	struct mutex lock;		/* the list */
+	struct list_head qps;
+};
+
 /* verbs/ah.c */
 extern const struct ib_device_ops unetmm_ib_ah_ops;
 void unetmm_ib_grh(u8 *grh, const union ib_gid *from, const struct ib_global_route *to);

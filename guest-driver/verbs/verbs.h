@@ -21,7 +21,7 @@
  *
  * LOCKS, the outer ones first
  *
- *   uds_lock      the list of UD queue pairs.
+ *   uds_lock, and the lock of a process's UD queue pairs   see verbs/ud.c.
  *   qp->lock      a queue pair's state, its queues, its endpoint's queues.  The engine
  *                 holds the lock for a bounded time: see unetmm_ib_run().
  *   kernel.mr_locks   a region of the kernel.
@@ -84,7 +84,7 @@ struct unetmm_ib {
 	struct mutex mw_lock;
 	u32 max_message;		/* a buffer for one fits into the TLB */
 	struct unetmm_ib_gsi *gsi;	/* NULL: nobody has made QP1 */
-	struct list_head uds;		/* queue pairs of type UD; uds_lock */
+	struct list_head uds;		/* processes with UD queue pairs; uds_lock */
 	struct mutex uds_lock;
 	atomic_t pd_next;
 };
@@ -166,8 +166,8 @@ struct unetmm_ib_qp {
 	bool card_flushes;		/* the card gives back all requests that it has */
 	bool reason_told;		/* the process knows the reason of the end */
 	u8 end_status;			/* UNETMM_ST_*: the reason that the card has said */
-	bool joined;			/* UD: counted in its protection domain, and in dev->uds */
-	struct list_head ud;
+	struct unetmm_ud_process *process;	/* UD: that has it; counted in its domain, too */
+	struct list_head ud;		/* process->lock */
 	u32 send_end;			/* UD with librxe: sends before this place may go */
 	bool counted;			/* the kernel's: in its completion queues */
 	/* Since RESET: COMM_EST; LAST_WQE_REACHED, or the process wants none. */

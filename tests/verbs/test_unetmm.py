@@ -2,6 +2,7 @@
 """Tests of unetmm_ib in a guest, beside rdma-core's and with its base classes."""
 
 import array
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -10,6 +11,7 @@ import json
 import mmap
 import os
 import re
+import resource
 import select
 import signal
 import socket
@@ -1030,3 +1032,87 @@ class DatagramTest(RDMATestCase):
             with self.assertRaises(PyverbsRDMAError) as refused:
                 QP(self.a.pd, init)
             self.assertEqual(refused.exception.error_code, errno.EINVAL)
+
+
+class Crowd(Datagrams):
+    """Many queue pairs, whose receive requests the card has no room for."""
+
+    QUEUE_PAIRS, REQUESTS = 200, 31
+
+    def create_qp_init_attr(self):
+        init = super().create_qp_init_attr()
+        init.cap = QPCap(max_send_wr=4, max_recv_wr=16)
+        return init
+
+    def create_qps(self):
+        for _ in range(1 + self.QUEUE_PAIRS):
+            self.qps.append(QP(self.pd, self.create_qp_init_attr()))
+            self.qps[-1].to_init(QPAttr(port_num=self.ib_port))
+        for qp in self.qps:
+            for number in range(self.REQUESTS):
+                qp.post_recv(RecvWR(number, 1, [SGE(self.mr.buf, SIZE, self.mr.lkey)]))
+
+    def begin_requests(self):
+        self.wr = SendWR(num_sge=1, sg=[self.sge()], opcode=e.IBV_WR_SEND)
+        self.wr.set_wr_ud(AH(self.pd, attr=address(self.ctx, self.ib_port, self.gid_index)), 0, 0)
+
+    def request(self):
+        """Refused, since the state is INIT: the driver looks at the process's queue pairs alone."""
+        with contextlib.suppress(PyverbsRDMAError):
+            self.qp.post_send(self.wr)
+
+    def waits(self, requests):
+        """How many of the requests have slept in the driver; others of the processor run before."""
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
+        for _ in range(requests):
+            time.sleep(0.001)
+            self.request()
+        return resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - before - requests
+
+
+class Alone(Crowd):
+    QUEUE_PAIRS = 0
+
+
+class NeighbourTest(RDMATestCase):
+    """With librxe: a sender waits for the engines of its own process alone."""
+
+    def crowd(self, told):
+        """A process with many queue pairs, which makes requests until it is killed."""
+        crowd = Crowd(**self.dev_info)
+        crowd.begin_requests()
+        os.write(told, b"x")
+        while True:
+            crowd.request()
+
+    def beside(self, requests):
+        """How many requests of this process wait, beside a crowd on the same processor."""
+        told, tell = os.pipe()
+        child = os.fork()
+        if not child:
+            try:
+                self.crowd(tell)
+            finally:
+                traceback.print_exc()
+                os._exit(1)
+        os.close(tell)
+        try:
+            alone = Alone(**self.dev_info)
+            alone.begin_requests()
+            self.assertEqual(os.read(told, 1), b"x")
+            return alone.waits(requests)
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            os.close(told)
+
+    def test_neighbour(self):
+        """A sender does not wait for another process that has many queue pairs."""
+        before = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {min(before)})
+        try:
+            waits = self.beside(300)
+        finally:
+            os.sched_setaffinity(0, before)
+        print(f"# {waits} of 300 requests have waited")
+        self.assertLess(waits, 10)
