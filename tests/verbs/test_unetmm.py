@@ -963,6 +963,20 @@ class DatagramTest(RDMATestCase):
         """A message that is longer than the buffer is dropped, and the buffer stays."""
         self.is_lost("drop_too_long", length=SIZE + 1)
 
+    def test_no_room(self):
+        """A request into which no datagram fits, of no segments or of few bytes, waits for one
+        and ends with an error then."""
+        for make in without, lambda wr: wr:
+            self.b.qp.post_recv(make(RecvWR(7, 1, [SGE(self.b.mr.buf, GRH - 1, self.b.mr.lkey)])))
+            self.b.receive(8)
+            self.assertEqual(self.b.ended(limit=0.1), [])
+            self.a.send_to(self.b)
+            self.a.got()
+            self.assertEqual(self.b.ended(2), [(7, e.IBV_WC_LOC_LEN_ERR),
+                                               (8, e.IBV_WC_WR_FLUSH_ERR)])
+            self.b.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
+            self.b.begin()
+
     def test_nobody(self):
         """A message to a number without a queue pair is lost, as one before RTR."""
         for qpn in 0, 2, 0xffffff:

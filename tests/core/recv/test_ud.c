@@ -324,6 +324,50 @@ TEST_OF(test_descriptors, Fix *f, fix_test)
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_BAD_DESC, 8);
 }
 
+/* The message is lost, and the buffer goes back, since none fits into it. */
+static void no_room(Fix *f, FakeEp *to, uint64_t buffer)
+{
+    struct unetmm_sqe sqe = ud_sqe(f, 2);
+
+    sqe.remote = ud_local(f, to);
+    expect_count(&f->h, drop_too_long, 1, {
+        ud_post(&f->a, sqe, 7, NULL);
+        fix_settle(f);
+    });
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
+    fake_expect(to, UNETMM_CQE_BUFFER, UNETMM_ST_TOO_LONG, buffer);
+    fake_expect_none(to);
+}
+
+/* A buffer for the shortest message stays for that when a longer one comes. */
+TEST_OF(test_short_buffers, Fix *f, fix_test)
+{
+    struct unetmm_sqe sqe = ud_sqe(f, 2);
+    FakeEp ep;
+
+    ud_open(f);
+    ud_buffer(f, &f->b, 3, UD_HEAD - 1, 9);
+    ud_buffer(f, &f->b, 4, UD_HEAD, 10);
+    fake_expect_none(&f->b);
+    no_room(f, &f->b, 9);
+    expect_count(&f->h, drop_too_long, 1, ud_send(f, sqe, 1, 1, 7);
+                 fix_settle(f););
+    fake_expect_none(&f->b);
+    ud_post(&f->a, sqe, 8, NULL);
+    fix_settle(f);
+    ud_received(f, &f->b, 10, ud_local(f, &f->a));
+    /* Without memory */
+    fake_ep_init(&ep, &f->d, 3, f->s1);
+    ep.flags = UNETMM_EP_F_NO_INLINE;
+    fake_ep_create(&ep);
+    assert_int_equal(ud_set(&ep, UD_B_KEY, UD_MTU), UNETMM_CS_OK);
+    fake_post(&ep, 0, 0, 11);
+    fake_ring_bell(&ep);
+    fix_settle(f);
+    fake_expect_none(&ep);
+    no_room(f, &ep, 11);
+}
+
 /* A reliable channel, and endpoint 0, have no such messages. */
 TEST_OF(test_other_endpoints, Fix *f, fix_test)
 {

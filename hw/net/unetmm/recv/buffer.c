@@ -85,7 +85,7 @@ static UnetmmHeadState recv_heads_state(UnetmmEp *ep)
     return state;
 }
 
-static uint64_t recv_room(UnetmmEp *ep)
+uint64_t unetmm_recv_room(UnetmmEp *ep)
 {
     uint32_t run = unetmm_head_run(ep);
     uint64_t room = 0;
@@ -133,7 +133,7 @@ UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep,
             return NULL;
         }
         if (!failed && recv_heads_ready(core, queue, need, place)) {
-            if (need->len <= recv_room(queue)) {
+            if (need->len <= unetmm_recv_room(queue)) {
                 return unetmm_head_at(queue, 0);
             }
             unetmm_pages_release(core, place->pages, 0, place->npages);
@@ -215,7 +215,8 @@ static bool head_place_ok(UnetmmCore *core, const UnetmmEp *ep)
             return false;
         }
     }
-    return rx->len && rx->len <= recv_room(of) && !unetmm_head_failed(of) &&
+    return rx->len && rx->len <= unetmm_recv_room(of) &&
+           !unetmm_head_failed(of) &&
            unetmm_recv_same_pieces(&place, &rx->place) &&
            unetmm_head_at(of, 0)->cookie == rx->cqe.cookie;
 }

@@ -135,6 +135,19 @@ void unetmm_recv_inline(UnetmmCore *core, UnetmmEp *ep,
     }
 }
 
+/*
+ * No message fits into a buffer that is shorter than the shortest one.  The
+ * process learns the reason from the buffer, which would else stay the first.
+ */
+static void recv_too_long(UnetmmCore *core, UnetmmEp *ep,
+                          const struct unetmm_frame *f)
+{
+    if (f->opcode == UNETMM_WIRE_SEND_TO &&
+        unetmm_recv_room(ep->queue) < UNETMM_UD_HEAD) {
+        unetmm_head_return(core, ep, UNETMM_ST_TOO_LONG);
+    }
+}
+
 static void recv_message(UnetmmCore *core, UnetmmEp *ep,
                          const struct unetmm_frame *f, const uint8_t *payload)
 {
@@ -174,6 +187,9 @@ static void recv_message(UnetmmCore *core, UnetmmEp *ep,
         unetmm_recv_land(core, ep, head, place, &cqe, payload);
     } else {
         unetmm_recv_drop(core, ep, drop);
+    }
+    if (!head && drop == UNETMM_C_drop_too_long) {
+        recv_too_long(core, ep, f);
     }
 }
 

@@ -145,6 +145,8 @@ UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep,
                                   const UnetmmNeed *need,
                                   UnetmmPlacement *place,
                                   enum unetmm_counter *drop);
+/* Bytes of the first buffer, whose end is there */
+uint64_t unetmm_recv_room(UnetmmEp *ep);
 /*
  * Lands a message in that buffer, and completes it; the pages that it touches
  * are held.
