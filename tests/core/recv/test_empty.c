@@ -304,3 +304,31 @@ TEST_OF(test_saved, Fix *f, fix_test)
     fix_check_lie(&f->h.core, 4, true, "would have refused");
     f->h.spoilt = true;
 }
+
+/* A saved card has a part without memory only in a chain that has failed. */
+TEST_OF(test_saved_part, Fix *f, fix_test)
+{
+    struct unetmm_fqe chain[3];
+    Scene s;
+
+    scene(&s, f);
+    for (unsigned i = 0; i < 3; i++) {
+        chain[i] = (struct unetmm_fqe) {
+            .addr = FIX_PAGE(i), .len = 4096,
+            .flags = i < 2 ? UNETMM_FQE_F_CHAIN : 0,
+        };
+    }
+    fake_post_fqes(&s.e, chain, 3);
+    settle(&s);
+    fix_check_lie(&f->h.core, 0, false, "");
+    for (unsigned part = 1; part < 3; part++) {
+        /* One that is whole otherwise: neither chained nor waited for. */
+        UnetmmHead was = *head(&s, part);
+
+        head(&s, part)->len = 0;
+        head(&s, part)->state = UNETMM_HEAD_READY;
+        fix_check_lie(&f->h.core, part, true, "would have refused");
+        *head(&s, part) = was;
+    }
+    f->h.spoilt = true;
+}

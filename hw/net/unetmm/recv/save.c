@@ -25,6 +25,20 @@ static bool head_ok(UnetmmCore *core, const UnetmmEp *ep,
             unetmm_pte_pages(head->addr, head->len) <= source->max_pages(core));
 }
 
+/* A part of a chain without memory has failed when it was fetched. */
+static bool parts_ok(UnetmmEp *ep)
+{
+    for (uint32_t i = 1; i < ep->nheads; i++) {
+        const UnetmmHead *head = unetmm_head_at(ep, i);
+
+        if (!head->len && head->state != UNETMM_HEAD_FAILED &&
+            unetmm_head_at(ep, i - 1)->chain) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* A chain ends in time; the window is larger only for the first one's end. */
 static bool heads_ok(UnetmmEp *ep)
 {
@@ -62,6 +76,10 @@ void unetmm_heads_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
     /* How far they have been looked at is not saved. */
     if (unetmm_stream_reads(st) && ep->nheads) {
         ep->heads_behind = core->heads->behind = true;
+    }
+    if (!st->wrong && !parts_ok(ep)) {
+        unetmm_stream_refuse(st, "endpoint %u has a part of a buffer that it "
+                             "would have refused", ep->id);
     }
     if (!st->wrong && !heads_ok(ep)) {
         unetmm_stream_refuse(st, "endpoint %u has a free buffer of too many "
