@@ -9,8 +9,8 @@ succeed, and then does steps that its seed chooses: commands with right and wron
 lengths and answers, mappings, garbage in its queues, other threads, forks, signals, memory
 that goes, or comes never (userfaultfd).  It ends itself or is killed.  All of the round has to
 end within LIMIT seconds, and the device to be as before: no object, space or endpoint is left,
-and the kernel has not complained.  Seed and ROUND give the same steps; the order of threads,
-and the moment of the kill, are chance.
+and the kernel has not complained.  Of each kind of step some have to succeed in all rounds together.
+Seed and ROUND give the same steps; the order of threads, and the moment of the kill, are chance.
 """
 
 import contextlib
@@ -40,6 +40,13 @@ GID = "/sys/class/infiniband/unetmm0/ports/1/gids/1"
 HARMLESS = "changed security contexts"
 COMPLAINT = re.compile(r"BUG|WARNING|Oops|Call Trace|INFO: |circular|KASAN|given up|does not")
 OBJECTS = "qp", "cq", "mr", "pd", "ctx", "srq"
+LOOK = 16                   # rounds from one look for objects that are left to the next
+TRIES = 300                 # of a kind of step, one of which succeeds
+SHARE = 0.1                 # of all steps, which succeeds at least
+# Random bytes hardly make a good command.  With librxe a queue pair has no doorbell, and windows
+# have other requests.
+NEVER = {"rxe": ("any_command", "any_ioctl", "events", "doorbell", "key"),
+         "own": ("any_command", "any_ioctl", "events")}
 
 PAGE = mmap.PAGESIZE
 ARENA_PAGES, WATCHED_PAGES = 192, 16
@@ -114,16 +121,35 @@ class Diary:
     def clear(self):
         self.memory[:] = bytes(len(self.memory))
         self.next = itertools.count()
+        self.built = False
+
+    @property
+    def built(self):
+        """The first process of the round has its queue pairs."""
+        return self.counts[PAGE - 1] == 1
+
+    @built.setter
+    def built(self, built):
+        self.counts[PAGE - 1] = built
 
     def write(self, text):
         line = f"{time.monotonic():.4f} {self.who} {threading.get_native_id()} {text}"
         at = next(self.next) % SLOTS * SLOT
         self.memory[at:at + SLOT] = line.encode()[:SLOT - 1].ljust(SLOT, b"\0")
 
-    def count(self, name, good):
+    def count(self, name, tries=0, successes=0):
         place = 8 * self.names[name]
         tried, done = struct.unpack_from("=II", self.counts, place)
-        struct.pack_into("=II", self.counts, place, tried + 1, done + good)
+        struct.pack_into("=II", self.counts, place, tried + tries, done + successes)
+
+    def in_vain(self, exceptions):
+        """Kinds of steps that were tried often, and never succeeded; "all", if most steps failed."""
+        counts = {name: struct.unpack_from("=II", self.counts, 8 * n)
+                  for name, n in self.names.items()}
+        tried, done = map(sum, zip(*counts.values()))
+        return ["all"] * (done <= SHARE * tried) + [
+            name for name, (tried, done) in counts.items()
+            if tried >= TRIES and not done and name not in exceptions]
 
     def told(self):
         lines = [self.memory[at:at + SLOT].rstrip(b"\0").decode(errors="replace")
@@ -857,9 +883,10 @@ class Hostile(Actor):
         names, weights = zip(*self.STEPS)
         for name in self.random.choices(names, weights, k=self.random.randint(1, most)):
             self.diary.write(name)
+            self.diary.count(name, tries=1)
             with contextlib.suppress(LookupError, AttributeError, struct.error, OverflowError,
                                      ValueError, OSError):
-                self.diary.count(name, bool(getattr(self, f"step_{name}")()))
+                self.diary.count(name, successes=bool(getattr(self, f"step_{name}")()))
 
 
 @contextlib.contextmanager
@@ -887,6 +914,7 @@ def be_hostile(interface, seed, diary):
     signal.signal(signal.SIGALRM, lambda *_: None)
     actor = Hostile(interface, seed, diary)
     actor.build()
+    diary.built = True
     actor.wild = actor.random.choice((0.02, 0.1, 0.3))
     actor.act(300)
 
@@ -1002,16 +1030,23 @@ def play(interface, seed, number, diary):
     # The child does the same: the first of the two counts.
     with contextlib.suppress(OSError):
         os.setpgid(pid, pid)
-    end = time.monotonic() + choice.choice((0.2, 0.5, 1, 3))
-    broken = False
-    while time.monotonic() < end and not broken and processes_run(pid):
-        time.sleep(0.02)
+    wait_while(lambda: processes_run(pid) and not diary.built, LIMIT)
+    fault = None if diary.built else f"the process has not made its queue pairs:\n{stacks(pid)}"
+    if not fault:
+        wait_while(lambda: processes_run(pid), choice.choice((0.2, 0.5, 1, 3)))
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
     broken = reaped(LIMIT)
     if broken is None:
         return f"not ended {LIMIT} s after kill -9:\n{stacks(pid)}"
-    return "a step that has to succeed has failed" if broken else None
+    return "a step that has to succeed has failed" if broken else fault
+
+
+def wait_while(condition, limit):
+    """Returns when the condition is false, or the time is over."""
+    end = time.monotonic() + limit
+    while condition() and time.monotonic() < end:
+        time.sleep(0.02)
 
 
 def processes_run(pid):
@@ -1027,24 +1062,35 @@ def main(interface, seed, seconds, only=None):
     gc.freeze()
     diary, watch = Diary(), Watch()
     diary.names = {name: n for n, (name, _) in enumerate(Hostile.STEPS)}
-    end, number = time.monotonic() + seconds, -1
-    for number in itertools.count():
-        if time.monotonic() > end:
-            break
-        now = only if only is not None else number
-        wrong = play(interface, seed, now, diary)
-        complaints = watch.complaints()
-        left = watch.left() if not wrong and (number % 16 == 15 or only is not None) else []
+    end, looked, played = time.monotonic() + seconds, 0, 0
+    while True:
+        last = time.monotonic() > end
+        wrong, now = None, played if only is None else only
+        if not last:
+            wrong = play(interface, seed, now, diary)
+            played += 1
+        look = last or wrong or played % LOOK == 0 or only is not None
+        left, complaints = watch.left() if look else [], watch.complaints()
         if wrong or complaints or left:
-            print(f"# round {now}: {wrong}\n# complaints {complaints}\n# left {left}\n"
+            print(f"# {wrong}\n# complaints {complaints}\n# left {left}\n"
                   f"{diary.told()}\n{read('/proc/meminfo')[:100]}")
-            print(f"# repeat: UNETMM_FUZZ_SEED={seed} UNETMM_FUZZ_ROUND={now}", flush=True)
+            # An earlier round may have left the objects.
+            for number in range(looked if left else played - 1, played) if only is None else (only,):
+                print(f"# repeat: UNETMM_FUZZ_SEED={seed} UNETMM_FUZZ_ROUND={number}", flush=True)
             return 1
-    left, complaints = watch.left(), watch.complaints()
+        looked = played if look else looked
+        if last:
+            return told_counts(diary, seed, played, NEVER[interface] if only is None else None)
+
+
+def told_counts(diary, seed, rounds, exceptions):
+    """Prints the counts of steps; returns the exit status.  exceptions: None, if all may fail."""
     pages = re.search(r"odp_faulted +(\d+)", read(STATE + "counters"))
-    print(f"# {number} rounds: {diary.counted()}; {pages and pages[1]} pages came\n"
-          f"# left {left} {complaints}")
-    return 1 if left or complaints else 0
+    print(f"# {rounds} rounds: {diary.counted()}; {pages and pages[1]} pages came")
+    vain = [] if exceptions is None else diary.in_vain(exceptions)
+    if vain or not rounds:
+        print(f"# UNETMM_FUZZ_SEED={seed}: steps that never succeed: {vain}")
+    return 1 if vain or not rounds else 0
 
 
 if __name__ == "__main__":
