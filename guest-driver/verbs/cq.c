@@ -172,7 +172,7 @@ void unetmm_ib_cq_leave(struct ib_cq *ib, const struct ib_qp *qp, u32 requests)
 	spin_unlock_irq(&cq->lock);
 }
 
-/* One of its endpoints has a completion, which the driver does not look at. */
+/* One of its endpoints has a completion, which the process takes from there. */
 void unetmm_ib_cq_wake(struct ib_cq *ib)
 {
 	struct unetmm_ib_cq *cq = unetmm_ib_cq(ib);
@@ -184,6 +184,12 @@ void unetmm_ib_cq_wake(struct ib_cq *ib)
 	spin_unlock_irqrestore(&cq->lock, flags);
 	if (wake)
 		ib->comp_handler(ib, ib->cq_context);
+}
+
+/* Its owner sets it before the driver looks: see unetmm_own_req_notify_cq(). */
+bool unetmm_ib_cq_is_armed(const struct ib_cq *ib)
+{
+	return READ_ONCE(container_of(ib, struct unetmm_ib_cq, ib)->notify);
 }
 
 static int unetmm_ib_poll_cq(struct ib_cq *ib, int n, struct ib_wc *wc)
@@ -202,7 +208,7 @@ static int unetmm_ib_poll_cq(struct ib_cq *ib, int n, struct ib_wc *wc)
 	return i;
 }
 
-static int unetmm_ib_req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags how)
+int unetmm_ib_req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags how)
 {
 	struct unetmm_ib_cq *cq = unetmm_ib_cq(ib);
 	unsigned long flags;
@@ -262,6 +268,8 @@ static UNETMM_CREATE_CQ(unetmm_ib_create_cq)
 	    attr->comp_vector >= ib->device->num_comp_vectors)
 		return -EINVAL;
 	spin_lock_init(&cq->lock);
+	mutex_init(&cq->places_lock);
+	INIT_LIST_HEAD(&cq->places);
 	return unetmm_ib_cq_make(cq, attr->cqe, UNETMM_CREATE_CQ_UDATA);
 }
 

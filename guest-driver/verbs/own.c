@@ -141,14 +141,6 @@ void unetmm_own_sizes(const struct unetmm_ib_qp *qp, struct unetmm_endpoint *a)
 	a->fq_log2 = unetmm_own_log2(qp->dev, cap->max_recv_wr * max(cap->max_recv_sge, 1u));
 }
 
-/* There are completions, or requests that the process is to flush. */
-void unetmm_own_wake(const struct unetmm_ib_qp *qp)
-{
-	unetmm_ib_cq_wake(qp->ib.send_cq);
-	if (qp->ib.recv_cq != qp->ib.send_cq)
-		unetmm_ib_cq_wake(qp->ib.recv_cq);
-}
-
 static u8 unetmm_own_end_status(const struct unetmm_ep *ep)
 {
 	return READ_ONCE(ep->failed) ||
@@ -175,14 +167,6 @@ void unetmm_own_work(struct work_struct *work)
 	mutex_unlock(&qp->lock);
 }
 
-/* In interrupts, with ep_lock; or with map_lock, when the card has gone. */
-void unetmm_own_woken(struct unetmm_ep *ep, u8 type)
-{
-	if (type == UNETMM_NOTIFY_END || type == UNETMM_NOTIFY_EP_ERROR)
-		unetmm_ib_kick(ep->owner);
-	unetmm_own_wake(ep->owner);
-}
-
 /* Our provider's have no memory.  The process has compared the number with its completions. */
 static UNETMM_RESIZE_CQ(unetmm_own_resize_cq)
 {
@@ -199,5 +183,6 @@ const struct ib_device_ops unetmm_own_ops = {
 	.uverbs_abi_ver = UNETMM_VERBS_ABI,
 	.mmap = unetmm_own_mmap,
 	.mmap_free = unetmm_own_mmap_free,
+	.req_notify_cq = unetmm_own_req_notify_cq,
 	.UNETMM_RESIZE_CQ_OP = unetmm_own_resize_cq,
 };

@@ -26,9 +26,7 @@ int unetmm_own_tell(const struct unetmm_own_maps *maps, const struct unetmm_ep *
 		    struct ib_udata *udata);
 u32 unetmm_own_log2(const struct unetmm_ib *dev, u32 entries);
 void unetmm_own_sizes(const struct unetmm_ib_qp *qp, struct unetmm_endpoint *a);
-void unetmm_own_wake(const struct unetmm_ib_qp *qp);
 void unetmm_own_work(struct work_struct *work);
-void unetmm_own_woken(struct unetmm_ep *ep, u8 type);
 
 /* verbs/srq.c */
 extern const struct ib_device_ops unetmm_srq_ops;

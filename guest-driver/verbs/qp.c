@@ -90,6 +90,8 @@ static void unetmm_ib_close(struct unetmm_ib_qp *qp)
 	qp->state = IB_QPS_RESET;
 	WRITE_ONCE(qp->closing, true);
 	mutex_unlock(&qp->lock);
+	if (unetmm_ib_is_own(qp))
+		unetmm_own_events_leave(qp);
 	unetmm_ib_mw_leave(qp);
 	if (qp->ep)
 		qp->dev->calls->ep_close(qp->ep);
@@ -157,6 +159,8 @@ static int unetmm_ib_make(struct unetmm_ib_qp *qp, struct ib_qp_init_attr *attr,
 	if (!ret)
 		ret = unetmm_ib_open_ep(qp, attr->srq);
 	if (!ret && unetmm_ib_is_own(qp))
+		unetmm_own_events_join(qp);
+	if (!ret && unetmm_ib_is_own(qp))
 		ret = unetmm_own_tell(&qp->maps, qp->ep, udata);
 	if (!ret && unetmm_ib_is_ud(qp))
 		ret = unetmm_ud_join(qp);
@@ -200,6 +204,7 @@ static int unetmm_ib_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *attr,
 	spin_lock_init(&qp->post_lock);
 	mutex_init(&qp->lock);
 	INIT_LIST_HEAD(&qp->windows);
+	unetmm_own_events_init(qp);
 	INIT_WORK(&qp->work, unetmm_ib_is_own(qp) ? unetmm_own_work : unetmm_ib_work);
 	if (unetmm_ib_is_ud(qp))
 		qp->prepare = unetmm_ud_look;
@@ -328,6 +333,7 @@ static int unetmm_ib_reset(struct unetmm_ib_qp *qp)
 	int ret;
 
 	unetmm_ib_mw_leave(qp);
+	unetmm_own_events_stop(qp);
 	ret = qp->dev->calls->ep_restart(qp->ep, unetmm_ib_policy(qp));
 	if (ret) {
 		/* The channel may be there still. */
@@ -354,6 +360,8 @@ static int unetmm_ib_reset(struct unetmm_ib_qp *qp)
 		unetmm_ib_kernel_forget(qp);
 		return 0;
 	}
+	if (unetmm_ib_is_own(qp))
+		unetmm_own_events_start(qp);
 	unetmm_ib_queue_discard(&qp->sq);
 	unetmm_ib_queue_discard(&qp->rq);
 	qp->send_end = qp->sq.index;

@@ -29,7 +29,7 @@
  *   kernel.lock   the kernel's space, and its table; never with one of mr_locks.
  *   mrs.xa_lock   the regions.
  *   qp->post_lock   posts of the kernel; interrupts are off.
- *   cq->lock      a completion queue; interrupts may be off.
+ *   cq->lock      a completion queue; interrupts may be off.  See verbs/event.c, too.
  *   gsi->lock     see verbs/gsi.c.
  *
  * A queue that is mapped is the process's: it may write anything there at any time.  The
@@ -53,6 +53,7 @@
 
 #include "card/card.h"
 #include "ep/ep.h"
+#include "verbs/event.h"
 #include "verbs/kernel.h"
 #include "verbs/queue.h"
 
@@ -111,6 +112,8 @@ struct unetmm_ib_cq {
 	u32 requests;			/* its queue pairs may have so many */
 	struct unetmm_file *file;	/* of our provider: the object is counted there */
 	u32 head, tail;
+	struct list_head places;	/* of queue pairs, with our provider; places_lock */
+	struct mutex places_lock;
 };
 
 /* A send request that the card has, or that has ended and waits for those before it. */
@@ -127,11 +130,6 @@ struct unetmm_ib_sent {
 struct unetmm_ib_received {
 	u64 wr_id;
 	bool done;
-};
-
-/* verbs=own: places for mmap() */
-struct unetmm_own_maps {
-	struct rdma_user_mmap_entry *queues, *doorbell;
 };
 
 struct unetmm_ib_qp {
@@ -157,6 +155,7 @@ struct unetmm_ib_qp {
 	struct unetmm_ep *ep;		/* from creation to the end */
 	void __iomem *doorbell;
 	struct unetmm_own_maps maps;
+	struct unetmm_own_events events;
 	u32 sq_prod, fq_prod, cq_cons;	/* the endpoint's, running freely */
 	struct unetmm_ib_sent *sent;	/* by number; as many as the send queue has slots */
 	u32 sent_next, sent_done, received_next, received_done;

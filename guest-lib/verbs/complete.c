@@ -6,10 +6,6 @@
 #include "mw.h"
 #include "srq.h"
 
-enum { UNTOLD_SEND = 1, UNTOLD_RECV = 2 };
-
-#define FAR_BACK    (1u << 29)  /* completions; the card takes up to 2^30 for the past */
-
 static enum ibv_wc_status status_of(const struct umv_qp *qp, uint8_t status)
 {
     switch (status) {
@@ -80,7 +76,6 @@ static void got_sent(struct umv_qp *qp, const struct unetmm_completion *c)
     umv_store(&s->what.flags, s->what.flags | UMV_DONE);
     qp->kept++;
     qp->kept_sends++;
-    qp->untold |= UNTOLD_SEND;
     if (s->what.flags & UMV_FETCHES) {
         umv_fetched(qp);
     }
@@ -121,7 +116,6 @@ static void got_received(struct umv_qp *qp, const struct unetmm_completion *c)
         r->from = (uint32_t)UNETMM_GET(UNETMM_UD_EP, unetmm_swap64(source)) + UNETMM_VERBS_QPN;
     }
     qp->kept++;
-    qp->untold |= UNTOLD_RECV;
 }
 
 /* The short ways are for a queue pair that runs.  For one that ends, a poll calls umv_take(). */
@@ -185,29 +179,6 @@ void umv_collect(struct umv_qp *qp)
     }
     if (ended) {
         fail(qp);
-    }
-}
-
-/*
- * The card wakes the driver with the next completion.  Those that are there are taken first: the
- * card tells once of each number in cq_arm.  Two completion queues of a queue pair share the
- * number.  If completions of the other queue have been taken since the last call, its reader may
- * still sleep: then the number is one far back, which the card has not told of.
- */
-void umv_arm(struct umv_qp *qp, const struct umv_cq *cq)
-{
-    struct unetmm_ep *ep = qp->ep;
-    bool other;
-
-    umv_collect(qp);
-    other = qp->two_cqs &&
-        qp->untold & (cq == qp->send_cq ? UNTOLD_RECV : UNTOLD_SEND);
-    qp->untold = 0;
-    unetmm_write_word(&ep->index->user.cq_arm, UNETMM_ARM |
-                      ((ep->cq_cons - (other ? FAR_BACK : 0)) & UNETMM_ARM_COUNT));
-    unetmm_arm_barrier();
-    if (other) {
-        unetmm_kick_(ep);
     }
 }
 

@@ -306,22 +306,6 @@ int umv_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
     }
 }
 
-int umv_req_notify_cq(struct ibv_cq *ibcq, int solicited)
-{
-    struct umv_cq *cq = umv_cq(ibcq);
-    int ret = ibv_cmd_req_notify_cq(ibcq, solicited);
-    bool locked = umv_cq_lock(cq);
-    unsigned i;
-
-    for (i = 0; i < cq->nqps; i++) {
-        lock_second(cq->qps[i]);
-        umv_arm(cq->qps[i], cq);
-        unlock_second(cq->qps[i]);
-    }
-    umv_cq_unlock(cq, locked);
-    return ret;
-}
-
 /* The queue has no memory: only the number changes, unless it is smaller than the completions. */
 int umv_resize_cq(struct ibv_cq *ibcq, int cqe)
 {

@@ -113,7 +113,7 @@ static const struct verbs_context_ops context_ops = {
     .query_qp = umv_query_qp,
     .query_srq = umv_query_srq,
     .reg_mr = umv_reg_mr,
-    .req_notify_cq = umv_req_notify_cq,
+    .req_notify_cq = ibv_cmd_req_notify_cq,
     .resize_cq = umv_resize_cq,
 };
 

@@ -32,9 +32,7 @@ static void bind(struct umv_qp *qp)
     qp->sent_next = qp->sent_done = 0;
     qp->received_next = qp->received_done = 0;
     qp->kept = qp->kept_sends = qp->held = 0;
-    qp->untold = 0;
     umv_set_state(qp, IBV_QPS_RESET);
-    umv_arm(qp, qp->send_cq);
 }
 
 static int map_queues(struct umv_qp *qp)

@@ -127,7 +127,6 @@ struct umv_qp {
     bool two_cqs, ud, wr_queued;
     bool long_receives;         /* UD, or with a shared queue */
     bool channel;               /* the card has it: CQE_CLOSED is to come */
-    uint8_t untold;             /* of these completions were taken since the last umv_arm() */
     struct umv_context *context;
     struct umv_cq *send_cq, *recv_cq;
     struct unetmm_ep *ep;
@@ -209,7 +208,6 @@ struct ibv_cq_ex *umv_create_cq_ex(struct ibv_context *context,
                                    struct ibv_cq_init_attr_ex *attr);
 int umv_destroy_cq(struct ibv_cq *cq);
 int umv_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
-int umv_req_notify_cq(struct ibv_cq *cq, int solicited);
 int umv_resize_cq(struct ibv_cq *cq, int cqe);
 bool umv_cq_lock(struct umv_cq *cq);
 void umv_cq_unlock(struct umv_cq *cq, bool locked);
@@ -220,7 +218,6 @@ void umv_unlock(struct umv_qp *qp, bool locked);
 
 /* complete.c; umv_lock(), and cq->lock where there is one */
 void umv_collect(struct umv_qp *qp);
-void umv_arm(struct umv_qp *qp, const struct umv_cq *cq);
 void umv_set_state(struct umv_qp *qp, enum ibv_qp_state state);
 int umv_take(struct umv_cq *cq, struct umv_qp *qp, int n, struct ibv_wc *wc);
 unsigned umv_waiting(const struct umv_cq *cq, struct umv_qp *qp);

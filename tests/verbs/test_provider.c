@@ -87,12 +87,6 @@ int ibv_cmd_resize_cq(struct ibv_cq *ibcq, int cqe, struct ibv_resize_cq *cmd, s
     return 0;
 }
 
-int ibv_cmd_req_notify_cq(struct ibv_cq *ibcq, int solicited)
-{
-    (void)ibcq, (void)solicited;
-    return 0;
-}
-
 /* ---- A queue pair ---------------------------------------------------------- */
 
 static void open_type(bool two, bool ud)
@@ -409,33 +403,6 @@ static void test_session(void **state)
     ex->wr_set_sge(ex, mr->lkey, (uintptr_t)memory, 8);
     ex->wr_abort(ex);
     assert_false(fake_card_take(&fake.card, &message));
-    close_qp();
-}
-
-/* Has the card something to tell, by the number that is armed? */
-static bool is_told(void)
-{
-    uint32_t arm = unetmm_read_word(&fake.card.index->user.cq_arm);
-
-    return arm & UNETMM_ARM && ((fake.card.cq_prod - arm) & UNETMM_ARM_COUNT);
-}
-
-/* A poll of one completion queue takes the completion of the other, whose reader sleeps. */
-static void test_two_readers(void **state)
-{
-    (void)state;
-    open_qp(true);
-    for (uint64_t id = 0; id < 3; id++) {
-        assert_int_equal(umv_req_notify_cq(&cqs[0].vcq.cq, 0), 0);
-        assert_false(is_told());
-        assert_int_equal(post_send(id, IBV_WR_SEND, IBV_SEND_SIGNALED, 8, 1), 0);
-        take(UNETMM_OP_SEND);
-        assert_true(fake_card_sent(&fake.card, &message));
-        expect_none(&cqs[1]);
-        assert_int_equal(umv_req_notify_cq(&cqs[1].vcq.cq, 0), 0);
-        assert_true(is_told());
-        expect(&cqs[0], id, IBV_WC_SUCCESS);
-    }
     close_qp();
 }
 
@@ -1050,7 +1017,6 @@ int main(void)
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_order_two_queues),
         cmocka_unit_test(test_session),
-        cmocka_unit_test(test_two_readers),
         cmocka_unit_test(test_remote_errors),
         cmocka_unit_test(test_window),
         cmocka_unit_test(test_region_removed),

@@ -22,6 +22,7 @@ import traceback
 
 import pyverbs.enums as e
 from pyverbs.addr import AH, AHAttr, GlobalRoute
+from pyverbs.cq import CQ, CompChannel
 from pyverbs.device import Context
 from pyverbs.mr import MR, MW, MWBind, MWBindInfo
 from pyverbs.pd import PD
@@ -220,6 +221,39 @@ class Quiet(End):
         init = super().create_qp_init_attr()
         init.sq_sig_all = 0
         return init
+
+
+class Apart(End):
+    """A queue pair whose sends and receives have a completion queue and a channel each."""
+
+    def create_cq(self):
+        self.channels = [CompChannel(self.ctx) for _ in range(2)]
+        self.cq, self.received = (CQ(self.ctx, 256, None, channel, 0) for channel in self.channels)
+
+    def create_qp_init_attr(self):
+        return QPInitAttr(qp_type=e.IBV_QPT_RC, scq=self.cq, rcq=self.received, sq_sig_all=1,
+                          cap=self.create_qp_cap())
+
+    def arm(self):
+        for cq in self.cq, self.received:
+            cq.req_notify()
+
+    def hears(self, cq, limit=30):
+        """True, if the completion queue has an event in time."""
+        signal.signal(signal.SIGALRM, lambda *_: None)
+        signal.setitimer(signal.ITIMER_REAL, limit, 0.1)
+        try:
+            self.channels[cq is self.received].get_cq_event(cq)
+            cq.ack_events(1)
+            return True
+        except PyverbsRDMAError:
+            return False
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def takes(self, cq):
+        """One completion by an event, as perftest has it: the queue is armed before the poll."""
+        return self.hears(cq) and not cq.req_notify() and cq.poll(1)[0] == 1
 
 
 class Shared(End):
@@ -747,6 +781,68 @@ class UnetmmTest(RDMATestCase):
             a.qp.post_send(wr)
             self.assertEqual(a.ended(), [(2, status)])
         self.assertEqual((memory[:5], b.page[:5]), (b"hello", bytes(5)))
+
+
+class EventTest(RDMATestCase):
+    """Queue pairs with two completion queues."""
+
+    def setUp(self):
+        super().setUp()
+        self.a, self.b = (Apart(**self.dev_info) for _ in range(2))
+        self.a.connect(self.b.qp.qp_num)
+        self.b.connect(self.a.qp.qp_num)
+        for end in self.a, self.b:
+            end.arm()
+
+    def test_own_completions(self):
+        """A completion queue has an event for its own completions, whatever the other one has had."""
+        a, b = self.a, self.b
+        a.receive()
+        b.receive()
+        a.send()
+        self.assertTrue(a.hears(a.cq))
+        self.assertFalse(a.hears(a.received, 0.2))
+        self.assertTrue(b.hears(b.received))
+        self.assertFalse(b.hears(b.cq, 0.2))
+        # The other queue keeps its completion, and is not armed meanwhile.
+        b.send()
+        self.assertTrue(a.hears(a.received))
+        self.assertTrue(b.hears(b.cq))
+
+    def test_other_reader(self):
+        """A poll of one completion queue leaves the event to the other one."""
+        a, b = self.a, self.b
+        for _ in range(20):
+            a.receive()
+            b.send()
+            self.assertTrue(b.takes(b.cq))
+            self.assertEqual(a.cq.poll(1)[0], 0)
+            a.cq.req_notify()
+            self.assertTrue(a.takes(a.received))
+        self.assertFalse(a.hears(a.cq, 0.2))
+
+    def test_ping_pong(self):
+        """Each event is one completion, there and back."""
+        a, b = self.a, self.b
+        for turn in range(100):
+            a.receive()
+            b.receive()
+            for one, other in (a, b), (b, a):
+                one.send()
+                self.assertTrue(other.takes(other.received), turn)
+                self.assertTrue(one.takes(one.cq), turn)
+
+    def test_reset(self):
+        """A queue that was armed before RESET has its event behind it."""
+        a, b = self.a, self.b
+        for end in a, b:
+            end.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
+        a.connect(b.qp.qp_num)
+        b.connect(a.qp.qp_num)
+        a.receive()
+        b.send()
+        self.assertTrue(a.takes(a.received))
+        self.assertTrue(b.takes(b.cq))
 
 
 def counter(name, whose="card"):

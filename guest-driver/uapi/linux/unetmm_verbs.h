@@ -5,8 +5,8 @@
  * A queue pair is an endpoint with channel 0, and a shared receive queue one without: the
  * process maps its queues and its doorbell, and unetmm_user.h defines their contents.  Work
  * requests are posted, and completions are taken, without a system call.  A completion queue has no memory: it is the completions of
- * its queue pairs.  REQ_NOTIFY_CQ has the driver tell of the next completion, and the process
- * then arms the completion queue of each endpoint (cq_arm).
+ * its queue pairs.  REQ_NOTIFY_CQ has the driver tell of the next completion: the driver looks at
+ * the endpoints' completions, and it alone writes cq_arm.
  *
  * The driver has an lkey for each region, and no use for it: the process knows the
  * addresses.  An error ends the queue pair on the card; the process tells the driver by
