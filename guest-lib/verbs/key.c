@@ -14,30 +14,43 @@
 
 #define KEY_BITS    0xffu       /* of an rkey: the program's */
 
-/* The memory of a descriptor that the card does not read: the change, until the post is made */
+/*
+ * The memory of a descriptor that the card does not read: the change, until the post is made.  The
+ * immediate has the key: a window's next one, or the one that ends.
+ */
 struct change {
     uint64_t addr, length;
-    uint32_t rkey, new_rkey, lkey, access;
+    struct ibv_mw *mw;
+    uint32_t lkey, access;
 };
 static_assert(sizeof(struct change) <= UNETMM_SQE_INLINE, "a change does not fit into a slot");
 
-static int change_key(struct umv_qp *qp, enum ibv_wc_opcode opcode, const struct change *c)
+static int change_key(struct umv_qp *qp, const struct unetmm_verbs_key *how)
 {
-    const struct unetmm_verbs_key how = {
-        .addr = c->addr, .length = c->length, .rkey = c->rkey, .new_rkey = c->new_rkey,
-        .lkey = c->lkey, .access = c->access,
-        .opcode = opcode == IBV_WC_BIND_MW ? UNETMM_VERBS_BIND : UNETMM_VERBS_INVALIDATE,
-    };
     DECLARE_COMMAND_BUFFER(cmd, UVERBS_OBJECT_QP, UNETMM_VERBS_METHOD_KEY, 2);
 
     fill_attr_in_obj(cmd, UNETMM_VERBS_KEY_QP, qp->vqp.qp.handle);
-    fill_attr_in_ptr(cmd, UNETMM_VERBS_KEY_HOW, &how);
+    fill_attr_in_ptr(cmd, UNETMM_VERBS_KEY_HOW, how);
     return execute_ioctl(qp->vqp.qp.context, cmd);
 }
 
 int umv_end_key(struct umv_qp *qp, uint32_t rkey)
 {
-    return change_key(qp, IBV_WC_LOCAL_INV, &(struct change) { .rkey = rkey });
+    const struct unetmm_verbs_key how = { .rkey = rkey, .opcode = UNETMM_VERBS_INVALIDATE };
+
+    return change_key(qp, &how);
+}
+
+/* The window has the key from the post on: a session that is aborted leaves the key before. */
+static int bind_window(struct umv_qp *qp, const struct change *c, uint32_t key)
+{
+    const struct unetmm_verbs_key how = {
+        .addr = c->addr, .length = c->length, .rkey = c->mw->rkey, .new_rkey = key,
+        .lkey = c->lkey, .access = c->access, .opcode = UNETMM_VERBS_BIND,
+    };
+
+    c->mw->rkey = (c->mw->rkey & ~KEY_BITS) | (key & KEY_BITS);
+    return change_key(qp, &how);
 }
 
 void umv_change_keys(struct umv_qp *qp)
@@ -50,10 +63,12 @@ void umv_change_keys(struct umv_qp *qp)
 
         if (umv_changes_key(what->opcode)) {
             struct change c;
+            int ret;
 
             memcpy(&c, sqe->data, sizeof(c));
+            ret = c.mw ? bind_window(qp, &c, sqe->imm) : umv_end_key(qp, sqe->imm);
             /* A fence has no immediate. */
-            sqe->imm = unetmm_swap32(change_key(qp, what->opcode, &c) != 0);
+            sqe->imm = unetmm_swap32(ret != 0);
             qp->keys--;
         }
         i += what->slots;
@@ -63,21 +78,21 @@ void umv_change_keys(struct umv_qp *qp)
 int umv_put_key(struct umv_qp *qp, const struct ibv_send_wr *wr)
 {
     const struct ibv_mw_bind_info *info = &wr->bind_mw.bind_info;
-    struct ibv_mw *mw = wr->bind_mw.mw;
-    struct change c = { .rkey = wr->invalidate_rkey };
+    uint32_t key = wr->invalidate_rkey;
+    struct change c = {};
 
     if (!umv_has_room(qp, 1)) {
         return ENOMEM;
     }
     if (wr->opcode == IBV_WR_BIND_MW) {
+        key = wr->bind_mw.rkey;
         c = (struct change) {
-            .addr = info->addr, .length = info->length, .rkey = mw->rkey,
-            .new_rkey = wr->bind_mw.rkey, .lkey = info->mr ? info->mr->lkey : 0,
-            .access = info->mw_access_flags,
+            .addr = info->addr, .length = info->length, .mw = wr->bind_mw.mw,
+            .lkey = info->mr ? info->mr->lkey : 0, .access = info->mw_access_flags,
         };
-        mw->rkey = (mw->rkey & ~KEY_BITS) | (wr->bind_mw.rkey & KEY_BITS);
     }
     umv_put_head(qp, qp->ep, wr, qp->ep->sq_prod, 0, 0);
+    umv_sqe(qp->ep, qp->ep->sq_prod)->imm = key;
     memcpy(umv_sqe(qp->ep, qp->ep->sq_prod)->data, &c, sizeof(c));
     qp->keys++;
     return umv_queued(qp, wr, 1);

@@ -475,6 +475,7 @@ static void test_window(void **state)
             assert_int_equal(ex->wr_complete(ex), 0);
         } else {
             ex->wr_abort(ex);
+            assert_int_equal(mw.rkey, 0x5679);
         }
     }
     assert_int_equal(asked, 3);
