@@ -140,9 +140,10 @@ TEST(test_send_end, cmocka_unit_test)
     unetmm_sendwin_void(&w, FIRST + 1);
     unetmm_sendwin_refused(&w);
     unetmm_sendwin_wait(&w, 5);
+    w.probe = true;
     unetmm_sendwin_end(&w);
     assert_true(unetmm_sendwin_ok(&w, false));
-    assert_false(w.lost || w.paused);
+    assert_false(w.lost || w.paused || w.probe);
     assert_true(w.deadline_ns == INT64_MAX);
 }
 

@@ -31,7 +31,7 @@ void unetmm_sendwin_begin(UnetmmSendWindow *w, uint32_t psn, uint32_t credits)
 void unetmm_sendwin_end(UnetmmSendWindow *w)
 {
     w->lost = w->pending = w->unplaced = w->voids = 0;
-    w->paused = w->again = w->rewinding = false;
+    w->paused = w->again = w->rewinding = w->probe = false;
     w->deadline_ns = INT64_MAX;
 }
 
