@@ -20,6 +20,8 @@ static int unetmm_ib_alloc_ucontext(struct ib_ucontext *ib, struct ib_udata *uda
 	if (IS_ERR(file))
 		return PTR_ERR(file) == -EDQUOT ? -ENOMEM : PTR_ERR(file);
 	context->file = file;
+	xa_init(&context->mws);
+	mutex_init(&context->mw_lock);
 	if (!dev->own)
 		return 0;
 	resp.max_message = dev->max_message;
@@ -31,7 +33,10 @@ static int unetmm_ib_alloc_ucontext(struct ib_ucontext *ib, struct ib_udata *uda
 
 static void unetmm_ib_dealloc_ucontext(struct ib_ucontext *ib)
 {
-	unetmm_ib_of(ib->device)->calls->close(unetmm_ib_context(ib)->file);
+	struct unetmm_ib_context *context = unetmm_ib_context(ib);
+
+	xa_destroy(&context->mws);
+	unetmm_ib_of(ib->device)->calls->close(context->file);
 }
 
 /*

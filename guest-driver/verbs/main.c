@@ -223,8 +223,6 @@ static int unetmm_ib_probe(struct auxiliary_device *base, const struct auxiliary
 	/* A segment of the kernel's may have all of its memory in one piece. */
 	dma_set_max_seg_size(base->dev.parent, UINT_MAX);
 	xa_init_flags(&dev->mrs, XA_FLAGS_ALLOC);
-	xa_init(&dev->mws);
-	mutex_init(&dev->mw_lock);
 	mutex_init(&dev->uds_lock);
 	INIT_LIST_HEAD(&dev->uds);
 	unetmm_ib_kernel_init(dev);
@@ -233,7 +231,6 @@ static int unetmm_ib_probe(struct auxiliary_device *base, const struct auxiliary
 		/* A client that was added before the failure may have used both. */
 		unetmm_ib_kernel_exit(dev);
 		xa_destroy(&dev->mrs);
-		xa_destroy(&dev->mws);
 		ib_dealloc_device(&dev->ib);
 		return ret;
 	}
@@ -254,7 +251,6 @@ static void unetmm_ib_remove(struct auxiliary_device *base)
 	ib_unregister_device(&dev->ib);
 	unetmm_ib_kernel_exit(dev);
 	xa_destroy(&dev->mrs);
-	xa_destroy(&dev->mws);
 	ib_dealloc_device(&dev->ib);
 }
 

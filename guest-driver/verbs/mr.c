@@ -50,7 +50,7 @@ struct unetmm_ib_mr *unetmm_ib_mr_load(struct unetmm_ib *dev, const struct ib_pd
 {
 	struct unetmm_ib_mr *mr;
 
-	lockdep_assert_held(&dev->mw_lock);
+	lockdep_assert_held(&unetmm_ib_pd_context(pd)->mw_lock);
 	xa_lock(&dev->mrs);
 	mr = xa_load(&dev->mrs, lkey >> 8);
 	if (mr && (mr->ib.lkey != lkey || mr->ib.pd != pd || mr->closed ||
@@ -300,14 +300,15 @@ static UNETMM_REG_USER_MR(unetmm_ib_reg_user_mr)
 }
 
 /* May ib_core end the region soon?  No window is bound to it then. */
-static bool unetmm_ib_mr_close(struct unetmm_ib *dev, struct unetmm_ib_mr *mr, bool close)
+static bool unetmm_ib_mr_close(struct unetmm_ib_mr *mr, bool close)
 {
+	struct mutex *lock = &unetmm_ib_pd_context(mr->ib.pd)->mw_lock;
 	bool free;
 
-	mutex_lock(&dev->mw_lock);
+	mutex_lock(lock);
 	free = !mr->windows;
 	mr->closed = close && free;
-	mutex_unlock(&dev->mw_lock);
+	mutex_unlock(lock);
 	return free;
 }
 
@@ -317,10 +318,9 @@ static struct ib_mr *unetmm_ib_rereg_user_mr(struct ib_mr *ib, int flags, u64 st
 					     struct ib_udata *udata)
 {
 	struct unetmm_ib_mr *mr = container_of(ib, struct unetmm_ib_mr, ib);
-	struct unetmm_ib *dev = unetmm_ib_of(ib->device);
 	struct ib_mr *other;
 
-	if (!unetmm_ib_mr_close(dev, mr, true))
+	if (!unetmm_ib_mr_close(mr, true))
 		return ERR_PTR(-EBUSY);
 	if (!(flags & IB_MR_REREG_TRANS)) {
 		start = mr->start;
@@ -330,7 +330,7 @@ static struct ib_mr *unetmm_ib_rereg_user_mr(struct ib_mr *ib, int flags, u64 st
 	other = unetmm_ib_mr_make(pd, start, length, iova,
 				  flags & IB_MR_REREG_ACCESS ? access : mr->access);
 	if (IS_ERR(other))
-		unetmm_ib_mr_close(dev, mr, false);
+		unetmm_ib_mr_close(mr, false);
 	return other;
 }
 
@@ -361,6 +361,7 @@ static int unetmm_ib_dereg_mr(struct ib_mr *ib, struct ib_udata *udata)
 {
 	struct unetmm_ib_mr *mr = container_of(ib, struct unetmm_ib_mr, ib);
 	struct unetmm_ib *dev = unetmm_ib_of(ib->device);
+	struct mutex *lock;
 	bool busy;
 
 	if (mr->fast) {
@@ -368,11 +369,12 @@ static int unetmm_ib_dereg_mr(struct ib_mr *ib, struct ib_udata *udata)
 		kfree(mr);
 		return 0;
 	}
-	mutex_lock(&dev->mw_lock);
+	lock = &unetmm_ib_pd_context(ib->pd)->mw_lock;
+	mutex_lock(lock);
 	busy = mr->windows;
 	if (!busy)
 		unetmm_ib_mr_drop(dev, mr);
-	mutex_unlock(&dev->mw_lock);
+	mutex_unlock(lock);
 	if (busy)
 		return -EBUSY;
 	if (mr->file) {

@@ -25,6 +25,12 @@ struct unetmm_ib_mr {
 	struct unetmm_ib_fast *fast;	/* the kernel's own, verbs/fast.c; or NULL */
 };
 
+/* Of a process's protection domain */
+static inline struct unetmm_ib_context *unetmm_ib_pd_context(const struct ib_pd *pd)
+{
+	return unetmm_ib_context(pd->uobject->context);
+}
+
 /* verbs/mr.c */
 extern const struct ib_device_ops unetmm_ib_mr_ops;
 int unetmm_ib_mr_enter_all(struct unetmm_ib *dev, const struct ib_pd *pd,

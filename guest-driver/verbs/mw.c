@@ -43,15 +43,15 @@ static struct unetmm_ib_mw *unetmm_ib_mw_of(struct unetmm_ib_qp *qp, u32 rkey)
 {
 	struct unetmm_ib_mw *mw;
 
-	lockdep_assert_held(&qp->dev->mw_lock);
-	mw = xa_load(&qp->dev->mws, unetmm_ib_mw_number(rkey));
+	lockdep_assert_held(&qp->context->mw_lock);
+	mw = xa_load(&qp->context->mws, unetmm_ib_mw_number(rkey));
 	return mw && mw->ib.pd == qp->ib.pd && !((mw->ib.rkey ^ rkey) >> 8) ? mw : NULL;
 }
 
 /* When this has ended no peer uses the window. */
 static void unetmm_ib_mw_unbind(struct unetmm_ib *dev, struct unetmm_ib_mw *mw)
 {
-	lockdep_assert_held(&dev->mw_lock);
+	lockdep_assert_held(&unetmm_ib_pd_context(mw->ib.pd)->mw_lock);
 	if (!mw->mr)
 		return;
 	if (mw->region)
@@ -144,9 +144,9 @@ u8 unetmm_ib_mw_bind(struct unetmm_ib_qp *qp, const struct unetmm_verbs_key *how
 {
 	bool bound;
 
-	mutex_lock(&qp->dev->mw_lock);
+	mutex_lock(&qp->context->mw_lock);
 	bound = unetmm_ib_mw_rebind(qp, how);
-	mutex_unlock(&qp->dev->mw_lock);
+	mutex_unlock(&qp->context->mw_lock);
 	return bound ? IB_WC_SUCCESS : IB_WC_MW_BIND_ERR;
 }
 
@@ -156,7 +156,7 @@ u8 unetmm_ib_mw_invalidate(struct unetmm_ib_qp *qp, u32 rkey)
 	u8 status = IB_WC_MW_BIND_ERR;
 	struct unetmm_ib_mw *mw, *of_qp;
 
-	mutex_lock(&qp->dev->mw_lock);
+	mutex_lock(&qp->context->mw_lock);
 	mw = unetmm_ib_mw_of(qp, rkey);
 	list_for_each_entry(of_qp, &qp->windows, node) {
 		if (of_qp == mw && mw->ib.rkey == rkey) {
@@ -165,7 +165,7 @@ u8 unetmm_ib_mw_invalidate(struct unetmm_ib_qp *qp, u32 rkey)
 			break;
 		}
 	}
-	mutex_unlock(&qp->dev->mw_lock);
+	mutex_unlock(&qp->context->mw_lock);
 	return status;
 }
 
@@ -176,10 +176,10 @@ void unetmm_ib_mw_leave(struct unetmm_ib_qp *qp)
 
 	if (unetmm_ib_is_kernel(qp))
 		return;
-	mutex_lock(&qp->dev->mw_lock);
+	mutex_lock(&qp->context->mw_lock);
 	list_for_each_entry_safe(mw, next, &qp->windows, node)
 		unetmm_ib_mw_unbind(qp->dev, mw);
-	mutex_unlock(&qp->dev->mw_lock);
+	mutex_unlock(&qp->context->mw_lock);
 }
 
 /* ---- ib_core ------------------------------------------------------------------ */
@@ -187,6 +187,7 @@ void unetmm_ib_mw_leave(struct unetmm_ib_qp *qp)
 static int unetmm_ib_alloc_mw(struct ib_mw *ib, struct ib_udata *udata)
 {
 	struct unetmm_ib_mw *mw = container_of(ib, struct unetmm_ib_mw, ib);
+	struct unetmm_ib_context *context = unetmm_ib_pd_context(ib->pd);
 	struct unetmm_ib *dev = unetmm_ib_of(ib->device);
 	int ret;
 
@@ -196,14 +197,14 @@ static int unetmm_ib_alloc_mw(struct ib_mw *ib, struct ib_udata *udata)
 	if (ret)
 		return ret;
 	INIT_LIST_HEAD(&mw->node);
-	mw->file = unetmm_ib_context(ib->pd->uobject->context)->file;
+	mw->file = context->file;
 	ret = dev->calls->window_take(mw->file, &mw->group);
 	if (ret < 0) {
 		ret = ret == -EDQUOT ? -ENOMEM : ret;
 		goto give;
 	}
 	ib->rkey = (get_random_u32() & ~UNETMM_RKEY_REGION) | ret << UNETMM_RKEY_SHIFT;
-	ret = xa_err(xa_store(&dev->mws, ret, mw, GFP_KERNEL_ACCOUNT));
+	ret = xa_err(xa_store(&context->mws, ret, mw, GFP_KERNEL_ACCOUNT));
 	if (!ret)
 		return 0;
 	dev->calls->window_give(mw->file, unetmm_ib_mw_number(ib->rkey), mw->group);
@@ -215,13 +216,14 @@ give:
 static int unetmm_ib_dealloc_mw(struct ib_mw *ib)
 {
 	struct unetmm_ib_mw *mw = container_of(ib, struct unetmm_ib_mw, ib);
+	struct unetmm_ib_context *context = unetmm_ib_pd_context(ib->pd);
 	struct unetmm_ib *dev = unetmm_ib_of(ib->device);
 	u32 number = unetmm_ib_mw_number(ib->rkey);
 
-	mutex_lock(&dev->mw_lock);
+	mutex_lock(&context->mw_lock);
 	unetmm_ib_mw_unbind(dev, mw);
-	xa_erase(&dev->mws, number);
-	mutex_unlock(&dev->mw_lock);
+	xa_erase(&context->mws, number);
+	mutex_unlock(&context->mw_lock);
 	dev->calls->window_give(mw->file, number, mw->group);
 	unetmm_ib_give(ib->pd);
 	return 0;

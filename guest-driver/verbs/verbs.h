@@ -25,7 +25,7 @@
  *   qp->lock      a queue pair's state, its queues, its endpoint's queues.  The engine
  *                 holds the lock for a bounded time: see unetmm_ib_run().
  *   kernel.mr_locks   a region of the kernel.
- *   mw_lock       memory windows, and the ends of regions of processes.
+ *   mw_lock       memory windows of a context, and the ends of its regions.
  *   kernel.lock   the kernel's space, and its table; never with one of mr_locks.
  *   mrs.xa_lock   the regions.
  *   qp->post_lock   posts of the kernel; interrupts are off.
@@ -81,8 +81,6 @@ struct unetmm_ib {
 	struct notifier_block notifier;	/* of netdevs: the link */
 	struct xarray mrs;		/* by lkey >> 8 */
 	u32 mr_next;
-	struct xarray mws;		/* by number of the card's region; mw_lock */
-	struct mutex mw_lock;
 	u32 max_message;		/* a buffer for one fits into the TLB */
 	struct unetmm_ib_gsi *gsi;	/* NULL: nobody has made QP1 */
 	struct list_head uds;		/* processes with UD queue pairs; uds_lock */
@@ -93,6 +91,8 @@ struct unetmm_ib {
 struct unetmm_ib_context {
 	struct ib_ucontext ib;
 	struct unetmm_file *file;
+	struct xarray mws;		/* windows, by number of the card's region; mw_lock */
+	struct mutex mw_lock;
 };
 
 struct unetmm_ib_pd {
