@@ -176,7 +176,8 @@ struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac,
 	number = unetmm_chan_number(ep);
 	if (number >= dev->hw.channels)
 		return ERR_PTR(-ENOSPC);
-	chan = kzalloc(sizeof(*chan), GFP_KERNEL_ACCOUNT);
+	/* A disk of verbs, whose queue pairs are made anew, may wait for the lock. */
+	chan = kzalloc(sizeof(*chan), GFP_NOIO | __GFP_ACCOUNT);
 	if (!chan)
 		return ERR_PTR(-ENOMEM);
 	chan->ep = ep;
