@@ -16,6 +16,7 @@ import tempfile
 import threading
 import tty
 import unittest
+from unittest import mock
 
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.realpath(__file__))))
@@ -23,7 +24,7 @@ for part in ("scripts", "tests/library/python"):
     sys.path.insert(0, os.path.join(REPO, part))
 from unetmm_tools.guest import cluster  # noqa: E402  (of this checkout)
 import tap  # noqa: E402
-from unetmm_tools.guest import lab, vm  # noqa: E402  (of this checkout)
+from unetmm_tools.guest import lab, pair, vm  # noqa: E402  (of this checkout)
 
 ALL_BYTES = bytes(range(256)) * 3
 # Names that mean something else to a shell, to printf, to QEMU, or are not UTF-8
@@ -335,6 +336,23 @@ class Orders(unittest.TestCase):
                      self.guest.end):
             with self.assertRaises(lab.GuestError):
                 call()
+
+    def test_second_start(self):
+        """It would begin the files of the guest that runs anew, whose output were lost."""
+        self.guest.run("echo said")
+        said = read_bytes(self.guest._output)
+        room = lab.Lab(3, directory=os.path.join(self._directory.name, "room"))
+        room.guests[1] = self.guest
+        room._hub = mock.Mock()
+        self.addCleanup(room.close)
+        for start in (lambda: lab.Guest.start(self.guest), room.boot):
+            with mock.patch.object(pair.Guest, "_start_qemu") as qemu, \
+                    self.assertRaisesRegex(lab.GuestError, "a runs already"):
+                start()
+            qemu.assert_not_called()
+        room._hub.start.assert_not_called()
+        self.assertEqual(read_bytes(self.guest._output), said)
+        self.assertEqual(self.guest.run("echo goes on"), "goes on\n")
 
     def test_results_in_parts(self):
         self.guest.run("true")

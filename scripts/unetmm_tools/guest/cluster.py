@@ -275,10 +275,7 @@ class Cluster(lab.Guests):
 
         say  is told each step.
         """
-        for switch in self._switches:
-            switch.start()
-        for guest in self.guests:
-            guest.start()
+        self.start(self._switches)
         jobs = []
         for number, guest in enumerate(self.guests, 1):
             guest.boot(BOOT_LIMIT_SECONDS, lambda name=guest.name: say(

@@ -345,6 +345,7 @@ class Guest(pair.Guest):
 
     def start(self):
         """Starts QEMU; returns at once."""
+        self.require_ended()
         # QEMU appends, also behind a move.
         with open(self._output, "wb"):
             pass
@@ -564,6 +565,13 @@ class Guests:
     def __exit__(self, *exc):
         self.close()
 
+    def start(self, switches):
+        """Starts the switches, then the guests."""
+        for guest in self.guests:
+            guest.require_ended()
+        for part in [*switches, *self.guests]:
+            part.start()
+
     def __iter__(self):
         return iter(self.guests)
 
@@ -613,10 +621,7 @@ class Lab(Guests):
 
     def boot(self, timeout=300, tick=lambda: None):
         """Starts all guests; returns when they can run commands; calls tick() meanwhile."""
-        if self._hub:
-            self._hub.start()
-        for guest in self.guests:
-            guest.start()
+        self.start([self._hub] if self._hub else [])
         for guest in self.guests:
             guest.boot(timeout, tick)
         put_files(self.guests, self._files)

@@ -148,7 +148,13 @@ class Guest:
 
     def start(self):
         """Starts QEMU; returns at once."""
+        self.require_ended()
         self._start_qemu(self._options)
+
+    def require_ended(self):
+        """GuestError if QEMU runs: a second one would write over the files of the first."""
+        if self.running():
+            raise GuestError(f"{self.name} runs already: start it once (`with` does it)")
 
     def _start_qemu(self, options):
         command, descriptors = vm.prepare(options)
