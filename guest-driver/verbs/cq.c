@@ -264,7 +264,7 @@ static UNETMM_CREATE_CQ(unetmm_ib_create_cq)
 
 	if (attr->flags & ~IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN)
 		return -EOPNOTSUPP;
-	if (attr->cqe < 1 || attr->cqe > UNETMM_IB_MAX_CQE ||
+	if (attr->cqe < 1 || attr->cqe > ib->device->attrs.max_cqe ||
 	    attr->comp_vector >= ib->device->num_comp_vectors)
 		return -EINVAL;
 	spin_lock_init(&cq->lock);

@@ -48,7 +48,7 @@ static int unetmm_ib_query_device(struct ib_device *ib, struct ib_device_attr *a
 	a->max_recv_sge = UNETMM_IB_MAX_SGE;
 	a->max_sge_rd = UNETMM_IB_MAX_SGE;
 	a->max_cq = 2 * hw->endpoints;
-	a->max_cqe = UNETMM_IB_MAX_CQE;
+	a->max_cqe = unetmm_ib_of(ib)->own ? UNETMM_OWN_MAX_CQE : UNETMM_IB_MAX_CQE;
 	a->max_mr = hw->regions;
 	a->max_mw = hw->regions;
 	a->max_pd = UNETMM_VERBS_MOST;

@@ -172,7 +172,7 @@ static UNETMM_RESIZE_CQ(unetmm_own_resize_cq)
 {
 	if (!udata)
 		return -EOPNOTSUPP;
-	if (cqe < 1 || cqe > UNETMM_IB_MAX_CQE)
+	if (cqe < 1 || cqe > UNETMM_OWN_MAX_CQE)
 		return -EINVAL;
 	ib->cqe = cqe;
 	return 0;

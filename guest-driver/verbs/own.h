@@ -7,6 +7,9 @@
 
 #include "verbs/verbs.h"
 
+/* A completion queue of our provider has no memory of its own: this is only a number. */
+#define UNETMM_OWN_MAX_CQE	4194303
+
 /* verbs=own: a shared receive queue is an endpoint whose free queue others use. */
 struct unetmm_ib_srq {
 	struct ib_srq ib;

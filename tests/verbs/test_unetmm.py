@@ -42,6 +42,8 @@ GRH, BEHIND, MAX_INLINE = 40, 8192, 184
 MAP_FIXED = 0x10
 IMM = 0x12345678
 
+# Of our provider
+OWN_ABI = 1
 LIMIT = "/sys/module/unetmm/parameters/user_verbs"
 POOL, COMMAND_ALLOC_PD = 65536, 3
 
@@ -636,6 +638,19 @@ class UnetmmTest(RDMATestCase):
             self.restart(a, b)
         b.send(peer=a, key=1)
         self.hears(a, e.IBV_EVENT_QP_ACCESS_ERR)
+
+    def test_most_entries(self):
+        """A completion queue has as many entries as the device says, and no more."""
+        ctx = Context(name=self.dev_name)
+        most = ctx.query_device().max_cqe
+        CQ(ctx, most).close()
+        with self.assertRaises(PyverbsRDMAError) as refused:
+            CQ(ctx, most + 1)
+        self.assertEqual(refused.exception.error_code, errno.EINVAL)
+        # Without memory for entries, there are as many as ofi_rxm of libfabric asks for.
+        with open("/sys/class/infiniband_verbs/uverbs0/abi_version", encoding="ascii") as file:
+            if int(file.read()) == OWN_ABI:
+                self.assertGreaterEqual(most, 256 * (384 + 384))
 
     def restart(self, a, b):
         for end in a, b:
