@@ -25,7 +25,7 @@ MPI5_T64='^(libevent-.*|librdmacm1)$'
 DIOD_PACKAGES=(diod liblua5.1-0 libwrap0 libmunge2 libcap2 libncurses6 libtinfo6)
 
 # Parts of OpenMPI for hardware and batch systems that no guest has
-MPI_LEAVE_OUT=(mca_*ucx* mca_*psm* mca_btl_openib mca_*slurm* mca_*jsm* mca_*flux*
+MPI_LEAVE_OUT=(mca_atomic_* mca_*psm* mca_btl_openib mca_*slurm* mca_*jsm* mca_*flux*
     mca_*gridengine* mca_memheap_* mca_spml_* mca_sshmem_* mca_scoll_*)
 
 MPI_PROGRAMS=(pingpong collective onesided sort truncate)
@@ -143,6 +143,14 @@ mpi_openmpi() {
     cp "$debs/usr/share/doc/hpcc/examples/_hpccinf.txt" "$root/etc/hpccinf.txt"
 }
 
+# mpi_ucx DEBS ROOT: UCX's transports, which it opens by name.
+mpi_ucx() {
+    local file
+    for file in "$1/$MPI_LIB"/ucx/*.so.0; do
+        install -D -m 755 "$file" "$2/$MPI_LIB/ucx/${file##*/}"
+    done
+}
+
 # mpi_shell DEBS ROOT: dropbear, with one key for all guests of this machine. Its
 # client takes a comment behind a known key for a part of the key.
 mpi_shell() {
@@ -200,6 +208,8 @@ make_mpi_overlay() {
     mkdir -p "$root/usr/bin" "$root/etc" "$root/$MPI_LIB"
     mpi_compile "$debs" "$root"
     mpi_openmpi "$debs" "$root"
+    # Guests with OpenMPI 5 have no RDMA device.
+    [ "$1" != 4 ] || mpi_ucx "$debs" "$root"
     mpi_shell "$debs" "$root"
     mpi_libraries "$debs" "$root"
     compile_provider "$debs/usr/include" "$root"

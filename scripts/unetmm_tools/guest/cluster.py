@@ -69,6 +69,10 @@ examples:
   The same figures in every run, in virtual time (docs/lockstep.rst):
     scripts/cluster --nodes 2 --switch lockstep -- mpirun mpi-pingpong
 
+  MPI over UCX, on the card's RDMA device (docs/verbs.rst):
+    scripts/cluster --nodes 2 --verbs -- \\
+        mpirun --mca pml ucx -x UCX_NET_DEVICES=unetmm0:1 mpi-collective
+
   A timeline of a ping-pong on the card's user path:
     scripts/cluster --nodes 2 --timeline out.json -- \\
         mpirun --mca pml cm mpi-pingpong --count 5 --sizes 8
@@ -93,6 +97,8 @@ mtl = ofi
 mtl_ofi_provider_include = unetmm;ofi_rxm
 btl = self,vader,tcp
 osc = ^ucx
+opal_common_ucx_tls = any
+opal_common_ucx_devices = any
 orte_launch_agent = env %(environment)s orted
 rmaps_base_oversubscribe = 1
 mpi_yield_when_idle = 1
@@ -127,13 +133,14 @@ if [ -n "$share" ]; then
     mount -t 9p -o trans=tcp,version=9p2000.L,access=any,msize=65536,aname=%(share)s \\
         %(server)s /shared || exit 1
 fi
+if [ -e /usr/bin/verbs-up ]; then verbs-up - || exit 1; fi
 dropbear -s -E >/tmp/dropbear.log 2>&1 || exit 1
 """
 
 # The environment of each rank, unless mpirun has an option -x: ofi_rxm of libfabric 1.17
 # crashes when a receive truncates a message that was cut into pieces, and is slower with
-# them (docs/mpi.rst).
-RANKS = "FI_OFI_RXM_SAR_LIMIT=16384"
+# them.  UCX before 1.19 takes the header of each datagram for IPv6's (docs/mpi.rst).
+RANKS = "FI_OFI_RXM_SAR_LIMIT=16384 UCX_UD_VERBS_ETH_DGID_CHECK=n"
 # Before each command
 ENVIRONMENT = ("export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
                f" HOME=/root TMPDIR=/tmp {RANKS}\n")
@@ -224,11 +231,12 @@ class Cluster(lab.Guests):
     mtu      of the card's network interface; None: 9000
     options  more arguments of scripts/vm
     traced   True: `recorder` can write the events of all cards
+    verbs    True: each guest has the card's RDMA device, and Debian's programs of verbs
     """
 
     def __init__(self, nodes, switch="hub", kernel="6.1", e1000e=False,
                  share=None, mtu=None, options=(), traced=False,
-                 openmpi=OPENMPI[0]):
+                 openmpi=OPENMPI[0], verbs=False):
         if nodes not in NODES:
             raise ClusterError(f"--nodes {nodes}: use 2 to {NODES[-1]}")
         self.directory = tempfile.mkdtemp(prefix="unetmm-cluster-")
@@ -241,7 +249,7 @@ class Cluster(lab.Guests):
         self._image = image_target(kernel, openmpi)
         self._share = os.path.realpath(share) if share else ""
         self._mtu = mtu or 9000
-        self._options = list(options)
+        self._options = [*options, *(["--verbs"] if verbs else [])]
         self.recorder = recorder.Recorder(self.directory) if traced else None
         self.guests = []
         try:
@@ -403,14 +411,17 @@ def build_parser():
         help="4: that of Debian 12 (default); 5: that of Debian 13")
     add("--memory", default="1G", metavar="SIZE",
         help="of each guest (default: 1G)")
-    add("--cpus", type=int, default=1, metavar="N",
-        help="of each guest (default: 1)")
+    add("--cpus", type=int, metavar="N",
+        help="of each guest (default: 1; with --verbs 2)")
     add("--share", metavar="DIR",
         help="a folder of the host that is /shared in each guest, to be read and "
         "written")
     add("--mtu", type=int, metavar="N",
         help="of the card's network interface: 68 to "
         f"{MTU_LIMIT} (default: 9000)")
+    add("--verbs", action="store_true",
+        help="give each guest the card's RDMA device and Debian's programs of verbs "
+        "(docs/verbs.rst); MPI can use UCX and libfabric's verbs on it (docs/mpi.rst)")
     add("--e1000e", action="store_true",
         help="an e1000e in each guest, on a switch of their own: node1-e1000e, ...")
     add("--loss", type=float, default=0, metavar="P",
@@ -446,6 +457,8 @@ def check_options(options, command):
     """Checks beyond those of argparse."""
     if options.nodes not in NODES:
         raise ClusterError(f"--nodes {options.nodes}: use 2 to {NODES[-1]}")
+    if options.cpus is None:
+        options.cpus = 2 if options.verbs else 1
     if not 1 <= options.cpus <= 64:
         raise ClusterError(f"--cpus {options.cpus}: use 1 to 64")
     if not 0 <= options.loss <= 1:
@@ -456,6 +469,9 @@ def check_options(options, command):
         raise ClusterError(f"--mtu {options.mtu}: use 68 to {MTU_LIMIT}")
     if options.limit is not None and not options.limit > 0:
         raise ClusterError(f"--limit {options.limit}: use more than 0 seconds")
+    if options.verbs and options.openmpi != OPENMPI[0]:
+        raise ClusterError(f"--verbs: libraries of verbs are those of OpenMPI {OPENMPI[0]}; "
+                           "leave out --openmpi")
     if options.share and not os.path.isdir(options.share):
         raise ClusterError(f"--share {options.share} is no folder: name one")
     if options.share and "," in os.path.realpath(options.share):
@@ -481,7 +497,7 @@ def check_options(options, command):
 
 def vm_options(options):
     """The arguments of scripts/vm that options have."""
-    words = ["--cpus", str(options.cpus)]
+    words = ["--cpus", str(options.cpus), *(["--verbs"] if options.verbs else [])]
     if options.device_opts:
         words += ["--device-opts", options.device_opts]
     return words
