@@ -1,11 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * unetmm_ib: descriptors of send requests.
+ * unetmm_ib: records and descriptors of send requests.
  */
 #ifndef UNETMM_VERBS_BUILD_H
 #define UNETMM_VERBS_BUILD_H
 
 #include "verbs/verbs.h"
+
+/* A send request that the card has, or that has ended and waits for those before it. */
+struct unetmm_ib_sent {
+	u64 wr_id;
+	u32 len;
+	u8 opcode;			/* IB_WC_* */
+	u8 status;			/* IB_WC_*, if it has ended */
+	bool done;
+	bool signaled;
+	bool fetches;			/* a READ or an atomic */
+};
 
 /* A descriptor that is being made, in slots. */
 struct unetmm_ib_desc {

@@ -15,7 +15,7 @@
  * process's memory come behind these.
  *
  * librxe posts receive requests without any call: a timer looks for them, ever more
- * seldom, while the card has no buffer.
+ * seldom, while the card has no buffer.  Those of a shared queue are in verbs/shared.c.
  */
 #include <linux/bitfield.h>
 #include <linux/io.h>
@@ -23,11 +23,11 @@
 
 #include "verbs/build.h"
 #include "verbs/mr.h"
+#include "verbs/own.h"
 #include "verbs/ud.h"
 
 #define UNETMM_IB_TURNS		64
-#define UNETMM_IB_PAUSE_MIN	(100 * NSEC_PER_USEC)
-#define UNETMM_IB_PAUSE_MAX	(16 * NSEC_PER_MSEC)
+#define UNETMM_IB_FLUSH_TIME	HZ
 
 struct workqueue_struct *unetmm_ib_wq, *unetmm_ib_kernel_wq;
 
@@ -110,8 +110,15 @@ static void unetmm_ib_event(struct unetmm_ib_qp *qp, enum ib_event_type type)
 		.element.qp = &qp->ib,
 	};
 
-	if (qp->ib.event_handler)
+	if (qp->ib.event_handler && !qp->quiet)
 		qp->ib.event_handler(&event, qp->ib.qp_context);
+}
+
+static void unetmm_ib_tell(struct unetmm_ib_qp *qp, struct ib_cq *cq,
+			   const struct ib_uverbs_wc *wc, bool solicited)
+{
+	if (!qp->quiet)
+		unetmm_ib_cq_put(cq, wc, &qp->ib, solicited);
 }
 
 /* The consumer may post another request as soon as it has the completion. */
@@ -127,7 +134,7 @@ static void unetmm_ib_tell_receive(struct unetmm_ib_qp *qp, struct ib_uverbs_wc 
 	if (!unetmm_ib_is_ud(qp))
 		wc->src_qp = qp->attr.dest_qp_num;
 	wc->port_num = 1;
-	unetmm_ib_cq_put(qp->ib.recv_cq, wc, &qp->ib, true);
+	unetmm_ib_tell(qp, qp->ib.recv_cq, wc, true);
 }
 
 /* The status as the process sees it: one error is the reason, and all else is flushed. */
@@ -162,7 +169,7 @@ static void unetmm_ib_settle(struct unetmm_ib_qp *qp)
 		qp->sent_done++;
 		unetmm_ib_ended(&qp->sends);
 		if (s->signaled || wc.status)
-			unetmm_ib_cq_put(qp->ib.send_cq, &wc, &qp->ib, false);
+			unetmm_ib_tell(qp, qp->ib.send_cq, &wc, false);
 		if (wc.status)
 			unetmm_ib_error(qp);
 	}
@@ -183,7 +190,7 @@ static void unetmm_ib_flush_sends(struct unetmm_ib_qp *qp)
 		wc.wr_id = w->wr.wr_id;
 		unetmm_ib_queue_next(&qp->sq);
 		unetmm_ib_ended(&qp->sends);
-		unetmm_ib_cq_put(qp->ib.send_cq, &wc, &qp->ib, false);
+		unetmm_ib_tell(qp, qp->ib.send_cq, &wc, false);
 	}
 }
 
@@ -261,10 +268,29 @@ static void unetmm_ib_got_imm(struct unetmm_ib_qp *qp, const struct unetmm_cqe *
 	wc->wc_flags = IB_WC_WITH_INVALIDATE;
 }
 
+/* The request of the completion has ended.  False: there is none, or the process knows the end. */
+static bool unetmm_ib_end_receive(struct unetmm_ib_qp *qp, u64 cookie, u64 *wr_id)
+{
+	u32 number = cookie;
+	struct unetmm_ib_received *r;
+
+	if (qp->ib.srq)
+		return unetmm_shared_got(unetmm_srq_shared(qp->ib.srq), cookie, wr_id);
+	if (number - qp->received_done >= qp->received_next - qp->received_done)
+		return false;
+	r = unetmm_ib_received_at(qp, number);
+	if (r->done)
+		return false;
+	r->done = true;
+	*wr_id = r->wr_id;
+	while (qp->received_done != qp->received_next &&
+	       unetmm_ib_received_at(qp, qp->received_done)->done)
+		qp->received_done++;
+	return true;
+}
+
 static void unetmm_ib_got_received(struct unetmm_ib_qp *qp, const struct unetmm_cqe *cqe)
 {
-	u32 number = le64_to_cpu(cqe->cookie);
-	struct unetmm_ib_received *r;
 	struct ib_uverbs_wc wc = {
 		.opcode = cqe->opcode == UNETMM_CQE_WRITTEN ? IB_WC_RECV_RDMA_WITH_IMM :
 			  IB_WC_RECV,
@@ -272,13 +298,8 @@ static void unetmm_ib_got_received(struct unetmm_ib_qp *qp, const struct unetmm_
 		.status = unetmm_ib_status(cqe->status),
 	};
 
-	if (number - qp->received_done >= qp->received_next - qp->received_done)
+	if (!unetmm_ib_end_receive(qp, le64_to_cpu(cqe->cookie), &wc.wr_id))
 		return;
-	r = unetmm_ib_received_at(qp, number);
-	if (r->done)
-		return;
-	r->done = true;
-	wc.wr_id = r->wr_id;
 	wc.status = unetmm_ib_reason(qp, wc.status);
 	if (le32_to_cpu(cqe->flags) & UNETMM_CQE_F_IMM)
 		unetmm_ib_got_imm(qp, cqe, &wc);
@@ -286,9 +307,6 @@ static void unetmm_ib_got_received(struct unetmm_ib_qp *qp, const struct unetmm_
 		wc.src_qp = FIELD_GET(UNETMM_UD_EP, le64_to_cpu(cqe->source)) + UNETMM_IB_QPN;
 		wc.wc_flags |= IB_WC_GRH;
 	}
-	while (qp->received_done != qp->received_next &&
-	       unetmm_ib_received_at(qp, qp->received_done)->done)
-		qp->received_done++;
 	unetmm_ib_tell_receive(qp, &wc);
 	if (qp->state == IB_QPS_RTR && !wc.status && !qp->told_established &&
 	    !unetmm_ib_is_ud(qp)) {
@@ -304,6 +322,7 @@ static void unetmm_ib_got_end(struct unetmm_ib_qp *qp, u8 status)
 {
 	if (status != UNETMM_ST_FLUSHED && !qp->end_status)
 		qp->end_status = status;
+	qp->flushed |= status == UNETMM_ST_FLUSHED;
 	unetmm_ib_error(qp);
 }
 
@@ -321,6 +340,12 @@ void unetmm_ib_tell_end(struct unetmm_ib_qp *qp)
 	unetmm_ib_event(qp, status == IB_WC_REM_ACCESS_ERR ? IB_EVENT_QP_ACCESS_ERR :
 			    status == IB_WC_REM_INV_REQ_ERR ? IB_EVENT_QP_REQ_ERR :
 			    IB_EVENT_QP_FATAL);
+}
+
+/* The card has no request any more, or will give none back. */
+static bool unetmm_ib_is_flushed(const struct unetmm_ib_qp *qp)
+{
+	return qp->flushed || !qp->card_flushes;
 }
 
 /* The queue pair has ended: it takes no request of its shared queue any more. */
@@ -362,59 +387,10 @@ static u32 unetmm_ib_drain(struct unetmm_ib_qp *qp)
 
 /* ---- The process's requests --------------------------------------------------- */
 
-static struct unetmm_fqe *unetmm_ib_fqe(struct unetmm_ib_qp *qp, u32 index)
+/* Has the process posted receive requests that the driver has not taken? */
+bool unetmm_ib_receives_wait(struct unetmm_ib_qp *qp)
 {
-	struct unetmm_fqe *fq = qp->ep->block->cpu + qp->ep->fq_offset;
-
-	return &fq[index & (BIT(qp->ep->fq_log2) - 1)];
-}
-
-static void unetmm_ib_put_fqe(struct unetmm_ib_qp *qp, u32 index, u64 addr, u32 len, u32 flags)
-{
-	*unetmm_ib_fqe(qp, index) = (struct unetmm_fqe) {
-		.addr = cpu_to_le64(addr),
-		.len = cpu_to_le32(len),
-		.flags = cpu_to_le32(flags),
-		.cookie = cpu_to_le64(qp->received_next),
-	};
-}
-
-/*
- * The entries of a receive request.  Memory that is not the owner's to give fails when it is
- * used, as it is in verbs: nobody has anything in the hole.  A request without memory is a buffer
- * without memory: it waits for a message of 0 bytes, or a WRITE with an immediate.
- */
-static u32 unetmm_ib_put_receive(struct unetmm_ib_qp *qp, const struct rxe_recv_wqe *w)
-{
-	u64 hole = unetmm_ib_is_kernel(qp) ? UNETMM_IB_KERNEL_HOLE : UNETMM_IB_HOLE;
-	u32 nsge = min_t(u32, w->dma.num_sge, qp->cap.max_recv_sge);
-	u32 i, n = 0;
-	u64 addr;
-
-	for (i = 0; i < nsge; i++) {
-		const struct rxe_sge *sge = &w->dma.sge[i];
-
-		if (!sge->length)
-			continue;
-		if (!unetmm_ib_mr_find(qp, sge, IB_ACCESS_LOCAL_WRITE, &addr))
-			addr = hole;
-		unetmm_ib_put_fqe(qp, qp->fq_prod + n++, addr,
-				  min(sge->length, qp->dev->max_message), UNETMM_FQE_F_CHAIN);
-		/* A longer message fails, rather than leave a gap in front of the next one. */
-		if (sge->length > qp->dev->max_message)
-			break;
-	}
-	if (!n)
-		unetmm_ib_put_fqe(qp, qp->fq_prod + n++, 0, 0, 0);
-	unetmm_ib_fqe(qp, qp->fq_prod + n - 1)->flags = 0;
-	return n;
-}
-
-static u32 unetmm_ib_fq_room(struct unetmm_ib_qp *qp)
-{
-	u32 cons = le32_to_cpu(READ_ONCE(qp->ep->index->card.fq_cons));
-
-	return BIT(qp->ep->fq_log2) - (qp->fq_prod - cons);
+	return unetmm_ib_queue_waits(qp->ib.srq ? &unetmm_srq_shared(qp->ib.srq)->rq : &qp->rq);
 }
 
 static u32 unetmm_ib_take_receives(struct unetmm_ib_qp *qp)
@@ -422,21 +398,20 @@ static u32 unetmm_ib_take_receives(struct unetmm_ib_qp *qp)
 	const struct rxe_recv_wqe *w = (const void *)qp->request;
 	u32 n = 0;
 
-	while (unetmm_ib_fq_room(qp) >= UNETMM_IB_MAX_SGE &&
+	if (qp->ib.srq)
+		return unetmm_shared_look(unetmm_srq_shared(qp->ib.srq));
+	while (unetmm_ib_fq_room(&qp->fq) >= UNETMM_IB_MAX_SGE &&
 	       qp->received_next - qp->received_done < unetmm_ib_received_most(qp) &&
 	       unetmm_ib_queue_peek(&qp->rq, qp->request, sizeof(qp->request))) {
-		qp->fq_prod += unetmm_ib_put_receive(qp, w);
+		unetmm_ib_put_receive(&qp->fq, w, qp->received_next);
 		*unetmm_ib_received_at(qp, qp->received_next++) = (struct unetmm_ib_received) {
 			.wr_id = w->wr_id,
 		};
 		unetmm_ib_queue_next(&qp->rq);
 		n++;
 	}
-	if (n) {
-		/* Pairs with the card: index, then entries. */
-		dma_wmb();
-		WRITE_ONCE(qp->ep->index->user.fq_prod, cpu_to_le32(qp->fq_prod));
-	}
+	if (n)
+		unetmm_ib_fq_publish(&qp->fq);
 	return n;
 }
 
@@ -547,15 +522,51 @@ static bool unetmm_ib_turn(struct unetmm_ib_qp *qp)
 		unetmm_ib_tell_end(qp);
 		unetmm_ib_flush_sends(qp);
 		unetmm_ib_flush_receives(qp);
+		if (unetmm_ib_is_flushed(qp))
+			unetmm_ib_tell_last(qp);
 		return false;
 	}
 	return n;
+}
+
+/* The card has something for the engine, or has stopped. */
+static bool unetmm_ib_card_speaks(const struct unetmm_ib_qp *qp)
+{
+	return qp->dev->calls->ep_peek(qp->ep, qp->cq_cons) ||
+	       unetmm_ib_card_state(qp) & UNETMM_EP_ERROR;
+}
+
+/*
+ * Before RESET and the end of a queue pair that has a shared receive queue: the card gives back
+ * the request of a message that was arriving, whose record is free again.  A card that takes longer
+ * than UNETMM_IB_FLUSH_TIME keeps the record busy until the queue's end.
+ */
+void unetmm_ib_end_shared(struct unetmm_ib_qp *qp)
+{
+	long left = UNETMM_IB_FLUSH_TIME;
+
+	lockdep_assert_held(&qp->lock);
+	qp->quiet = true;
+	unetmm_ib_error(qp);
+	while (left && qp->state == IB_QPS_ERR) {
+		unetmm_ib_turn(qp);
+		if (unetmm_ib_is_flushed(qp))
+			break;
+		if (unetmm_ib_card_state(qp) & UNETMM_EP_CQ_BLOCKED)
+			unetmm_ib_ring(qp);
+		if (!qp->dev->calls->ep_arm(qp->ep, qp->cq_cons))
+			left = wait_event_timeout(qp->wake, unetmm_ib_card_speaks(qp), left);
+	}
+	qp->quiet = false;
 }
 
 static void unetmm_ib_look_later(struct unetmm_ib_qp *qp, bool busy)
 {
 	/* The kernel calls. */
 	if (unetmm_ib_is_kernel(qp))
+		return;
+	/* A shared queue has a timer of its own. */
+	if (qp->ib.srq)
 		return;
 	/* The card has buffers, and its completions have us look. */
 	if (qp->state == IB_QPS_RESET || (qp->state != IB_QPS_ERR &&
@@ -638,5 +649,8 @@ enum hrtimer_restart unetmm_ib_timer(struct hrtimer *timer)
 /* In interrupts, with ep_lock; or with map_lock, when the card has gone. */
 void unetmm_ib_woken(struct unetmm_ep *ep, u8 type)
 {
-	unetmm_ib_kick(ep->owner);
+	struct unetmm_ib_qp *qp = ep->owner;
+
+	unetmm_ib_kick(qp);
+	wake_up(&qp->wake);
 }

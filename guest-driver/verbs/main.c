@@ -22,10 +22,9 @@ module_param(verbs, charp, 0444);
 MODULE_PARM_DESC(verbs,
 		 "the user's interface: own (libunetmm-rdmav34), rxe (Debian's librxe) or off");
 
-/* librxe posts to its own without a call. */
 static bool unetmm_ib_has_srq(const struct unetmm_ib *dev)
 {
-	return dev->own && dev->dev->hw.caps & UNETMM_CAP_SHARED;
+	return dev->dev->hw.caps & UNETMM_CAP_SHARED;
 }
 
 static int unetmm_ib_query_device(struct ib_device *ib, struct ib_device_attr *a,

@@ -60,15 +60,22 @@ struct unetmm_ib_mr *unetmm_ib_mr_load(struct unetmm_ib *dev, const struct ib_pd
 	return mr;
 }
 
-bool unetmm_ib_mr_find(struct unetmm_ib_qp *qp, const struct rxe_sge *rxe, int access, u64 *addr)
+/* Memory of a process, in a protection domain */
+bool unetmm_ib_mr_find_for(struct unetmm_ib *dev, const struct ib_pd *pd, const struct rxe_sge *rxe,
+			   int access, u64 *addr)
 {
 	const struct ib_sge sge = {
 		.addr = rxe->addr, .length = rxe->length, .lkey = rxe->lkey,
 	};
 
+	return unetmm_ib_mr_at(dev, pd, &sge, access, addr);
+}
+
+bool unetmm_ib_mr_find(struct unetmm_ib_qp *qp, const struct rxe_sge *rxe, int access, u64 *addr)
+{
 	if (unetmm_ib_is_kernel(qp))
 		return unetmm_ib_kernel_find(qp, rxe, access, addr);
-	return unetmm_ib_mr_at(qp->dev, qp->ib.pd, &sge, access, addr);
+	return unetmm_ib_mr_find_for(qp->dev, qp->ib.pd, rxe, access, addr);
 }
 
 /* Pages for the region, if it is there still. */

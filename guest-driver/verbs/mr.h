@@ -36,6 +36,8 @@ extern const struct ib_device_ops unetmm_ib_mr_ops;
 int unetmm_ib_mr_enter_all(struct unetmm_ib *dev, const struct ib_pd *pd,
 			   struct unetmm_file *file);
 bool unetmm_ib_mr_find(struct unetmm_ib_qp *qp, const struct rxe_sge *sge, int access, u64 *addr);
+bool unetmm_ib_mr_find_for(struct unetmm_ib *dev, const struct ib_pd *pd, const struct rxe_sge *rxe,
+			   int access, u64 *addr);
 /* mw_lock: a region for windows; it stays until the lock is dropped. */
 struct unetmm_ib_mr *unetmm_ib_mr_load(struct unetmm_ib *dev, const struct ib_pd *pd, u32 lkey);
 

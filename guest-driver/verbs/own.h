@@ -10,12 +10,13 @@
 /* A completion queue of our provider has no memory of its own: this is only a number. */
 #define UNETMM_OWN_MAX_CQE	4194303
 
-/* verbs=own: a shared receive queue is an endpoint whose free queue others use. */
+/* A shared receive queue is an endpoint whose free queue others use. */
 struct unetmm_ib_srq {
 	struct ib_srq ib;
 	struct mutex lock;		/* of modify */
 	struct unetmm_ep *ep;
-	struct unetmm_own_maps maps;
+	struct unetmm_own_maps maps;	/* of verbs=own */
+	struct unetmm_ib_shared *shared;	/* of verbs=rxe; or NULL */
 	u32 max_wr, max_sge;
 	u32 limit;			/* 0: no event is to come; ordered by the card's commands */
 };
@@ -35,5 +36,6 @@ void unetmm_own_work(struct work_struct *work);
 extern const struct ib_device_ops unetmm_srq_ops;
 u32 unetmm_srq_ep(const struct ib_srq *ib);
 u32 unetmm_srq_requests(const struct ib_srq *ib);
+struct unetmm_ib_shared *unetmm_srq_shared(const struct ib_srq *ib);
 
 #endif /* UNETMM_VERBS_OWN_H */

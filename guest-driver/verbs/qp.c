@@ -15,6 +15,7 @@
 #include <rdma/uverbs_ioctl.h>
 
 #include "compat/compat.h"
+#include "verbs/build.h"
 #include "verbs/gsi.h"
 #include "verbs/mr.h"
 #include "verbs/own.h"
@@ -76,6 +77,13 @@ static int unetmm_ib_open_ep(struct unetmm_ib_qp *qp, const struct ib_srq *srq)
 		qp->ep = NULL;
 		return ret == -EDQUOT ? -ENOMEM : ret;
 	}
+	qp->fq = (struct unetmm_ib_buffers) {
+		.dev = dev,
+		.pd = qp->ib.pd,
+		.qp = qp,
+		.ep = qp->ep,
+		.max_sge = qp->cap.max_recv_sge,
+	};
 	if (own)
 		return unetmm_own_open(&qp->maps, qp->context, qp->ep);
 	qp->doorbell = ioremap(dev->dev->doorbell_start +
@@ -83,10 +91,18 @@ static int unetmm_ib_open_ep(struct unetmm_ib_qp *qp, const struct ib_srq *srq)
 	return qp->doorbell ? 0 : -ENOMEM;
 }
 
+/* The driver has the requests that the queue pair takes from a shared queue. */
+static bool unetmm_ib_shares(const struct unetmm_ib_qp *qp)
+{
+	return qp->ib.srq && !qp->dev->own;
+}
+
 /* Also of one that is made in part.  Nobody posts any more. */
 static void unetmm_ib_close(struct unetmm_ib_qp *qp)
 {
 	mutex_lock(&qp->lock);
+	if (qp->ep && unetmm_ib_shares(qp))
+		unetmm_ib_end_shared(qp);
 	qp->state = IB_QPS_RESET;
 	WRITE_ONCE(qp->closing, true);
 	mutex_unlock(&qp->lock);
@@ -122,9 +138,10 @@ static int unetmm_ib_make_queues(struct unetmm_ib_qp *qp, struct ib_qp_init_attr
 	ret = unetmm_ib_queue_make(&qp->sq, &qp->context->ib, cap->max_send_wr, head + data);
 	if (ret)
 		return ret;
-	ret = unetmm_ib_queue_make(&qp->rq, &qp->context->ib, cap->max_recv_wr,
-				   sizeof(struct rxe_recv_wqe) +
-				   max(cap->max_recv_sge, 1u) * sizeof(struct rxe_sge));
+	if (!attr->srq)
+		ret = unetmm_ib_queue_make(&qp->rq, &qp->context->ib, cap->max_recv_wr,
+					   sizeof(struct rxe_recv_wqe) +
+					   max(cap->max_recv_sge, 1u) * sizeof(struct rxe_sge));
 	if (ret)
 		return ret;
 	cap->max_inline_data = min_t(u32, BIT(qp->sq.log2) - head, UNETMM_MAX_INLINE -
@@ -203,6 +220,7 @@ static int unetmm_ib_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *attr,
 		qp->context = rdma_udata_to_drv_context(udata, struct unetmm_ib_context, ib);
 	spin_lock_init(&qp->post_lock);
 	mutex_init(&qp->lock);
+	init_waitqueue_head(&qp->wake);
 	INIT_LIST_HEAD(&qp->windows);
 	unetmm_own_events_init(qp);
 	INIT_WORK(&qp->work, unetmm_ib_is_own(qp) ? unetmm_own_work : unetmm_ib_work);
@@ -332,6 +350,8 @@ static int unetmm_ib_reset(struct unetmm_ib_qp *qp)
 {
 	int ret;
 
+	if (unetmm_ib_shares(qp))
+		unetmm_ib_end_shared(qp);
 	unetmm_ib_mw_leave(qp);
 	unetmm_own_events_stop(qp);
 	ret = qp->dev->calls->ep_restart(qp->ep, unetmm_ib_policy(qp));
@@ -345,6 +365,7 @@ static int unetmm_ib_reset(struct unetmm_ib_qp *qp)
 	qp->state = IB_QPS_RESET;
 	qp->open = false;
 	qp->card_flushes = false;
+	qp->flushed = false;
 	qp->reason_told = false;
 	qp->end_status = UNETMM_ST_OK;
 	qp->bad_request = false;
@@ -352,7 +373,7 @@ static int unetmm_ib_reset(struct unetmm_ib_qp *qp)
 	qp->told_last = false;
 	qp->fetching = 0;
 	qp->sq_prod = 0;
-	qp->fq_prod = 0;
+	qp->fq.prod = 0;
 	qp->cq_cons = 0;
 	qp->sent_done = qp->sent_next;
 	qp->received_done = qp->received_next;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * unetmm_ib: shared receive queues of verbs=own: an endpoint whose free queue the endpoints of
- * queue pairs use.  The process posts to the free queue as to that of a queue pair.
+ * unetmm_ib: shared receive queues: an endpoint whose free queue the endpoints of queue pairs
+ * use.  With verbs=own the process posts to the free queue as to that of a queue pair; with
+ * verbs=rxe the driver does, see verbs/shared.c.
  *
  * ib_core destroys the queue pairs first: each of them counts as a user of the queue.
  */
@@ -25,6 +26,12 @@ u32 unetmm_srq_ep(const struct ib_srq *ib)
 u32 unetmm_srq_requests(const struct ib_srq *ib)
 {
 	return ib ? unetmm_ib_srq(ib)->max_wr : 0;
+}
+
+/* verbs=rxe */
+struct unetmm_ib_shared *unetmm_srq_shared(const struct ib_srq *ib)
+{
+	return unetmm_ib_srq(ib)->shared;
 }
 
 static void unetmm_srq_tell(struct unetmm_ib_srq *srq, enum ib_event_type type)
@@ -59,6 +66,18 @@ static void unetmm_srq_sizes(const struct unetmm_ib *dev, const struct ib_srq_at
 	a->fq_log2 = unetmm_own_log2(dev, 2 * attr->max_wr * max(attr->max_sge, 1u));
 }
 
+/* The process learns where its requests go. */
+static int unetmm_srq_show(struct unetmm_ib_srq *srq, struct unetmm_ib_context *context,
+			   struct ib_udata *udata)
+{
+	int ret;
+
+	if (srq->shared)
+		return unetmm_shared_start(srq, udata);
+	ret = unetmm_own_open(&srq->maps, context, srq->ep);
+	return ret ? ret : unetmm_own_tell(&srq->maps, srq->ep, udata);
+}
+
 static int unetmm_srq_open(struct unetmm_ib_srq *srq, struct unetmm_ib_context *context,
 			   const struct ib_srq_attr *attr, struct ib_udata *udata)
 {
@@ -80,10 +99,9 @@ static int unetmm_srq_open(struct unetmm_ib_srq *srq, struct unetmm_ib_context *
 	if (IS_ERR(ep))
 		return PTR_ERR(ep) == -EDQUOT ? -ENOMEM : PTR_ERR(ep);
 	srq->ep = ep;
-	ret = unetmm_own_open(&srq->maps, context, ep);
-	if (!ret)
-		ret = unetmm_own_tell(&srq->maps, ep, udata);
+	ret = unetmm_srq_show(srq, context, udata);
 	if (ret) {
+		unetmm_shared_close(srq);
 		dev->calls->ep_close(ep);
 		unetmm_own_close(&srq->maps);
 	}
@@ -94,7 +112,10 @@ static int unetmm_srq_create(struct ib_srq *ib, struct ib_srq_init_attr *init,
 			     struct ib_udata *udata)
 {
 	struct unetmm_ib_srq *srq = unetmm_ib_srq(ib);
-	const struct ib_srq_attr *attr = &init->attr;
+	bool own = unetmm_ib_of(ib->device)->own;
+	struct ib_srq_attr *attr = &init->attr;
+	struct unetmm_ib_context *context;
+	int ret = 0;
 
 	if (init->srq_type != IB_SRQT_BASIC || !udata)
 		return -EOPNOTSUPP;
@@ -102,19 +123,27 @@ static int unetmm_srq_create(struct ib_srq *ib, struct ib_srq_init_attr *init,
 	    attr->max_sge > UNETMM_IB_MAX_SGE ||
 	    attr->max_wr * max(attr->max_sge, 1u) >
 	    BIT(unetmm_ib_of(ib->device)->dev->hw.max_log2) ||
-	    udata->outlen < sizeof(struct unetmm_verbs_qp))
+	    udata->outlen < (own ? sizeof(struct unetmm_verbs_qp) :
+				   sizeof(struct rxe_create_srq_resp)))
 		return -EINVAL;
+	context = rdma_udata_to_drv_context(udata, struct unetmm_ib_context, ib);
 	mutex_init(&srq->lock);
-	srq->max_wr = attr->max_wr;
 	srq->max_sge = attr->max_sge;
-	return unetmm_srq_open(srq, rdma_udata_to_drv_context(udata, struct unetmm_ib_context, ib),
-			       attr, udata);
+	if (!own)
+		ret = unetmm_shared_open(srq, context, attr);
+	srq->max_wr = attr->max_wr;
+	if (!ret)
+		ret = unetmm_srq_open(srq, context, attr, udata);
+	if (ret)
+		unetmm_shared_close(srq);
+	return ret;
 }
 
 static int unetmm_srq_destroy(struct ib_srq *ib, struct ib_udata *udata)
 {
 	struct unetmm_ib_srq *srq = unetmm_ib_srq(ib);
 
+	unetmm_shared_close(srq);
 	unetmm_ib_of(ib->device)->calls->ep_close(srq->ep);
 	unetmm_own_close(&srq->maps);
 	return 0;
@@ -151,6 +180,9 @@ static int unetmm_srq_modify(struct ib_srq *ib, struct ib_srq_attr *attr,
 		return 0;
 	if (attr->srq_limit > srq->max_wr)
 		return -EINVAL;
+	/* Requests that librxe has posted before the call count. */
+	if (srq->shared)
+		unetmm_shared_look(srq->shared);
 	mutex_lock(&srq->lock);
 	ret = unetmm_srq_arm(srq, attr->srq_limit);
 	mutex_unlock(&srq->lock);

@@ -152,7 +152,7 @@ void unetmm_ud_look(struct unetmm_ib_qp *qp)
 			continue;
 		/* An engine that has just taken some has told the card when the lock is free. */
 		mutex_lock(&other->lock);
-		if (other->state != IB_QPS_ERR && unetmm_ib_queue_waits(&other->rq))
+		if (other->state != IB_QPS_ERR && unetmm_ib_receives_wait(other))
 			unetmm_ib_run(other);
 		mutex_unlock(&other->lock);
 	}

@@ -14,7 +14,8 @@
  *   memory of a queue   from its object's creation to its end; pages that a process has
  *                 mapped stay the process's until it unmaps them.
  *   a shared receive queue   goes behind its queue pairs; until then the card refuses to
- *                 end its endpoint.
+ *                 end its endpoint.  With verbs=rxe it has the requests that its queue pairs took
+ *                 and have not told, so the end of a queue pair waits for the card's flush.
  *   a memory window   keeps the region that it is bound to (EBUSY), and leaves a queue pair that goes.
  *   a memory region   is found under mrs.xa_lock, the kernel's under the lock of its number in
  *                 kernel.mr_locks, and used under that lock only.
@@ -24,6 +25,7 @@
  *   uds_lock, and the lock of a process's UD queue pairs   see verbs/ud.c.
  *   qp->lock      a queue pair's state, its queues, its endpoint's queues.  The engine
  *                 holds the lock for a bounded time: see unetmm_ib_run().
+ *   shared->lock  the requests of a shared receive queue, with verbs=rxe.
  *   kernel.mr_locks   a region of the kernel.
  *   mw_lock       memory windows of a context, and the ends of its regions.
  *   kernel.lock   the kernel's space, and its table; never with one of mr_locks.
@@ -46,6 +48,7 @@
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/spinlock.h>
+#include <linux/wait.h>
 #include <linux/workqueue.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_user_rxe.h>
@@ -56,6 +59,7 @@
 #include "verbs/event.h"
 #include "verbs/kernel.h"
 #include "verbs/queue.h"
+#include "verbs/receive.h"
 
 #define UNETMM_IB_ABI		2	/* rxe's */
 #define UNETMM_IB_MAX_WR	4096
@@ -116,22 +120,6 @@ struct unetmm_ib_cq {
 	struct mutex places_lock;
 };
 
-/* A send request that the card has, or that has ended and waits for those before it. */
-struct unetmm_ib_sent {
-	u64 wr_id;
-	u32 len;
-	u8 opcode;			/* IB_WC_* */
-	u8 status;			/* IB_WC_*, if it has ended */
-	bool done;
-	bool signaled;
-	bool fetches;			/* a READ or an atomic */
-};
-
-struct unetmm_ib_received {
-	u64 wr_id;
-	bool done;
-};
-
 struct unetmm_ib_qp {
 	struct ib_qp ib;
 	struct unetmm_ib *dev;
@@ -156,7 +144,11 @@ struct unetmm_ib_qp {
 	void __iomem *doorbell;
 	struct unetmm_own_maps maps;
 	struct unetmm_own_events events;
-	u32 sq_prod, fq_prod, cq_cons;	/* the endpoint's, running freely */
+	u32 sq_prod, cq_cons;		/* the endpoint's, running freely */
+	struct unetmm_ib_buffers fq;
+	bool flushed;			/* the card has given back all that it had */
+	bool quiet;			/* it ends: nobody is told of its requests */
+	struct wait_queue_head wake;	/* the card has completions */
 	struct unetmm_ib_sent *sent;	/* by number; as many as the send queue has slots */
 	u32 sent_next, sent_done, received_next, received_done;
 	u32 fetching;			/* of these: READs and atomics that have not ended */
@@ -234,6 +226,8 @@ void unetmm_ib_run(struct unetmm_ib_qp *qp);
 void unetmm_ib_error(struct unetmm_ib_qp *qp);
 void unetmm_ib_tell_end(struct unetmm_ib_qp *qp);
 void unetmm_ib_tell_last(struct unetmm_ib_qp *qp);
+bool unetmm_ib_receives_wait(struct unetmm_ib_qp *qp);
+void unetmm_ib_end_shared(struct unetmm_ib_qp *qp);
 void unetmm_ib_work(struct work_struct *work);
 enum hrtimer_restart unetmm_ib_timer(struct hrtimer *timer);
 void unetmm_ib_woken(struct unetmm_ep *ep, u8 type);

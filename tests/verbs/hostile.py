@@ -400,13 +400,15 @@ class Actor:
         elif len(told) == 32:
             receive, receive_size, send, send_size = struct.unpack("=QQQQ", told)
             thing.layout = ("rq", receive, receive_size), ("sq", send, send_size)
+        elif len(told) == 24:
+            thing.layout = (("rq", *struct.unpack("=QQ8x", told)),)
 
     def make_srq(self):
         pd = self.pick("pd")
         made, told = self.make("srq", pd.descriptor, CREATE_SRQ, struct.pack(
             "=QIIII", self.word(), pd.handle, self.random.choice((1, 16, 100, self.word())),
             self.random.choice((1, 2, 16)), self.random.choice((0, 1, 200))),
-            answer=16, provider=48 if self.own else 0, pd=pd)
+            answer=16, provider=48 if self.own else 24, pd=pd)
         if made:
             self.lay_out(made, told)
         return made
@@ -555,7 +557,8 @@ class Actor:
             "=QII", address, length, lkey)
 
     def post_rxe(self, thing):
-        name = self.random.choice(("sq", "sq", "rq"))
+        shared = thing.kind == "srq"
+        name = "rq" if shared else self.random.choice(("sq", "sq", "rq"))
         if name not in thing.places:
             return None
         at, _ = thing.places[name]
@@ -571,7 +574,7 @@ class Actor:
             self.poke(at + RXE_DATA + ((producer & mask) << log2), entry)
             producer += 1
         self.poke(at + RXE_PRODUCER, struct.pack("=I", producer & mask))
-        return self.command(thing.descriptor, POST_SEND, struct.pack(
+        return shared or self.command(thing.descriptor, POST_SEND, struct.pack(
             "=QIIII", self.answer_at, thing.handle, 0, 0, SEND_REQUEST), 4)
 
     def ioctl(self, descriptor, kind, method, attributes):
@@ -692,7 +695,7 @@ class Hostile(Actor):
                          self.random.randbytes(length))
 
     def step_post(self):
-        thing = self.pick("srq" if self.own and self.chance(0.15) else "qp")
+        thing = self.pick("srq" if self.chance(0.15) else "qp")
         return self.post_own(thing) if self.own and thing.layout else self.post_rxe(thing)
 
     def step_doorbell(self):

@@ -288,6 +288,19 @@ class Shared(End):
         self.srq.post_recv(RecvWR(number, 1, [self.sge()]))
 
 
+class Long(End):
+    """A queue pair whose messages take a while."""
+
+    LENGTH = 1 << 20
+
+    def sge(self):
+        return SGE(self.mr.buf, self.LENGTH, self.mr.lkey)
+
+
+class LongShared(Long, Shared):
+    """As Shared, for messages of Long."""
+
+
 class Datagrams(End):
     """A queue pair of type UD, whose Q_Key is its number."""
 
@@ -885,13 +898,18 @@ class SharedQueueTest(RDMATestCase):
         peer.send()
         self.assertEqual(peer.ended() + self.all.ended(), [(2, 0), (number, 0)])
 
-    def test_order(self):
-        """Messages take the requests in turn; a queue that is full says so."""
+    def test_full(self):
+        """A queue that is full says so."""
         for number in range(Shared.REQUESTS):
             self.all.receive(10 + number)
         with self.assertRaises(PyverbsRDMAError) as caught:
             self.all.receive()
         self.assertEqual(caught.exception.error_code, errno.ENOMEM)
+
+    def test_order(self):
+        """Messages take the requests in turn."""
+        for number in range(Shared.REQUESTS):
+            self.all.receive(10 + number)
         for number in range(3 * Shared.REQUESTS):
             self.arrives(self.peers[number % 3 % 2], 10 + number)
             self.all.receive(10 + Shared.REQUESTS + number)
@@ -916,6 +934,42 @@ class SharedQueueTest(RDMATestCase):
         self.arrives(peer, 10)
         gone.close()
         self.arrives(peer, 11)
+
+    def test_under_way(self):
+        """The end, or RESET, of a queue pair in the middle of a message frees its request."""
+        shared, peer = LongShared(**self.dev_info), Long(**self.dev_info)
+
+        def join():
+            for end in (shared, peer):
+                end.qps.insert(0, end.new_qp())
+            shared.connect(peer.qp.qp_num)
+            peer.connect(shared.qp.qp_num)
+
+        def post(number):
+            # A queue that is full has a request of before.
+            with contextlib.suppress(PyverbsRDMAError):
+                shared.receive(number)
+
+        for turn in range(40):
+            join()
+            post(turn)
+            peer.send()
+            time.sleep(0.001 * (turn % 5))      # anywhere in the message
+            gone = shared.qps.pop(0)
+            if turn % 2:
+                gone.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
+            gone.close()
+            peer.qps.pop(0).close()
+            for end in (shared, peer):
+                end.cq.poll(16)
+        join()
+        for turn in range(3 * LongShared.REQUESTS):
+            post(100 + turn)
+            peer.send()
+            self.assertEqual(peer.ended(), [(2, 0)])
+            [(number, status)] = shared.ended()
+            self.assertEqual(status, 0)
+        self.assertGreaterEqual(number, 100)
 
     def test_last(self):
         """A queue pair that ends, by its program or by its peer, says once that it takes no more."""
