@@ -23,13 +23,10 @@
 
 #include "verbs/build.h"
 #include "verbs/mr.h"
-#include "verbs/own.h"
 #include "verbs/ud.h"
 
 #define UNETMM_IB_TURNS		64
 #define UNETMM_IB_FLUSH_TIME	HZ
-
-struct workqueue_struct *unetmm_ib_wq, *unetmm_ib_kernel_wq;
 
 static u32 unetmm_ib_sent_most(const struct unetmm_ib_qp *qp)
 {
@@ -274,8 +271,8 @@ static bool unetmm_ib_end_receive(struct unetmm_ib_qp *qp, u64 cookie, u64 *wr_i
 	u32 number = cookie;
 	struct unetmm_ib_received *r;
 
-	if (qp->ib.srq)
-		return unetmm_shared_got(unetmm_srq_shared(qp->ib.srq), cookie, wr_id);
+	if (qp->shared)
+		return unetmm_shared_got(qp->shared, cookie, wr_id);
 	if (number - qp->received_done >= qp->received_next - qp->received_done)
 		return false;
 	r = unetmm_ib_received_at(qp, number);
@@ -390,7 +387,7 @@ static u32 unetmm_ib_drain(struct unetmm_ib_qp *qp)
 /* Has the process posted receive requests that the driver has not taken? */
 bool unetmm_ib_receives_wait(struct unetmm_ib_qp *qp)
 {
-	return unetmm_ib_queue_waits(qp->ib.srq ? &unetmm_srq_shared(qp->ib.srq)->rq : &qp->rq);
+	return unetmm_ib_queue_waits(qp->shared ? &qp->shared->rq : &qp->rq);
 }
 
 static u32 unetmm_ib_take_receives(struct unetmm_ib_qp *qp)
@@ -398,8 +395,8 @@ static u32 unetmm_ib_take_receives(struct unetmm_ib_qp *qp)
 	const struct rxe_recv_wqe *w = (const void *)qp->request;
 	u32 n = 0;
 
-	if (qp->ib.srq)
-		return unetmm_shared_look(unetmm_srq_shared(qp->ib.srq));
+	if (qp->shared)
+		return unetmm_shared_look(qp->shared);
 	while (unetmm_ib_fq_room(&qp->fq) >= UNETMM_IB_MAX_SGE &&
 	       qp->received_next - qp->received_done < unetmm_ib_received_most(qp) &&
 	       unetmm_ib_queue_peek(&qp->rq, qp->request, sizeof(qp->request))) {
@@ -566,7 +563,7 @@ static void unetmm_ib_look_later(struct unetmm_ib_qp *qp, bool busy)
 	if (unetmm_ib_is_kernel(qp))
 		return;
 	/* A shared queue has a timer of its own. */
-	if (qp->ib.srq)
+	if (qp->shared)
 		return;
 	/* The card has buffers, and its completions have us look. */
 	if (qp->state == IB_QPS_RESET || (qp->state != IB_QPS_ERR &&

@@ -91,17 +91,11 @@ static int unetmm_ib_open_ep(struct unetmm_ib_qp *qp, const struct ib_srq *srq)
 	return qp->doorbell ? 0 : -ENOMEM;
 }
 
-/* The driver has the requests that the queue pair takes from a shared queue. */
-static bool unetmm_ib_shares(const struct unetmm_ib_qp *qp)
-{
-	return qp->ib.srq && !qp->dev->own;
-}
-
 /* Also of one that is made in part.  Nobody posts any more. */
 static void unetmm_ib_close(struct unetmm_ib_qp *qp)
 {
 	mutex_lock(&qp->lock);
-	if (qp->ep && unetmm_ib_shares(qp))
+	if (qp->ep && qp->shared)
 		unetmm_ib_end_shared(qp);
 	qp->state = IB_QPS_RESET;
 	WRITE_ONCE(qp->closing, true);
@@ -230,6 +224,7 @@ static int unetmm_ib_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *attr,
 	qp->state = IB_QPS_RESET;
 	qp->sig_type = attr->sq_sig_type;
 	qp->cap = attr->cap;
+	qp->shared = attr->srq ? unetmm_srq_shared(attr->srq) : NULL;
 	ret = unetmm_ib_make(qp, attr, udata);
 	if (ret) {
 		unetmm_ib_close(qp);
@@ -350,7 +345,7 @@ static int unetmm_ib_reset(struct unetmm_ib_qp *qp)
 {
 	int ret;
 
-	if (unetmm_ib_shares(qp))
+	if (qp->shared)
 		unetmm_ib_end_shared(qp);
 	unetmm_ib_mw_leave(qp);
 	unetmm_own_events_stop(qp);

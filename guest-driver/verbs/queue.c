@@ -13,6 +13,9 @@
 #include "compat/compat.h"
 #include "verbs/verbs.h"
 
+/* The engines' turns, for queues of processes and for those of the kernel */
+struct workqueue_struct *unetmm_ib_wq, *unetmm_ib_kernel_wq;
+
 static bool unetmm_ib_queue_charge(const struct unetmm_ib_queue *q)
 {
 	const struct unetmm_ib *dev = unetmm_ib_of(q->context->ib.device);

@@ -5,6 +5,7 @@
 #ifndef UNETMM_VERBS_QUEUE_H
 #define UNETMM_VERBS_QUEUE_H
 
+#include <linux/workqueue.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_user_rxe.h>
 
@@ -28,6 +29,7 @@ struct unetmm_ib_queue {
 };
 
 /* verbs/queue.c */
+extern struct workqueue_struct *unetmm_ib_wq, *unetmm_ib_kernel_wq;
 int unetmm_ib_queue_make(struct unetmm_ib_queue *q, struct ib_ucontext *context, u32 entries,
 			 u32 bytes);
 int unetmm_ib_queue_make_kernel(struct unetmm_ib_queue *q, u32 entries, u32 bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * unetmm_ib: receive requests as entries of a free queue.  Whoever owns the queue holds its lock.
+ * unetmm_ib: receive requests as entries of a free queue.  The owner of the queue holds its lock.
  */
 #include "verbs/build.h"
 #include "verbs/mr.h"

@@ -146,6 +146,7 @@ struct unetmm_ib_qp {
 	struct unetmm_own_events events;
 	u32 sq_prod, cq_cons;		/* the endpoint's, running freely */
 	struct unetmm_ib_buffers fq;
+	struct unetmm_ib_shared *shared;	/* of verbs=rxe; or NULL */
 	bool flushed;			/* the card has given back all that it had */
 	bool quiet;			/* it ends: nobody is told of its requests */
 	struct wait_queue_head wake;	/* the card has completions */
@@ -219,8 +220,6 @@ int unetmm_ib_cq_join(struct ib_cq *ib, u32 requests);
 void unetmm_ib_cq_leave(struct ib_cq *ib, const struct ib_qp *qp, u32 requests);
 
 /* verbs/engine.c */
-extern struct workqueue_struct *unetmm_ib_wq;
-extern struct workqueue_struct *unetmm_ib_kernel_wq;
 void unetmm_ib_kick(struct unetmm_ib_qp *qp);
 void unetmm_ib_run(struct unetmm_ib_qp *qp);
 void unetmm_ib_error(struct unetmm_ib_qp *qp);

@@ -78,7 +78,7 @@ def live_time(directory):
 
 
 def live_slow_ends(directory):
-    """top: slow guests go on to the end when another thread says run"""
+    """top: guests that were slow run on when another thread says run"""
     found = Found(directory)
     for fake in found.fakes:
         fake.delay = 0.001

@@ -509,7 +509,7 @@ class Guest(pair.Guest):
         """Waits for a condition, as long as the guest runs."""
         deadline = time.monotonic() + limit
         while True:
-            # The last lines of a guest count that ends meanwhile.
+            # The last lines of a guest count, though the guest has ended since.
             late = time.monotonic() > deadline or not self.running()
             if condition():
                 return
