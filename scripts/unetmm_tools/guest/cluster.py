@@ -487,6 +487,9 @@ def check_options(options, command):
             raise ClusterError(f"--timeline {options.timeline}: its folder does "
                                "not exist; name another one")
     if options.switch == "lockstep":
+        if options.verbs:
+            raise ClusterError("--switch lockstep: no test has run --verbs there; "
+                               "leave it out")
         if options.share:
             raise ClusterError("--switch lockstep: --share has the host's time; "
                                "leave it out")
