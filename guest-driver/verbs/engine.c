@@ -319,8 +319,19 @@ static void unetmm_ib_got_end(struct unetmm_ib_qp *qp, u8 status)
 {
 	if (status != UNETMM_ST_FLUSHED && !qp->end_status)
 		qp->end_status = status;
-	qp->flushed |= status == UNETMM_ST_FLUSHED;
 	unetmm_ib_error(qp);
+}
+
+/*
+ * The card reports an end once.  If the flush was asked for while an error was still to be reported,
+ * the report is the error's, and perhaps before the last buffer: the flush is asked for again.
+ */
+static void unetmm_ib_got_closed(struct unetmm_ib_qp *qp, u8 status)
+{
+	qp->flushed |= status == UNETMM_ST_FLUSHED;
+	if (!qp->flushed && !qp->open && qp->card_flushes)
+		qp->card_flushes = !qp->dev->calls->channel_flush(qp->ep);
+	unetmm_ib_got_end(qp, status);
 }
 
 /*
@@ -372,7 +383,7 @@ static u32 unetmm_ib_drain(struct unetmm_ib_qp *qp)
 			unetmm_ib_got_received(qp, cqe);
 			break;
 		default:
-			unetmm_ib_got_end(qp, cqe->status);
+			unetmm_ib_got_closed(qp, cqe->status);
 			break;
 		}
 		qp->cq_cons++;
@@ -536,14 +547,15 @@ static bool unetmm_ib_card_speaks(const struct unetmm_ib_qp *qp)
 /*
  * Before RESET and the end of a queue pair that has a shared receive queue: the card gives back
  * the request of a message that was arriving, whose record is free again.  A card that takes longer
- * than UNETMM_IB_FLUSH_TIME keeps the record busy until the queue's end.
+ * than UNETMM_IB_FLUSH_TIME, or that has stopped the endpoint, keeps the record busy until the
+ * shared queue's end.
  */
 void unetmm_ib_end_shared(struct unetmm_ib_qp *qp)
 {
 	long left = UNETMM_IB_FLUSH_TIME;
 
 	lockdep_assert_held(&qp->lock);
-	qp->quiet = true;
+	WRITE_ONCE(qp->quiet, true);
 	unetmm_ib_error(qp);
 	while (left && qp->state == IB_QPS_ERR) {
 		unetmm_ib_turn(qp);
@@ -554,7 +566,7 @@ void unetmm_ib_end_shared(struct unetmm_ib_qp *qp)
 		if (!qp->dev->calls->ep_arm(qp->ep, qp->cq_cons))
 			left = wait_event_timeout(qp->wake, unetmm_ib_card_speaks(qp), left);
 	}
-	qp->quiet = false;
+	WRITE_ONCE(qp->quiet, false);
 }
 
 static void unetmm_ib_look_later(struct unetmm_ib_qp *qp, bool busy)
@@ -648,6 +660,8 @@ void unetmm_ib_woken(struct unetmm_ep *ep, u8 type)
 {
 	struct unetmm_ib_qp *qp = ep->owner;
 
-	unetmm_ib_kick(qp);
+	/* unetmm_ib_end_shared() looks itself: a work would only wait for its lock. */
+	if (!READ_ONCE(qp->quiet))
+		unetmm_ib_kick(qp);
 	wake_up(&qp->wake);
 }

@@ -54,7 +54,7 @@ static u32 unetmm_own_look(struct unetmm_ib_qp *qp)
 
 	lockdep_assert_held(&events->lock);
 	/* The process may have taken the others, and the card may have used their places. */
-	if ((s32)(prod - events->seen) > (s32)most) {
+	if (prod - events->seen > most && events->seen - prod > BIT(qp->ep->cq_log2)) {
 		events->seen = prod;
 		return UNETMM_OWN_BOTH;
 	}
@@ -121,6 +121,8 @@ void unetmm_own_woken(struct unetmm_ep *ep, u8 type)
 
 int unetmm_own_req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags how)
 {
+	/* A request of before has its event for completions that are there. */
+	const struct ib_cq *except = unetmm_ib_cq_is_armed(ib) ? NULL : ib;
 	int ret = unetmm_ib_req_notify_cq(ib, how);
 	struct unetmm_ib_cq *cq = unetmm_ib_cq(ib);
 	struct unetmm_own_place *place;
@@ -131,8 +133,9 @@ int unetmm_own_req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags how)
 	mutex_lock(&cq->places_lock);
 	list_for_each_entry(place, &cq->places, node) {
 		spin_lock_irq(&place->qp->events.lock);
-		unetmm_own_tell_events(place->qp, ib);
+		unetmm_own_tell_events(place->qp, except);
 		spin_unlock_irq(&place->qp->events.lock);
+		cond_resched();
 	}
 	mutex_unlock(&cq->places_lock);
 	return ret;

@@ -351,7 +351,8 @@ static int unetmm_ib_reset(struct unetmm_ib_qp *qp)
 	unetmm_own_events_stop(qp);
 	ret = qp->dev->calls->ep_restart(qp->ep, unetmm_ib_policy(qp));
 	if (ret) {
-		/* The channel may be there still. */
+		/* The channel may be there still.  A shared queue's requests have ended quietly. */
+		qp->told_last = false;
 		qp->state = IB_QPS_ERR;
 		qp->card_flushes = false;
 		unetmm_ib_error(qp);

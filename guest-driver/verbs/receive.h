@@ -47,7 +47,6 @@ struct unetmm_ib_received {
  * lock  all but the timer; inside of qp->lock
  */
 struct unetmm_ib_shared {
-	struct unetmm_ib_srq *srq;
 	struct mutex lock;
 	struct unetmm_ib_queue rq;
 	struct unetmm_ib_buffers fq;

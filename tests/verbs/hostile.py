@@ -574,7 +574,8 @@ class Actor:
             self.poke(at + RXE_DATA + ((producer & mask) << log2), entry)
             producer += 1
         self.poke(at + RXE_PRODUCER, struct.pack("=I", producer & mask))
-        return shared or self.command(thing.descriptor, POST_SEND, struct.pack(
+        # A write to memory, of which nobody says if it is good
+        return None if shared else self.command(thing.descriptor, POST_SEND, struct.pack(
             "=QIIII", self.answer_at, thing.handle, 0, 0, SEND_REQUEST), 4)
 
     def ioctl(self, descriptor, kind, method, attributes):

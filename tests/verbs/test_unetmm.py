@@ -43,7 +43,7 @@ MAP_FIXED = 0x10
 IMM = 0x12345678
 
 # Of our provider
-OWN_ABI = 1
+OWN_ABI = 3
 LIMIT = "/sys/module/unetmm/parameters/user_verbs"
 POOL, COMMAND_ALLOC_PD = 65536, 3
 
@@ -92,7 +92,7 @@ def page(length=mmap.PAGESIZE):
 def is_own():
     """Our provider's interface, and not that of librxe."""
     with open("/sys/class/infiniband_verbs/uverbs0/abi_version", encoding="ascii") as file:
-        return int(file.read()) == 1
+        return int(file.read()) == OWN_ABI
 
 
 def write_file(path, text):

@@ -12,16 +12,17 @@
  * addresses.  An error ends the queue pair on the card; the process tells the driver by
  * MODIFY_QP to ERR, and itself makes the completions of requests that are flushed.
  *
- * Version 1 is that of uverbs' abi_version.  Of the requests only the extended MODIFY_QP may have
- * a part for the driver.  A mapping is of the whole object, and shared; only the process that
- * has opened the device may make it.
+ * Version 3 is that of uverbs' abi_version; 2 is that of rdma_rxe.  Since 3 the driver alone
+ * writes cq_arm, see verbs/event.c.  Of the requests only the extended MODIFY_QP may have a part
+ * for the driver.  A mapping is of the whole object, and shared; only the process that has opened
+ * the device may make it.
  */
 #ifndef _UAPI_LINUX_UNETMM_VERBS_H
 #define _UAPI_LINUX_UNETMM_VERBS_H
 
 #include <linux/types.h>
 
-#define UNETMM_VERBS_ABI	1
+#define UNETMM_VERBS_ABI	3
 
 /* The number of a queue pair is that of its endpoint, and this one. */
 #define UNETMM_VERBS_QPN	0x100

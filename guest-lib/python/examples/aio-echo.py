@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Answers each message of its peers until as many as asked for have gone."""
 import asyncio
+import contextlib
 import sys
 
 import unetmm.aio
@@ -10,7 +11,9 @@ import unetmm.aio
 async def echo(ep):
     while True:
         message = await ep.receive()
-        await ep.send(message.channel, message.data)
+        with contextlib.suppress(unetmm.CompletionError, unetmm.Error):
+            # A peer that has gone does not end the others.
+            await ep.send(message.channel, message.data)
         if message.buffer is not None:
             ep.post_recv(message.buffer)
 

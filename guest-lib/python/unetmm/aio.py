@@ -85,12 +85,11 @@ class Connections:
     async def accept(self, endpoint):
         """The next connection of an aio.Endpoint."""
         while True:
-            with endpoint.waiter(self._waiters) as waiter:
+            with endpoint.waiter(self._waiters, endpoint.accepters) as waiter:
                 try:
                     # After the waiter is there: no connection is missed.
-                    return endpoint.plain.accept(timeout=0)
+                    return endpoint.accepted()
                 except TimeoutError:
-                    endpoint.none_to_accept()
                     await waiter
 
 
@@ -179,8 +178,11 @@ class Endpoint:
         self._ends = weakref.WeakKeyDictionary()    # Channel: Future
         self._early = {}        # ends that have come before their channel's _begin()
         self._left = set()      # numbers of channels closed here: their end is to come
-        self._unknown = {}      # number: messages that have come before their Channel
+        # Channels for accept(), of which messages have come; as many as a listener's backlog
+        self._accepted, self._backlog = collections.deque(), 0
+        self.accepters = {}     # futures of accept()
         self._connects = set()  # calls of connect() whose Channel is still to _begin()
+        self._unknown = {}      # number: messages that have come before such a Channel
         # Futures of coroutines, in the order of their coming; see waiter()
         self._waiting, self._room, self._receivers = {}, {}, {}
         self._failed = None
@@ -280,17 +282,26 @@ class Endpoint:
             self._received.append(completion)
         self._wake(self._receivers)
 
-    def none_to_accept(self):
-        """No connection waits: channels that have ended will never be accepted.
+    def _connected(self, call):
+        """A connect() has ended.  Messages that belong to none keep the number."""
+        self._connects.discard(call)
+        if not self._connects:
+            for number in list(self._unknown):
+                self._release(number, number)
 
-        A listener's backlog was full of them.  Their messages keep the number.  The channel of
-        a connect() that is under way is none of them.
-        """
-        if self._connects:
-            return
-        for number in self._unknown.keys() & self._early.keys():
-            self._release(number, number)
-            del self._early[number]
+    def _adopt(self):
+        """Accepts for accept() what waits: the number of one that ends could be another's."""
+        while len(self._accepted) < self._backlog:
+            try:
+                self._accepted.append(self.plain.accept(timeout=0))
+            except OSError:
+                # None waits; of another error accept() learns itself.
+                return
+            self._wake(self.accepters)
+
+    def accepted(self):
+        """For accept(): the next connection's Channel; TimeoutError: there is none."""
+        return self._accepted.popleft() if self._accepted else self.plain.accept(timeout=0)
 
     def _forget(self, channel):
         """A channel was closed: its end comes, and then the number may be another's."""
@@ -328,18 +339,23 @@ class Endpoint:
             self._wake(self._receivers)
 
     def _is_early(self, completion):
-        """Whether accept() or connect() is still to make the completion's Channel.
+        """Whether a connect() that is under way may have the Channel of a message.
 
         If the Channel has come since the messages before, they go on here: they are first.
-        Only messages wait: a process that exports memory, and has notifications, need accept
-        nobody.
+        The connection of a message is accepted here, if it waits for accept().
         """
         if completion.type != Type.RECEIVED or completion.status:
             return False
-        if isinstance(completion.channel, _core.Channel):
-            self._release(completion.channel.number, completion.channel)
-            return False
-        return completion.channel not in self._left
+        if not isinstance(completion.channel, _core.Channel):
+            number = completion.channel
+            if number in self._left:
+                return False
+            self._adopt()
+            completion.channel = self.plain.channels.get(number, number)
+            if completion.channel is number:
+                return bool(self._connects)
+        self._release(completion.channel.number, completion.channel)
+        return False
 
     def _end(self, completion):
         """A channel has ended; perhaps it was closed here, or is still to be accepted."""
@@ -376,6 +392,7 @@ class Endpoint:
     def listen(self, service, backlog=16, **attributes):
         """As unetmm.Endpoint.listen()."""
         self.plain.listen(service, backlog, **attributes)
+        self._backlog = backlog
 
     async def accept(self):
         """The next connection's Channel."""
@@ -401,12 +418,12 @@ class Endpoint:
                 stop.set()
                 call.add_done_callback(self._drop)
                 raise
-            self._connects.discard(call)
+            self._connected(call)
             return self._begin(call.result())
 
     def _drop(self, call):
         """Nobody waits for the channel of a connect() any more."""
-        self._connects.discard(call)
+        self._connected(call)
         if not call.cancelled() and not call.exception():
             call.result().close()
 
@@ -431,9 +448,9 @@ class Endpoint:
     async def receive(self):
         """The next message, notification or buffer that came back.
 
-        The messages of a connection come after its accept(): their channel is a Channel.  It
-        is a number if the channel was closed here, or has ended when the backlog was full, and
-        of a notification also if the channel was not accepted.
+        The channel of a message is a Channel, also before accept() has returned it.  It is a
+        number if the channel was closed here, or if more connections than the backlog has wait
+        for accept(); of a notification, if the channel was not accepted.
         """
         while not self._received:
             with self.waiter(self._receivers) as waiter:

@@ -239,6 +239,7 @@ class Cluster(lab.Guests):
                  openmpi=OPENMPI[0], verbs=False):
         if nodes not in NODES:
             raise ClusterError(f"--nodes {nodes}: use 2 to {NODES[-1]}")
+        check_verbs(verbs, openmpi, switch)
         self.directory = tempfile.mkdtemp(prefix="unetmm-cluster-")
         self._switches = [SWITCHES[switch](self.directory, nodes)]
         self._e1000e = e1000e
@@ -453,6 +454,15 @@ def parse_options(arguments):
     return options, command
 
 
+def check_verbs(verbs, openmpi, switch):
+    """Refuses what does not go with --verbs."""
+    if verbs and openmpi != OPENMPI[0]:
+        raise ClusterError(f"--verbs: libraries of verbs are those of OpenMPI {OPENMPI[0]}; "
+                           "leave out --openmpi")
+    if verbs and switch == "lockstep":
+        raise ClusterError("--switch lockstep: no test has run --verbs there; leave it out")
+
+
 def check_options(options, command):
     """Checks beyond those of argparse."""
     if options.nodes not in NODES:
@@ -469,9 +479,7 @@ def check_options(options, command):
         raise ClusterError(f"--mtu {options.mtu}: use 68 to {MTU_LIMIT}")
     if options.limit is not None and not options.limit > 0:
         raise ClusterError(f"--limit {options.limit}: use more than 0 seconds")
-    if options.verbs and options.openmpi != OPENMPI[0]:
-        raise ClusterError(f"--verbs: libraries of verbs are those of OpenMPI {OPENMPI[0]}; "
-                           "leave out --openmpi")
+    check_verbs(options.verbs, options.openmpi, options.switch)
     if options.share and not os.path.isdir(options.share):
         raise ClusterError(f"--share {options.share} is no folder: name one")
     if options.share and "," in os.path.realpath(options.share):
@@ -487,9 +495,6 @@ def check_options(options, command):
             raise ClusterError(f"--timeline {options.timeline}: its folder does "
                                "not exist; name another one")
     if options.switch == "lockstep":
-        if options.verbs:
-            raise ClusterError("--switch lockstep: no test has run --verbs there; "
-                               "leave it out")
         if options.share:
             raise ClusterError("--switch lockstep: --share has the host's time; "
                                "leave it out")

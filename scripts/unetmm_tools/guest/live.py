@@ -84,14 +84,16 @@ class Card:
         """Takes the events that are new."""
         if not self._trace or not os.path.exists(self._trace):
             return
+        # What comes meanwhile is for the next look: a card may write faster than this reads.
+        end = os.path.getsize(self._trace)
         with open(self._trace, "rb") as file:
             file.seek(self._offset)
-            while data := file.read(TRACE_PIECE):
+            while data := file.read(min(TRACE_PIECE, end - file.tell())):
                 lines = (self._rest + data).split(b"\n")
                 self._rest = lines.pop()[-65536:]
                 self._take_lines(lines)
             self._offset = file.tell()
-        if os.path.getsize(self._trace) > MOST_TRACE:
+        if end > MOST_TRACE:
             for event in EVENTS:
                 self._qmp("trace-event-set-state", name=f"unetmm_{event}", enable=False)
             self._trace = None

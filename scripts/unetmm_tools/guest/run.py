@@ -236,10 +236,15 @@ class Real(lab.Lab):
     def settle(self):
         """Waits for the lines that commands, which go on, have printed before now: a job that
         begins later ends behind these lines."""
-        for guest, job in zip(self.guests, self._jobs):
-            if guest.running() and job.status is None:
-                with contextlib.suppress(pair.GuestError):
-                    guest.launch("true").wait(BUSY_SECONDS)
+        waited = [(guest, guest.launch("true")) for guest, job in zip(self.guests, self._jobs)
+                  if guest.running() and job.status is None]
+        deadline = time.monotonic() + BUSY_SECONDS
+        while any(guest.running() and job.status is None for guest, job in waited):
+            # states() gives the disk's room of lines back.
+            self.states()
+            if time.monotonic() > deadline or overfull(self):
+                return
+            time.sleep(POLL)
 
     def files(self, number):
         """An archive of tar, of the files that the command has left; or nothing."""
@@ -406,7 +411,7 @@ def follow(group, commands, options):
     while True:
         states = group.states()
         found = outcome(group, commands, states)
-        if found:
+        if found and found[1] != TOO_MUCH:
             # A line of one guest may be why another one has failed.
             group.settle()
         show.update(group.states() if found else states, last=bool(found))

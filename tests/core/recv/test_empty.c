@@ -326,6 +326,7 @@ TEST_OF(test_saved_part, Fix *f, fix_test)
         UnetmmHead was = *head(&s, part);
 
         head(&s, part)->len = 0;
+        head(&s, part)->chain = false;
         head(&s, part)->state = UNETMM_HEAD_READY;
         fix_check_lie(&f->h.core, part, true, "would have refused");
         *head(&s, part) = was;

@@ -304,50 +304,47 @@ class Closed(unittest.TestCase):
                              [b"one", b"two"])
         self.run_loop(main)
 
-    def test_messages_wait_for_their_accept(self):
+    def test_messages_before_their_accept(self):
+        """Their Channel is the one that accept() returns later."""
         async def main(card):
             scene = Scene(card)
             await scene.open()
-            early = await scene.a.connect(PEER, SERVICE, timeout=LIMIT)
-            for text in (b"one", b"two"):
-                await scene.a.send(early, text)
-            receivers = [asyncio.ensure_future(scene.b.receive()) for _ in range(3)]
-            while sum(map(len, scene.b._unknown.values())) < 2:
-                await asyncio.sleep(0)
-            # Another channel's message does not wait for the two of the first one.
-            await scene.a.send(scene.to_b, b"known")
-            self.assertEqual((await receivers[0]).channel, scene.to_a)
-            channel = await scene.b.accept()
-            got = [await receiver for receiver in receivers[1:]]
-            self.assertEqual([(found.channel, found.data) for found in got],
-                             [(channel, b"one"), (channel, b"two")])
-            self.assertEqual((scene.b._without_buffer, len(scene.b._received)), (0, 0))
+            peers = [await scene.a.connect(PEER, SERVICE, timeout=LIMIT) for _ in range(2)]
+            for peer, text in zip([*peers, peers[0]], (b"one", b"two", b"three")):
+                await scene.a.send(peer, text)
+            got = [await scene.b.receive() for _ in range(3)]
+            channels = [await scene.b.accept() for _ in range(2)]
+            self.assertEqual([(found.channel, bytes(found.data)) for found in got],
+                             [(channels[0], b"one"), (channels[1], b"two"),
+                              (channels[0], b"three")])
+            peers[1].close()
+            self.assertEqual((await scene.b.closed(channels[1])).type, unetmm.Type.CLOSED)
         self.run_loop(main)
 
-    def test_messages_of_a_channel_that_nobody_can_accept(self):
+    def test_an_accept_that_waits_has_the_connection_of_a_message(self):
         async def main(card):
             scene = Scene(card)
             await scene.open()
-            early = await scene.a.connect(PEER, SERVICE, timeout=LIMIT)
-            await scene.a.send(early, b"lost")
-            number = scene.b.plain.accept(timeout=LIMIT).number
-            del scene.b.plain.channels[number]
-            while not scene.b._received:
-                await asyncio.sleep(0)
-            [message] = scene.b._received
-            scene.b._received.clear()
-            # As the driver does with a channel that ends when the backlog is full
-            message.channel = number
-            scene.b._unknown[number] = [message]
-            early.close()
-            receiver = asyncio.ensure_future(scene.b.receive())
-            while not scene.b._early:
-                await asyncio.sleep(0)
-            self.assertFalse(receiver.done())
             accepting = asyncio.ensure_future(scene.b.accept())
-            self.assertIs(await receiver, message)
-            self.assertEqual((message.channel, scene.b._early), (number, {}))
-            accepting.cancel()
+            await asyncio.sleep(0)
+            # The message wakes the endpoint up, and no event of a connection follows.
+            with mock.patch.object(unetmm.aio.Connections, "_wake", lambda *_: None):
+                peer = await scene.a.connect(PEER, SERVICE, timeout=LIMIT)
+                await scene.a.send(peer, b"early")
+                found = await scene.b.receive()
+                self.assertEqual(found.channel, await accepting)
+        self.run_loop(main)
+
+    def test_connections_beyond_the_backlog_are_numbers(self):
+        async def main(card):
+            scene = Scene(card)
+            await scene.open()
+            scene.b._backlog = 1
+            for text in (b"one", b"two"):
+                await scene.a.send(await scene.a.connect(PEER, SERVICE, timeout=LIMIT), text)
+            first, second = [await scene.b.receive() for _ in range(2)]
+            self.assertEqual(first.channel, await scene.b.accept())
+            self.assertEqual(second.channel, (await scene.b.accept()).number)
         self.run_loop(main)
 
     def test_notifications_do_not_wait_for_an_accept(self):
