@@ -11,7 +11,7 @@ import unetmm.aio
 async def echo(ep):
     while True:
         message = await ep.receive()
-        with contextlib.suppress(unetmm.CompletionError, unetmm.Error):
+        with contextlib.suppress(unetmm.Error):
             # A peer that has gone does not end the others.
             await ep.send(message.channel, message.data)
         if message.buffer is not None:

@@ -290,7 +290,8 @@ class Endpoint:
                 self._release(number, number)
 
     def _adopt(self):
-        """Accepts for accept() what waits: the number of one that ends could be another's."""
+        """Accepts the waiting connections for accept(): the number of a channel that has ended
+        could be another's."""
         while len(self._accepted) < self._backlog:
             try:
                 self._accepted.append(self.plain.accept(timeout=0))

@@ -455,7 +455,7 @@ def parse_options(arguments):
 
 
 def check_verbs(verbs, openmpi, switch):
-    """Refuses what does not go with --verbs."""
+    """Refuses options that exclude --verbs."""
     if verbs and openmpi != OPENMPI[0]:
         raise ClusterError(f"--verbs: libraries of verbs are those of OpenMPI {OPENMPI[0]}; "
                            "leave out --openmpi")

@@ -84,7 +84,7 @@ class Card:
         """Takes the events that are new."""
         if not self._trace or not os.path.exists(self._trace):
             return
-        # What comes meanwhile is for the next look: a card may write faster than this reads.
+        # Later lines are for the next look: a card may write faster than this reads.
         end = os.path.getsize(self._trace)
         with open(self._trace, "rb") as file:
             file.seek(self._offset)
