@@ -52,6 +52,19 @@ def defined_twice():
             for function, names in sorted(places.items()) if len(names) > 1]
 
 
+def wrong_modes():
+    """Files with a line #! that cannot be executed, and the other way round.  meson's runner of
+    tests does not end if it cannot start a test."""
+    bad = []
+    for name in tracked():
+        path = os.path.join(REPO, name)
+        if not os.path.islink(path):
+            with open(path, "rb") as file:
+                if (file.read(2) == b"#!") != os.access(path, os.X_OK):
+                    bad.append(name)
+    return bad
+
+
 def fixed_machines():
     """Lines of scripts/ with a name that only one kind of host has; build/cache.sh has the names
     of the host that runs it."""
@@ -123,6 +136,9 @@ def stage_style(options):
     bad = defined_twice()
     yield Result("no function of unetmm_tools/build is defined twice", FAIL if bad else PASS,
                  0, "\n".join(bad), "grep -n '^NAME()' scripts/unetmm_tools/build/*.sh")
+    bad = wrong_modes()
+    yield Result("files with a line #! can be executed, and no others", FAIL if bad else PASS,
+                 0, "\n".join(bad), "chmod +x FILE")
     bad = fixed_machines()
     yield Result("no script but build/cache.sh has a name of one kind of host",
                  FAIL if bad else PASS, 0, "\n".join(bad), "grep -rn x86_64-linux-gnu scripts")
