@@ -9,7 +9,6 @@
  */
 #include <linux/etherdevice.h>
 #include <linux/random.h>
-#include <linux/sched/mm.h>
 
 #include "channel/channel.h"
 #include "redirect/redirect.h"
@@ -442,12 +441,6 @@ void unetmm_ctl_init(struct unetmm_dev *dev)
 	ctl->dev = dev;
 	ctl->got = unetmm_control;
 	mutex_init(&ctl->lock);
-	/* A disk of verbs needs the lock when its queue pairs are made anew: tells lockdep. */
-	if (IS_ENABLED(CONFIG_LOCKDEP)) {
-		fs_reclaim_acquire(GFP_KERNEL);
-		might_lock(&ctl->lock);
-		fs_reclaim_release(GFP_KERNEL);
-	}
 	INIT_WORK(&ctl->work, unetmm_mailbox_work);
 	INIT_DELAYED_WORK(&ctl->liveness, unetmm_liveness_work);
 	unetmm_close_init(ctl);
