@@ -186,7 +186,7 @@ void unetmm_ib_cq_wake(struct ib_cq *ib)
 		ib->comp_handler(ib, ib->cq_context);
 }
 
-/* Its owner sets it before the driver looks: see unetmm_own_req_notify_cq(). */
+/* The queue's owner arms the queue before the driver looks: see unetmm_own_req_notify_cq(). */
 bool unetmm_ib_cq_is_armed(const struct ib_cq *ib)
 {
 	return READ_ONCE(container_of(ib, struct unetmm_ib_cq, ib)->notify);

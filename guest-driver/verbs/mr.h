@@ -25,7 +25,7 @@ struct unetmm_ib_mr {
 	struct unetmm_ib_fast *fast;	/* the kernel's own, verbs/fast.c; or NULL */
 };
 
-/* Of a process's protection domain */
+/* The context of a process's protection domain */
 static inline struct unetmm_ib_context *unetmm_ib_pd_context(const struct ib_pd *pd)
 {
 	return unetmm_ib_context(pd->uobject->context);

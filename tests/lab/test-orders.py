@@ -338,7 +338,7 @@ class Orders(unittest.TestCase):
                 call()
 
     def test_second_start(self):
-        """It would begin the files of the guest that runs anew, whose output were lost."""
+        """A second start would empty the output of the guest that runs."""
         self.guest.run("echo said")
         said = read_bytes(self.guest._output)
         room = lab.Lab(3, directory=os.path.join(self._directory.name, "room"))

@@ -156,7 +156,7 @@ def kv_wire_hostile(directory):
                     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
                                     struct.pack("ii", 1, 0))
             except OSError as error:
-                # It was hung up on: shutdown() behind a reset finds no connection.
+                # The server has hung up: shutdown() behind a reset finds no connection.
                 if not isinstance(error, ConnectionError) and error.errno != errno.ENOTCONN:
                     raise AssertionError(f"seed {seed}: {error}") from None
             sock.close()

@@ -296,7 +296,7 @@ class Endpoint:
             try:
                 self._accepted.append(self.plain.accept(timeout=0))
             except OSError:
-                # None waits; of another error accept() learns itself.
+                # No connection waits; accept() meets any other error itself.
                 return
             self._wake(self.accepters)
 
@@ -340,9 +340,9 @@ class Endpoint:
             self._wake(self._receivers)
 
     def _is_early(self, completion):
-        """Whether a connect() that is under way may have the Channel of a message.
+        """True if a connect() that is under way may have the Channel of a message.
 
-        If the Channel has come since the messages before, they go on here: they are first.
+        If the Channel has come since the messages before, these go on here: they are first.
         The connection of a message is accepted here, if it waits for accept().
         """
         if completion.type != Type.RECEIVED or completion.status:
