@@ -4,7 +4,7 @@
 # Programs and modules that stand on verbs, for the stage `ulps`: an archive of files that a
 # guest of scripts/vm --verbs gets by --overlay.
 
-ULPS_MODULES=(rpcrdma nfsd nfsv4 smc rds_rdma)
+ULPS_MODULES=(rpcrdma nfsd nfsv4 smc rds_rdma ib_srp ib_srpt target_core_file sd_mod)
 ULPS_PACKAGES=(qperf ucx-utils libucx0 libnuma1 libgomp1)
 ULPS_PROGRAMS=(qperf ucx_info ucx_perftest)
 
