@@ -4,9 +4,11 @@
 # Programs and modules that stand on verbs, for the stage `ulps`: an archive of files that a
 # guest of scripts/vm --verbs gets by --overlay.
 
-ULPS_MODULES=(rpcrdma nfsd nfsv4 smc rds_rdma ib_srp ib_srpt target_core_file sd_mod)
-ULPS_PACKAGES=(qperf ucx-utils libucx0 libnuma1 libgomp1)
-ULPS_PROGRAMS=(qperf ucx_info ucx_perftest)
+ULPS_MODULES=(rpcrdma nfsd nfsv4 smc rds_rdma ib_srp ib_srpt ib_iser ib_isert
+    target_core_file sd_mod crc32c_generic)
+ULPS_PACKAGES=(qperf ucx-utils libucx0 libnuma1 libgomp1 open-iscsi libopeniscsiusr libisns0 libkmod2
+    libssl3)
+ULPS_PROGRAMS=(qperf ucx_info ucx_perftest iscsid iscsiadm)
 
 # ulps_programs DIR ROOT: Debian's programs, UCX's transports, and a library that turns a program's
 # sockets into those of SMC.
@@ -14,11 +16,11 @@ ulps_programs() {
     local debs="$1/debs" package lib file
     lib="$(verbs_debs_dir)/$VERBS_LIB"
     for package in "${ULPS_PACKAGES[@]}"; do
-        fetch_deb "$package" "$debs"
+        fetch_deb "$(renamed "$package")" "$debs"
     done
-    export LD_LIBRARY_PATH="$debs/$VERBS_LIB:$lib"
+    export LD_LIBRARY_PATH="$debs/$VERBS_LIB:$debs/lib/$HOST_TRIPLET:$lib"
     for file in "${ULPS_PROGRAMS[@]}"; do
-        add_program "$2" "$debs/usr/bin/$file" "usr/bin/$file"
+        add_program "$2" "$(find "$debs" -path "*bin/$file" -type f)" "usr/bin/$file"
     done
     for file in "$debs/$VERBS_LIB"/ucx/*.so.0; do
         add_program "$2" "$file" "$VERBS_LIB/ucx/${file##*/}"
