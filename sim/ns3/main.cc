@@ -16,12 +16,14 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include <ns3/abort.h>
 #include <ns3/boolean.h>
 #include <ns3/nstime.h>
 #include <ns3/pcap-file-wrapper.h>
 #include <ns3/simulator.h>
 #include <ns3/trace-helper.h>
 
+#include "ranks.h"
 #include "unetmm-device.h"
 
 using namespace ns3;
@@ -36,6 +38,13 @@ struct Network
     std::vector<Ptr<UnetmmNetDevice>> cards;
     std::vector<Ptr<UnetmmDevice>> ends;    /* two of each link */
 };
+
+/* Is its node in this process? */
+bool
+IsOwn(Ptr<NetDevice> device)
+{
+    return device->GetNode()->GetSystemId() == RanksOwn();
+}
 
 void
 BuildLinks(Network &net)
@@ -62,6 +71,10 @@ BuildLinks(Network &net)
             }
             net.nodes[end]->AddDevice(device);
             device->Plug(net.config, link, side, cable);
+            if (IsOwn(device))
+            {
+                RanksListen(device);
+            }
             net.ends.push_back(device);
         }
     }
@@ -91,21 +104,29 @@ void
 Build(Network &net)
 {
     unsigned hosts = config_hosts(net.config);
+    std::unique_ptr<unsigned, decltype(&free)> ranks(
+        config_ranks(net.config, RanksCount()), free);
 
     for (unsigned i = 0; i < hosts + config_switches(net.config); i++)
     {
-        net.nodes.push_back(CreateObject<Node>());
+        net.nodes.push_back(CreateObject<Node>(ranks.get()[i]));
     }
     net.cards.resize(hosts);
     BuildLinks(net);
     JoinPorts(net);
     for (unsigned i = 0; i < hosts; i++)
     {
-        net.cards[i]->Make(i);
+        if (IsOwn(net.cards[i]))
+        {
+            net.cards[i]->Make(i);
+        }
     }
-    for (unsigned i = 0; i < hosts; i++)
+    for (const auto &card : net.cards)
     {
-        net.cards[i]->Start();
+        if (card->GetHost())
+        {
+            card->Start();
+        }
     }
 }
 
@@ -124,13 +145,17 @@ Capture(Network &net, const char *prefix)
         auto name = std::string(prefix) + "-" + std::to_string(i) + ".pcap";
         auto file = CreateObject<PcapFileWrapper>();
 
+        if (!net.cards[i]->GetHost())
+        {
+            continue;
+        }
         file->SetAttribute("NanosecMode", BooleanValue(true));
         file->Open(name, std::ios::out);
         file->Init(PcapHelper::DLT_EN10MB);
         if (file->Fail())
         {
             fprintf(stderr, "unetmm-scale: %s cannot be written\n", name.c_str());
-            exit(2);
+            RanksStop(2);
         }
         for (const char *source : {"MacTx", "MacRx"})
         {
@@ -140,22 +165,59 @@ Capture(Network &net, const char *prefix)
     }
 }
 
+/* A stream that fills a string. */
+class Lines
+{
+  public:
+    Lines()
+        : m_file(open_memstream(&m_text, &m_bytes))
+    {
+        NS_ABORT_MSG_IF(!m_file, "there is no memory for the rows");
+    }
+
+    ~Lines()
+    {
+        fclose(m_file);
+        free(m_text);
+    }
+
+    FILE *File()
+    {
+        return m_file;
+    }
+
+    std::string Text()
+    {
+        fflush(m_file);
+        return std::string(m_text, m_bytes);
+    }
+
+  private:
+    char *m_text = nullptr;
+    size_t m_bytes = 0;
+    FILE *m_file;
+};
+
 void
-PrintLinks(const Network &net)
+PrintLinks(const Network &net, FILE *to)
 {
     for (unsigned i = 0; i < net.ends.size(); i++)
     {
         const WireCounts *c = net.ends[i]->Counts();
         auto port = DynamicCast<UnetmmSwitchPort>(net.ends[i]);
 
-        printf("{\"link\": %u, \"from\": %u, \"to\": %u, \"frames\": %" PRIu64
-               ", \"bytes\": %" PRIu64 ", \"full\": %" PRIu64 ", \"lost\": %" PRIu64
-               ", \"gone\": %" PRIu64 ", \"stray\": %" PRIu64 ", \"queue\": %" PRIu64 ", \"busy\": %" PRId64
-               "}\n",
-               i / 2, config_end(net.config, i / 2, i % 2),
-               config_end(net.config, i / 2, 1 - i % 2), c->frames, c->bytes,
-               c->full, c->lost, c->gone + (port ? port->StrayBytes() : 0),
-               port ? port->Stray() : 0, c->most, c->busy);
+        if (!IsOwn(net.ends[i]))
+        {
+            continue;
+        }
+        fprintf(to, "{\"link\": %u, \"from\": %u, \"to\": %u, \"frames\": %" PRIu64
+                ", \"bytes\": %" PRIu64 ", \"full\": %" PRIu64 ", \"lost\": %" PRIu64
+                ", \"gone\": %" PRIu64 ", \"stray\": %" PRIu64 ", \"queue\": %" PRIu64 ", \"busy\": %" PRId64
+                "}\n",
+                i / 2, config_end(net.config, i / 2, i % 2),
+                config_end(net.config, i / 2, 1 - i % 2), c->frames, c->bytes,
+                c->full, c->lost, c->gone + (port ? port->StrayBytes() : 0),
+                port ? port->Stray() : 0, c->most, c->busy);
     }
 }
 
@@ -168,11 +230,28 @@ Processor()
     return t.tv_sec + t.tv_nsec / 1e9;
 }
 
+/*
+ * ns-3 has an event for each node and each device, and for the end of the run,
+ * in every process: they count once.
+ */
+void
+PrintRun(const Network &net, FILE *to)
+{
+    uint64_t same = RanksOwn() ? net.nodes.size() + net.ends.size() + 1 : 0;
+    struct rusage used;
+
+    getrusage(RUSAGE_SELF, &used);
+    fprintf(to, "{\"run\": %u, \"events\": %" PRIu64 ", \"cpu_s\": %.3f, \"kib\": %ld}\n",
+            RanksOwn(), Simulator::GetEventCount() - same, Processor(),
+            used.ru_maxrss);
+}
+
 void
 Run(const Config *config, const char *pcap)
 {
     Network net{config, {}, {}, {}};
-    struct rusage used;
+    std::string rows;
+    Lines lines;
 
     Build(net);
     if (pcap)
@@ -183,14 +262,149 @@ Run(const Config *config, const char *pcap)
     Simulator::Run();
     for (const auto &card : net.cards)
     {
-        host_print(card->GetHost(), stdout);
+        if (card->GetHost())
+        {
+            host_print(card->GetHost(), lines.File());
+        }
     }
-    PrintLinks(net);
-    getrusage(RUSAGE_SELF, &used);
-    printf("{\"run\": 1, \"events\": %" PRIu64
-           ", \"cpu_s\": %.3f, \"kib\": %ld}\n",
-           Simulator::GetEventCount(), Processor(), used.ru_maxrss);
+    PrintLinks(net, lines.File());
+    PrintRun(net, lines.File());
+    rows = lines.Text();
+    RanksGather(rows);
+    if (RanksOwn() == 0)
+    {
+        fputs(rows.c_str(), stdout);
+        fflush(stdout);
+    }
     Simulator::Destroy();
+}
+
+/* ---- Options ---------------------------------------------------------------- */
+
+struct Options
+{
+    const char *pcap = nullptr;
+    const char *trace = nullptr;
+};
+
+bool
+ReadOptions(int argc, char **argv, Options &options)
+{
+    for (int i = 1; i < argc; i += 2)
+    {
+        const char **option = !strcmp(argv[i], "--pcap") ? &options.pcap :
+                              !strcmp(argv[i], "--trace") ? &options.trace : nullptr;
+
+        if (!option || *option || i + 1 == argc)
+        {
+            return false;
+        }
+        *option = argv[i + 1];
+    }
+    return true;
+}
+
+/* The first process alone has the description and the trace.  "": no file */
+std::string
+ReadFile(FILE *file)
+{
+    std::string text;
+    char part[4096];
+    size_t n;
+
+    if (file && RanksOwn() == 0)
+    {
+        while ((n = fread(part, 1, sizeof(part), file)) > 0)
+        {
+            text.append(part, n);
+        }
+    }
+    RanksShare(text);
+    return text;
+}
+
+FILE *
+OpenText(std::string &text)
+{
+    /* fmemopen() has no files without bytes. */
+    return text.empty() ? fopen("/dev/null", "r") : fmemopen(text.data(), text.size(), "r");
+}
+
+Config *
+ReadConfig(const Options &options, char **why)
+{
+    FILE *file = options.trace && RanksOwn() == 0 ? fopen(options.trace, "r") : nullptr;
+    std::string missing = options.trace && RanksOwn() == 0 && !file ? "1" : "";
+    std::string description = ReadFile(stdin);
+    std::string sends = ReadFile(file);
+    FILE *from = OpenText(description);
+    FILE *trace = options.trace ? OpenText(sends) : nullptr;
+    Config *config = nullptr;
+
+    if (file)
+    {
+        fclose(file);
+    }
+    RanksShare(missing);
+    if (!missing.empty())
+    {
+        *why = strdup("the file of --trace cannot be read");
+    }
+    else if (from && (trace || !options.trace))
+    {
+        config = config_read(from, trace, why);
+    }
+    else
+    {
+        *why = strdup("there is no memory for the description");
+    }
+    for (FILE *open : {from, trace})
+    {
+        if (open)
+        {
+            fclose(open);
+        }
+    }
+    return config;
+}
+
+/* The first process says it. */
+int
+Refuse(const char *why)
+{
+    if (RanksOwn() == 0)
+    {
+        fprintf(stderr, "unetmm-scale: %s\n", why);
+    }
+    return 2;
+}
+
+int
+Main(int argc, char **argv)
+{
+    Options options;
+    Config *config;
+    char *why = nullptr;
+
+    if (!ReadOptions(argc, argv, options))
+    {
+        return Refuse("use --list, or --pcap PREFIX and --trace FILE");
+    }
+    config = ReadConfig(options, &why);
+    if (!config)
+    {
+        Refuse(why);
+        free(why);
+        return 2;
+    }
+    if (RanksCount() > config_hosts(config))
+    {
+        config_free(config);
+        return Refuse("a run has no more processes than hosts");
+    }
+    Run(config, options.pcap);
+    config_free(config);
+    return 0;
 }
 
 } // namespace
@@ -198,45 +412,16 @@ Run(const Config *config, const char *pcap)
 int
 main(int argc, char **argv)
 {
-    const char *pcap = nullptr;
-    FILE *trace = nullptr;
-    Config *config;
-    char *why;
+    int status;
 
     if (argc == 2 && !strcmp(argv[1], "--list"))
     {
         config_list(stdout);
         return 0;
     }
-    for (int i = 1; i < argc; i += 2)
-    {
-        if (i + 1 < argc && !strcmp(argv[i], "--pcap"))
-        {
-            pcap = argv[i + 1];
-        }
-        else if (i + 1 < argc && !strcmp(argv[i], "--trace") && !trace)
-        {
-            trace = fopen(argv[i + 1], "r");
-        }
-        if (!(i + 1 < argc && (pcap == argv[i + 1] || trace)))
-        {
-            fprintf(stderr, "unetmm-scale: use --list, or --pcap PREFIX and --trace FILE\n");
-            return 2;
-        }
-    }
-    config = config_read(stdin, trace, &why);
-    if (trace)
-    {
-        fclose(trace);
-    }
-    if (!config)
-    {
-        fprintf(stderr, "unetmm-scale: %s\n", why);
-        free(why);
-        return 2;
-    }
-    Time::SetResolution(Time::PS);
-    Run(config, pcap);
-    config_free(config);
-    return 0;
+    RanksBegin(&argc, &argv);
+    Time::SetResolution(Time::FS);
+    status = Main(argc, argv);
+    RanksEnd();
+    return status;
 }

@@ -11,6 +11,8 @@
 #include <ns3/simulator.h>
 #include <ns3/trace-source-accessor.h>
 
+#include "ranks.h"
+
 using namespace ns3;
 
 NS_LOG_COMPONENT_DEFINE("UnetmmDevice");
@@ -119,6 +121,7 @@ UnetmmDevice::Transmit(int64_t when, Ptr<Packet> packet)
     Ptr<UnetmmDevice> to = m_cable->Other(this);
     int64_t begins;
     int64_t there;
+    Time when_there;
 
     if (wire_take(m_wire.get(), when, packet->GetSize(), &begins, &there) !=
         WIRE_GOES)
@@ -128,16 +131,38 @@ UnetmmDevice::Transmit(int64_t when, Ptr<Packet> packet)
     }
     if (!m_tx.IsEmpty())
     {
-        Simulator::Schedule(PicoSeconds(begins) - Simulator::Now(),
-                            &UnetmmDevice::Begin,
-                            this,
-                            packet);
+        Simulator::Schedule(Until(begins), &UnetmmDevice::Begin, this, packet);
+    }
+    when_there = PicoSeconds(there) + to->Turn();
+    if (to->GetNode()->GetSystemId() != Simulator::GetSystemId())
+    {
+        RanksSend(packet, when_there, to);
+        return;
     }
     Simulator::ScheduleWithContext(to->GetNode()->GetId(),
-                                   PicoSeconds(there) - Simulator::Now(),
+                                   when_there - Simulator::Now(),
                                    &UnetmmDevice::Arrive,
                                    PeekPointer(to),
                                    packet);
+}
+
+Time
+UnetmmDevice::Until(int64_t when)
+{
+    /* A turn has passed since a frame that has come now. */
+    return Max(PicoSeconds(when) - Simulator::Now(), Time(0));
+}
+
+Time
+UnetmmDevice::Turn() const
+{
+    return FemtoSeconds(1 + m_index);
+}
+
+int64_t
+UnetmmDevice::ArrivedAt() const
+{
+    return (Simulator::Now() - Turn()).GetPicoSeconds();
 }
 
 void
@@ -326,7 +351,7 @@ UnetmmNetDevice::At(void *port, int64_t when, void *event)
     auto device = static_cast<UnetmmNetDevice *>(port);
 
     Simulator::ScheduleWithContext(device->GetNode()->GetId(),
-                                   PicoSeconds(when) - Simulator::Now(),
+                                   Until(when),
                                    &host_event,
                                    device->m_host.get(),
                                    event);
@@ -363,8 +388,7 @@ UnetmmNetDevice::Arrive(Ptr<Packet> packet)
 
     m_rx(packet);
     packet->CopyData(bytes.data(), bytes.size());
-    host_frame(m_host.get(), Simulator::Now().GetPicoSeconds(), bytes.data(),
-               bytes.size());
+    host_frame(m_host.get(), ArrivedAt(), bytes.data(), bytes.size());
 }
 
 const Host *
@@ -400,8 +424,7 @@ UnetmmSwitchPort::Arrive(Ptr<Packet> packet)
         m_drop(packet);
         return;
     }
-    m_ports->at(link)->Transmit(Simulator::Now().GetPicoSeconds() +
-                                    config_switch_delay(m_config),
+    m_ports->at(link)->Transmit(ArrivedAt() + config_switch_delay(m_config),
                                 packet);
 }
 

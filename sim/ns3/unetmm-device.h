@@ -6,6 +6,13 @@
  * it, UnetmmSwitchPort a switch, of which each node has one at most.  Frames are
  * ns-3 packets with Ethernet's header, so Wireshark reads their traces.
  *
+ * ORDER: ns-3 runs events of one time in the order in which they were made, and
+ * that of frames from several processes is left to chance.  So ns-3 counts in
+ * femtoseconds, hosts and wires in picoseconds, and a frame arrives Turn()
+ * behind its time: behind the node's own events of that time, and in the order
+ * of the node's ports.  Each node sees the same order with any number of
+ * processes.
+ *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #ifndef UNETMM_DEVICE_H
@@ -58,7 +65,7 @@ class UnetmmDevice : public ns3::NetDevice
     const WireCounts *Counts() const;
     /* The packet's first bit goes to the wire now. */
     void Begin(ns3::Ptr<ns3::Packet> packet);
-    /* The packet's last bit is here now. */
+    /* The packet's last bit is here: it came at ArrivedAt(). */
     virtual void Arrive(ns3::Ptr<ns3::Packet> packet) = 0;
 
     void SetIfIndex(const uint32_t index) override;
@@ -90,6 +97,9 @@ class UnetmmDevice : public ns3::NetDevice
 
   protected:
     void DoDispose() override;
+    /* From now to that time, which may be that of ArrivedAt(). */
+    static ns3::Time Until(int64_t when);
+    int64_t ArrivedAt() const;
 
     const Config *m_config;
     unsigned m_link;
@@ -97,6 +107,8 @@ class UnetmmDevice : public ns3::NetDevice
     ns3::TracedCallback<ns3::Ptr<const ns3::Packet>> m_tx, m_rx, m_drop;
 
   private:
+    ns3::Time Turn() const;
+
     ns3::Ptr<ns3::Node> m_node;
     ns3::Ptr<UnetmmCable> m_cable;
     std::unique_ptr<Wire, decltype(&wire_free)> m_wire;

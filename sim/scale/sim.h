@@ -48,6 +48,11 @@ int64_t config_until(const Config *c);
 int config_next(const Config *c, unsigned which, const uint8_t *frame,
                 size_t bytes);
 int64_t config_switch_delay(const Config *c);
+/*
+ * parts.c: of `n` ranks, up to as many as there are hosts, the one of each host,
+ * and behind these of each switch; to be freed.
+ */
+unsigned *config_ranks(const Config *c, unsigned n);
 
 /* wire.c: one direction of a link, a queue before it */
 typedef struct Wire Wire;

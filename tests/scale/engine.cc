@@ -18,6 +18,8 @@ namespace {
 class CardDevice : public UnetmmDevice
 {
   public:
+    using UnetmmDevice::Until;
+
     unsigned number = 0;
 
     void Arrive(Ptr<Packet> packet) override
@@ -25,8 +27,7 @@ class CardDevice : public UnetmmDevice
         std::vector<uint8_t> bytes(packet->GetSize());
 
         packet->CopyData(bytes.data(), bytes.size());
-        engine_arrives(number, Simulator::Now().GetPicoSeconds(), bytes.data(),
-                       bytes.size());
+        engine_arrives(number, ArrivedAt(), bytes.data(), bytes.size());
     }
 };
 
@@ -42,7 +43,7 @@ ns3_new(const Config *c)
 
     if (!g_resolution)
     {
-        Time::SetResolution(Time::PS);
+        Time::SetResolution(Time::FS);
         g_resolution = true;
     }
     for (unsigned i = 0; i < 2; i++)
@@ -64,8 +65,7 @@ ns3_free(void)
 void
 ns3_at(int64_t when, void *event)
 {
-    Simulator::Schedule(PicoSeconds(when) - Simulator::Now(), &engine_event,
-                        event);
+    Simulator::Schedule(CardDevice::Until(when), &engine_event, event);
 }
 
 void

@@ -25,6 +25,7 @@ HOSTS = os.path.join(REPO, "sim")
 SOURCES = ("pinned", "tlb", "ktlb", "utlb", "shadow", "odp")
 POLICIES = ("rnr", "redirect", "skip", "drop", "backup")
 CONTROLS = ("none", "window", "delay")
+MOST_RANKS = 64
 CHOICES = ("source", "policy", "congestion")        # parameters with an option of their own
 EXAMPLES = """examples:
   Eight clients and a server that has half of its values in memory:
@@ -39,6 +40,8 @@ EXAMPLES = """examples:
     scripts/scale --nodes 33,65,129 --workload incast --source pinned --congestion none,delay
   The sends of a file of four hosts, in two groups:
     scripts/scale --nodes 8 --workload replay --trace sim/traces/four.txt
+  512 hosts in two processes:
+    scripts/scale --nodes 512 --topology leaf-spine --mpi 2
   A packet trace of each card, for Wireshark with tools/wireshark/unetmm.lua:
     scripts/scale --nodes 2 --workload ring --pcap ring
 """
@@ -50,34 +53,68 @@ class ScaleError(Exception):
 
 # ---- The program ---------------------------------------------------------------
 
-def program():
+def program(target="scale"):
     """Builds the simulation; returns its path."""
-    done = subprocess.run([os.path.join(SCRIPTS, "setup"), "--paths", "scale"],
+    done = subprocess.run([os.path.join(SCRIPTS, "setup"), "--paths", target],
                           stdout=subprocess.PIPE, text=True, check=False)
     paths = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
-    if done.returncode or "scale" not in paths:
-        raise ScaleError("scripts/setup scale failed")
-    return os.path.join(paths["scale"], "sim", "unetmm-scale")
+    if done.returncode or target not in paths:
+        raise ScaleError(f"scripts/setup {target} failed")
+    return (os.path.join(paths[target], "sim", "unetmm-scale") if target == "scale" else
+            paths[target])
+
+
+def launcher(ranks, hosts):
+    """(command, environment) that starts the simulation in so many processes.
+
+    mpirun binds no process to a processor, as other programs of the machine may have it, and
+    processes that wait for others give theirs up.  Open MPI 4 and 5 have the same names.
+    """
+    words = ["mpirun", "-n", str(ranks), "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE"]
+    # Without files of hosts all processes run here, and need no network
+    words += ["--hostfile", hosts] if hosts else ["--mca", "btl", "self,vader", "--mca", "plm",
+                                                  "isolated"]
+    more = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "OMPI_MCA_mpi_yield_when_idle": "1", "PRTE_ALLOW_RUN_AS_ROOT": "1",
+            "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return words, {**os.environ, **more}
+
+
+def reason(done):
+    """Why a simulation has failed, in one sentence: its own, not mpirun's."""
+    said = [line.removeprefix("unetmm-scale: ") for line in done.stderr.splitlines()
+            if line.startswith("unetmm-scale: ")]
+    words = done.stderr.split()
+    if said:
+        return said[-1]
+    return (f"the simulation ended with status {done.returncode}" +
+            (": " + " ".join(words)[:300] if words else ""))
 
 
 def offered(path):
     """({workload: text}, {parameter: (default, least, most, text)})"""
-    done = subprocess.run([path, "--list"], stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run([path, "--list"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ScaleError(reason(done))
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     return ({row["workload"]: row["text"] for row in rows if "workload" in row},
             {row["param"]: (row["default"], row["least"], row["most"], row["text"])
              for row in rows if "param" in row})
 
 
-def simulate(path, lines, pcap=None, trace=None):
+def simulate(path, lines, options=None):
     """The rows of one run."""
-    command = [path, *(("--pcap", pcap) if pcap else ()), *(("--trace", trace) if trace else ())]
+    command, environment = [path], None
+    if options and options.mpi:
+        words, environment = launcher(options.mpi, options.hostfile)
+        command = [*words, path]
+    for name in ("pcap", "trace"):
+        if options and getattr(options, name):
+            command += [f"--{name}", getattr(options, name)]
     done = subprocess.run(command, input="\n".join(lines) + "\n", capture_output=True, text=True,
-                          check=False)
+                          check=False, env=environment)
     if done.returncode:
-        words = done.stderr.strip().splitlines()
-        raise ScaleError(words[-1].removeprefix("unetmm-scale: ") if words else
-                         f"the simulation ended with status {done.returncode}")
+        raise ScaleError(reason(done))
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -126,9 +163,9 @@ def under_way(hosts, links):
 
 def figures(rows):
     """The figures of one run, from the rows of its hosts and links."""
-    hosts = [row for row in rows if "host" in row]
+    hosts = sorted((row for row in rows if "host" in row), key=lambda row: row["host"])
     links = [row for row in rows if "link" in row]
-    run = next(row for row in rows if "run" in row)
+    ranks = [row for row in rows if "run" in row]
     times = {}
     for host in hosts:
         for ns, number in host["times"].items():
@@ -156,8 +193,9 @@ def figures(rows):
                          default=0) / 1024,
         "under_way": under_way(hosts, links),
         "trace": hashlib.sha256("".join(host["trace"] for host in hosts).encode()).hexdigest()[:16],
-        "events": run["events"], "cpu_s": run["cpu_s"],
-        "mib": run["kib"] / 1024,
+        "events": sum(rank["events"] for rank in ranks),
+        "cpu_s": sum(rank["cpu_s"] for rank in ranks),
+        "mib": sum(rank["kib"] for rank in ranks) / 1024,
     }
 
 
@@ -176,6 +214,13 @@ def seed(text):
     """The value of --seed."""
     if not text.isdecimal() or int(text) >= 1 << 63:
         raise argparse.ArgumentTypeError(f"{text}: use a number from 0 to 2^63 - 1")
+    return int(text)
+
+
+def processes(text):
+    """The value of --mpi."""
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_RANKS:
+        raise argparse.ArgumentTypeError(f"{text}: use a number from 1 to {MOST_RANKS}")
     return int(text)
 
 
@@ -232,6 +277,11 @@ def parse(arguments):
     add("--trace", metavar="FILE", help="sends for workload replay: lines MICROSECONDS HOST PEER "
         "BYTES (docs/scale.rst)")
     add("--pcap", metavar="PREFIX", help="write PREFIX-HOST.pcap of each card")
+    add("--mpi", type=processes, metavar="N",
+        help="run in N processes, by ns-3's distributed simulator over Open MPI: the rows are the "
+        "same")
+    add("--hostfile", metavar="FILE",
+        help="the hosts of these, for mpirun: each has this checkout and its cache at the same path")
     return parser.parse_args(arguments)
 
 
@@ -294,7 +344,7 @@ def run(options, path, params):
         began = time.monotonic()
         print("  " + ", ".join(f"{key} {value}" for key, value in choice.items()) + " ...",
               file=sys.stderr, flush=True)
-        found = figures(simulate(path, lines, options.pcap, options.trace))
+        found = figures(simulate(path, lines, options))
         print(f"  {found['events']} events, {time.monotonic() - began:.1f} s", file=sys.stderr)
         if options.instructions:
             found["instructions"] = instructions(path, lines,
@@ -356,6 +406,14 @@ def check_files(options):
                          f"--trace {options.trace}: there is no such file")
     if options.instructions and not shutil.which("valgrind"):
         raise ScaleError("--instructions needs Debian's package valgrind")
+    if options.hostfile and not (options.mpi and os.path.isfile(options.hostfile)):
+        raise ScaleError("--hostfile needs --mpi N" if not options.mpi else
+                         f"--hostfile {options.hostfile}: there is no such file")
+    if options.mpi and options.mpi > min(options.nodes):
+        raise ScaleError(f"--mpi {options.mpi}: a run of {min(options.nodes)} hosts has no more "
+                         "processes than hosts")
+    if options.mpi and options.instructions:
+        raise ScaleError("--instructions counts one process: leave out --mpi")
     if options.goodput and not options.svg:
         raise ScaleError("--goodput needs --svg FILE")
     if options.pcap and "," in "".join([*map(str, options.set), *(
@@ -388,7 +446,7 @@ def main(arguments=None):
     """scripts/scale."""
     options = parse(arguments)
     try:
-        path = program()
+        path = program("scale-mpi" if options.mpi else "scale")
         workloads, params = offered(path)
         options.workload = options.workload or "kv"
         if options.list:
