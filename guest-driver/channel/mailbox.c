@@ -7,6 +7,7 @@
 #include <linux/dma-mapping.h>
 #include <linux/etherdevice.h>
 #include <linux/io.h>
+#include <linux/sched/mm.h>
 
 #include "channel/channel.h"
 #include "ep/ep.h"
@@ -232,6 +233,7 @@ int unetmm_mailbox_init(struct unetmm_dev *dev)
 {
 	struct unetmm_ctl *ctl = dev->ctl;
 	struct unetmm_ep *ep;
+	unsigned int flags;
 	int ret;
 
 	ret = unetmm_space_command(dev, 0, UNETMM_SOURCE_DIRECT, 0, 0);
@@ -244,6 +246,8 @@ int unetmm_mailbox_init(struct unetmm_dev *dev)
 	ep->fq_log2 = UNETMM_MAILBOX_FQ_LOG2;
 	ep->cq_log2 = UNETMM_MAILBOX_CQ_LOG2;
 	mutex_lock(&ctl->lock);
+	/* A disk of verbs, whose queue pairs are made anew, may wait for the lock. */
+	flags = memalloc_noio_save();
 	ret = unetmm_ep_publish(dev, ep, 0);
 	if (ret) {
 		unetmm_ep_put(ep);
@@ -260,6 +264,7 @@ int unetmm_mailbox_init(struct unetmm_dev *dev)
 	else
 		queue_work(unetmm_wq, &ctl->work);
 unlock:
+	memalloc_noio_restore(flags);
 	mutex_unlock(&ctl->lock);
 	return ret;
 }

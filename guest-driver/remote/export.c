@@ -74,12 +74,12 @@ static int unetmm_region_set(struct unetmm_file *file,
 }
 
 /*
- * Takes it off the card, and waits until nothing moves through it; `parts`: its
- * parts that had moved.
+ * Takes it off the card, and waits until nothing moves through it; it is in `ended` then,
+ * for unetmm_exported_free().
  */
 static void unetmm_exported_end(struct unetmm_file *file,
 				struct unetmm_exported *export,
-				struct list_head *parts)
+				struct list_head *ended)
 {
 	struct unetmm_dev *dev = file->dev;
 	struct unetmm_cmd cmd = {
@@ -89,20 +89,36 @@ static void unetmm_exported_end(struct unetmm_file *file,
 
 	lockdep_assert_held(&dev->ctl->lock);
 	rb_erase(&export->node, &file->exports);
-	list_del_init(&export->movable);
+	list_move_tail(&export->movable, ended);
 	unetmm_cmd(dev, &cmd, NULL);
 	unetmm_redirect_queue_clear_region(file->space, export->region);
 	unetmm_ecs_take_back(file->space, export->counter, export->ncounters);
 	__clear_bit(export->region, dev->ctl->region_map);
-	unetmm_object_give(file->space, UNETMM_USE_EXPORTS, 1, export->group);
-	list_splice_init(&export->parts, parts);
-	kfree(export);
+}
+
+/*
+ * Those that have ended; `parts`: their parts that had moved.  Without ctl.lock, as
+ * unetmm_object_take(): the kernel allocates under the lock of its groups, so the owner of
+ * that lock may wait for a disk of verbs, which waits for ctl.lock.
+ */
+static void unetmm_exported_free(struct unetmm_file *file, struct list_head *ended,
+				 struct list_head *parts)
+{
+	struct unetmm_exported *export, *next;
+
+	list_for_each_entry_safe(export, next, ended, movable) {
+		unetmm_object_give(file->space, UNETMM_USE_EXPORTS, 1, export->group);
+		list_splice_init(&export->parts, parts);
+		kfree(export);
+	}
+	INIT_LIST_HEAD(ended);
 }
 
 /* With the file; its endpoints are closed, its space is not. */
 void unetmm_exports_close(struct unetmm_file *file)
 {
 	struct rb_node *node;
+	LIST_HEAD(ended);
 	LIST_HEAD(parts);
 	u32 n;
 
@@ -113,9 +129,10 @@ void unetmm_exports_close(struct unetmm_file *file)
 			if (!node)
 				break;
 			unetmm_exported_end(file, unetmm_exported_of(node),
-					    &parts);
+					    &ended);
 		}
 		mutex_unlock(&file->dev->ctl->lock);
+		unetmm_exported_free(file, &ended, &parts);
 	} while (node);
 	unetmm_parts_close(&parts);
 }
@@ -226,6 +243,18 @@ static int unetmm_exported_start(struct unetmm_file *file,
 	return ret;
 }
 
+/* A region for it, if it has a place among the file's exports. */
+static int unetmm_exported_place(struct unetmm_file *file, struct unetmm_exported *new)
+{
+	struct unetmm_dev *dev = file->dev;
+
+	lockdep_assert_held(&dev->ctl->lock);
+	if (unetmm_exported_collides(file, new))
+		return -EEXIST;
+	new->region = unetmm_region_number(dev);
+	return new->region < dev->hw.regions ? 0 : -ENOSPC;
+}
+
 static int unetmm_exported_add(struct unetmm_file *file,
 			       struct unetmm_exported *new,
 			       const struct unetmm_export *a)
@@ -234,22 +263,11 @@ static int unetmm_exported_add(struct unetmm_file *file,
 	struct unetmm_ctl *ctl = dev->ctl;
 	int ret;
 
-	lockdep_assert_held(&ctl->lock);
-	if (unetmm_exported_collides(file, new))
-		return -EEXIST;
-	new->region = unetmm_region_number(dev);
-	if (new->region >= dev->hw.regions)
-		return -ENOSPC;
-	ret = unetmm_object_take(file->space, UNETMM_USE_EXPORTS, 1,
-				 &new->group);
+	ret = unetmm_exported_place(file, new);
+	if (!ret)
+		ret = unetmm_exported_start(file, new, a);
 	if (ret)
 		return ret;
-	ret = unetmm_exported_start(file, new, a);
-	if (ret) {
-		unetmm_object_give(file->space, UNETMM_USE_EXPORTS, 1,
-				   new->group);
-		return ret;
-	}
 	__set_bit(new->region, ctl->region_map);
 	ctl->region_next = new->region + 1;
 	rb_find_add(&new->node, &file->exports, unetmm_exported_cmp);
@@ -354,6 +372,31 @@ static void unetmm_export_unpin(struct unetmm_file *file, u64 addr, u64 length)
 	unetmm_op_deregister(file, &region);
 }
 
+/*
+ * The place is looked for first: it is this error that an export has which the user's limit
+ * would refuse as well.  The limit is taken without ctl.lock, see unetmm_exported_free().
+ */
+static int unetmm_export_limited(struct unetmm_file *file, struct unetmm_exported *export,
+				 const struct unetmm_export *a)
+{
+	struct unetmm_ctl *ctl = file->dev->ctl;
+	int ret;
+
+	mutex_lock(&ctl->lock);
+	ret = unetmm_exported_place(file, export);
+	mutex_unlock(&ctl->lock);
+	if (!ret)
+		ret = unetmm_object_take(file->space, UNETMM_USE_EXPORTS, 1, &export->group);
+	if (ret)
+		return ret;
+	mutex_lock(&ctl->lock);
+	ret = unetmm_exported_add(file, export, a);
+	mutex_unlock(&ctl->lock);
+	if (ret)
+		unetmm_object_give(file->space, UNETMM_USE_EXPORTS, 1, export->group);
+	return ret;
+}
+
 static int unetmm_export_try(struct unetmm_file *file,
 			     struct unetmm_exported *export,
 			     const struct unetmm_export *a)
@@ -362,11 +405,8 @@ static int unetmm_export_try(struct unetmm_file *file,
 	int ret = -ENODEV;
 
 	down_read(&dev->rwsem);
-	if (unetmm_running(dev) && !file->dead) {
-		mutex_lock(&dev->ctl->lock);
-		ret = unetmm_exported_add(file, export, a);
-		mutex_unlock(&dev->ctl->lock);
-	}
+	if (unetmm_running(dev) && !file->dead)
+		ret = unetmm_export_limited(file, export, a);
 	up_read(&dev->rwsem);
 	return ret;
 }
@@ -483,6 +523,7 @@ int unetmm_export_destroy(struct unetmm_file *file, struct unetmm_ep *ep,
 	struct unetmm_exported *export;
 	u64 addr = 0, length = 0;
 	bool pins = false;
+	LIST_HEAD(ended);
 	LIST_HEAD(parts);
 
 	down_read(&dev->rwsem);
@@ -496,9 +537,10 @@ int unetmm_export_destroy(struct unetmm_file *file, struct unetmm_ep *ep,
 		addr = export->addr;
 		length = export->length;
 		pins = export->pins;
-		unetmm_exported_end(file, export, &parts);
+		unetmm_exported_end(file, export, &ended);
 	}
 	mutex_unlock(&dev->ctl->lock);
+	unetmm_exported_free(file, &ended, &parts);
 	up_read(&dev->rwsem);
 	if (!length)
 		return -ENOENT;

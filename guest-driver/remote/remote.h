@@ -27,7 +27,7 @@ struct unetmm_remote {
 /* remote/export.c */
 struct unetmm_exported {
 	struct rb_node node;		/* file->exports; ctl.lock */
-	struct list_head movable;	/* file->movable, if `redirect`; ctl.lock */
+	struct list_head movable;	/* file->movable, if `redirect`; ctl.lock; or has ended */
 	struct list_head parts;		/* that have moved; ctl.lock */
 	struct rdma_cgroup *group;	/* that has it; set once */
 	u64 id;
