@@ -274,6 +274,16 @@ class Guest:
         self.qmp("qom-set", path=f"/machine/peripheral/{CARD}", property=name,
                  value=value)
 
+    def unplug_card(self, seconds=600):
+        """Takes the card out of its root port; returns when the guest has let go of it."""
+        deadline = self.deadline(seconds)
+        self.qmp("device_del", id=CARD)
+        while any(item["name"] == CARD for item in
+                  self.qmp("qom-list", path="/machine/peripheral")):
+            if deadline.passed():
+                raise GuestError(f"{self.name}: the guest keeps its card; {self.trouble()}")
+            time.sleep(0.05)
+
     def deadline(self, seconds):
         """The end of so many seconds of the clock that limits this guest."""
         return Deadline(seconds)
