@@ -11,7 +11,7 @@ BUILD_ROOT=(build-essential fakeroot lintian apt-utils gpg gpg-agent)
 PACKAGE_ROOT=(gcc libc6-dev make pkg-config "linux-headers-$HOST_ARCH")
 # The dependencies of our packages, which apt's cache in the clean one has: no step but the
 # last needs the network.
-PACKAGE_DEPENDS=(libibverbs1 python3 python3-cffi-backend libjansson4 liblwip0 libxxhash0 dkms
+PACKAGE_DEPENDS=(libibverbs1 ibverbs-utils python3 python3-cffi-backend libjansson4 liblwip0 libxxhash0 dkms
     libfabric1 libfabric-bin qemu-system-x86 busybox-static cpio ethtool iproute2 kmod rsync
     xz-utils zstd)
 
@@ -230,14 +230,35 @@ package_provider() {
         in_root fi_info --env | grep -aq '^# FI_UNETMM_SOURCE: String'
 }
 
-# Without a device libibverbs loads no provider: all symbols of the object have to be there, and a
-# file has to name it.
+# All symbols of the provider are there, and libibverbs loads it.  Without a device libibverbs loads
+# none, so the device of a card is in a folder in place of sysfs: libibverbs lists a device if a
+# provider takes it, and warns otherwise.
+# shellcheck disable=SC2016 # for the shell in the root
 package_verbs() {
-    in_root grep -qx 'driver unetmm' /etc/libibverbs.d/unetmm.driver &&
-        in_root python3 -c '
+    local abi said
+    abi=$(sed -n 's/^#define UNETMM_VERBS_ABI\t//p' "$REPO/guest-driver/uapi/linux/unetmm_verbs.h")
+    in_root python3 -c '
 import ctypes, glob, os
 path, = glob.glob("/usr/lib/*/libibverbs/libunetmm-rdmav34.so")
-ctypes.CDLL(path, os.RTLD_NOW)'
+ctypes.CDLL(path, os.RTLD_NOW)' &&
+        in_root apt-get -y -q --no-install-recommends install ibverbs-utils &&
+        in_root sh -ec 'class=/srv/sys/class
+            mkdir -p /dev/infiniband $class/infiniband_verbs/uverbs0 $class/infiniband/unetmm0/device
+            touch /dev/infiniband/uverbs0
+            cd $class/infiniband_verbs
+            echo 6 >abi_version
+            echo "$1" >uverbs0/abi_version
+            echo unetmm0 >uverbs0/ibdev
+            echo 231:192 >uverbs0/dev
+            cd $class/infiniband/unetmm0
+            echo "1: CA" >node_type
+            echo 5254:0012:3456:789a >node_guid
+            echo pci:v00001AF4d000010F0sv00001AF4sd00001100bc02sc00i00 >device/modalias' sh "$abi" || return 1
+    said=$(in_root env SYSFS_PATH=/srv/sys ibv_devices 2>&1)
+    echo "$said"
+    [[ $said == *" unetmm0 "* && $said != *[Ww]arning* ]] || return 1
+    echo "  ${PACKAGE_RELEASES[$RELEASE]}: libibverbs1" \
+        "$(in_root dpkg-query -W -f '${Version}' libibverbs1) lists the card" >&3
 }
 
 # shellcheck disable=SC2016 # dpkg-query's own placeholder
