@@ -42,10 +42,10 @@ static void __attribute__((constructor)) settings_by_environment(void)
     }
 }
 
-static bool in_ram(uint64_t addr, size_t bytes)
+static bool in_ram(const FakeHost *host, uint64_t addr, size_t bytes)
 {
-    return addr >= FAKE_RAM_BASE && bytes <= FAKE_RAM_BYTES &&
-           addr - FAKE_RAM_BASE <= FAKE_RAM_BYTES - bytes;
+    return addr >= FAKE_RAM_BASE && bytes <= host->ram_bytes &&
+           addr - FAKE_RAM_BASE <= host->ram_bytes - bytes;
 }
 
 static bool refused(const FakeHost *host, uint64_t addr, size_t bytes)
@@ -61,7 +61,7 @@ static bool access_ok(FakeHost *host, uint64_t addr, size_t bytes,
     const uint8_t *rights;
 
     assert_true(bytes > 0);
-    if (!in_ram(addr, bytes) || refused(host, addr, bytes)) {
+    if (!in_ram(host, addr, bytes) || refused(host, addr, bytes)) {
         return false;
     }
     if (host->may_access && !host->may_access(host, addr)) {
@@ -345,7 +345,7 @@ static void host_start(FakeHost *host, const UnetmmParams *params)
     }
     assert_null(unetmm_params_check(params));
     host->next = FAKE_RAM_BASE + FAKE_PAGE;
-    host->next_page = FAKE_RAM_BASE + FAKE_RAM_BYTES - FAKE_PAGE;
+    host->next_page = FAKE_RAM_BASE + host->ram_bytes - FAKE_PAGE;
     host->now = 1000;
     host->timer = INT64_MAX;
     unetmm_core_init(&host->core, params, &host_ops, host);
@@ -354,14 +354,21 @@ static void host_start(FakeHost *host, const UnetmmParams *params)
     host->made = true;
 }
 
-void fake_host_init(FakeHost *host, const UnetmmParams *params)
+void fake_host_init_large(FakeHost *host, const UnetmmParams *params,
+                          size_t bytes)
 {
     memset(host, 0, sizeof(*host));
     host->accesses = first_accesses;
-    host->ram = g_malloc0(FAKE_RAM_BYTES);
-    host->rights = g_malloc0(FAKE_RAM_BYTES);
+    host->ram_bytes = bytes;
+    host->ram = g_malloc0(bytes);
+    host->rights = g_malloc0(bytes);
     host->wire = g_ptr_array_new_with_free_func(g_free);
     host_start(host, params);
+}
+
+void fake_host_init(FakeHost *host, const UnetmmParams *params)
+{
+    fake_host_init_large(host, params, FAKE_RAM_BYTES);
 }
 
 void fake_host_again(FakeHost *host, const UnetmmParams *params)
@@ -372,6 +379,7 @@ void fake_host_again(FakeHost *host, const UnetmmParams *params)
 
     unetmm_core_free(&host->core);
     memset(host, 0, sizeof(*host));
+    host->ram_bytes = old.ram_bytes;
     host->ram = old.ram;
     host->rights = old.rights;
     host->before = old.before;
@@ -381,8 +389,8 @@ void fake_host_again(FakeHost *host, const UnetmmParams *params)
     fake_wire_clear(host);
     memset(host->ram, 0, low);
     memset(host->rights, 0, low);
-    memset(host->ram + high, 0, FAKE_RAM_BYTES - high);
-    memset(host->rights + high, 0, FAKE_RAM_BYTES - high);
+    memset(host->ram + high, 0, host->ram_bytes - high);
+    memset(host->rights + high, 0, host->ram_bytes - high);
     host_start(host, params);
 }
 
@@ -422,7 +430,7 @@ uint64_t fake_page(FakeHost *host)
 
 void fake_rights(FakeHost *host, uint64_t addr, size_t bytes, uint8_t rights)
 {
-    assert_true(in_ram(addr, bytes));
+    assert_true(in_ram(host, addr, bytes));
     if (host->unchecked) {
         return;
     }
@@ -431,7 +439,7 @@ void fake_rights(FakeHost *host, uint64_t addr, size_t bytes, uint8_t rights)
 
 void *fake_ptr(FakeHost *host, uint64_t addr, size_t bytes)
 {
-    assert_true(in_ram(addr, bytes));
+    assert_true(in_ram(host, addr, bytes));
     return host->ram + (addr - FAKE_RAM_BASE);
 }
 
@@ -462,9 +470,9 @@ uint32_t fake_read32(FakeHost *host, uint64_t addr)
 void fake_snapshot(FakeHost *host)
 {
     if (!host->before) {
-        host->before = g_malloc(FAKE_RAM_BYTES);
+        host->before = g_malloc(host->ram_bytes);
     }
-    memcpy(host->before, host->ram, FAKE_RAM_BYTES);
+    memcpy(host->before, host->ram, host->ram_bytes);
 }
 
 void fake_expect_only(FakeHost *host, uint64_t addr, size_t bytes)
@@ -474,7 +482,7 @@ void fake_expect_only(FakeHost *host, uint64_t addr, size_t bytes)
 
     assert_memory_equal(host->before, host->ram, from);
     assert_memory_equal(host->before + to, host->ram + to,
-                        FAKE_RAM_BYTES - to);
+                        host->ram_bytes - to);
 }
 
 static void check_misses(const UnetmmCore *core)

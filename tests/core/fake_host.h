@@ -45,6 +45,7 @@ typedef struct FakeHost FakeHost;
 struct FakeHost {
     UnetmmCore core;
     bool made;
+    size_t ram_bytes;
     uint8_t *ram;
     uint8_t *rights;            /* one byte for each byte of RAM */
     uint8_t *before;            /* fake_host_snapshot() */
@@ -96,6 +97,9 @@ struct FakeHost {
 void fake_params(UnetmmParams *p);
 /* params NULL: those of fake_params(). */
 void fake_host_init(FakeHost *host, const UnetmmParams *params);
+/* With so many bytes of RAM in place of FAKE_RAM_BYTES. */
+void fake_host_init_large(FakeHost *host, const UnetmmParams *params,
+                          size_t bytes);
 /*
  * As new, without new memory: memory of fake_alloc() and fake_page() is zero
  * and without rights again.  For tests that need a host a thousand times a

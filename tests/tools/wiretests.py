@@ -73,7 +73,8 @@ def lua_constants(_directory):
     real = {n: int(v.rstrip("u"), 0) for n, v in re.findall(
         r"#define UNETMM_((?:WIRE|CTL|ACK|WHY|READ|ATOMIC)_\w+|ETHERTYPE|MAX_PAYLOAD)\s+(\w+)",
         text) if n != "WIRE_H"}
-    real["MAX_MESSAGE"] = int(re.search(r"UNETMM_MAX_MESSAGE +\((\d+)u << 20\)", text)[1]) << 20
+    longest = re.search(r"UNETMM_MAX_STRICT_MESSAGE +\((\d+)u << 20\)", text)
+    real["MAX_STRICT_MESSAGE"] = int(longest[1]) << 20
     require(consts == real, f"{set(consts.items()) ^ set(real.items())}")
     for name in ("unetmm_frame", "unetmm_control"):
         real = header_fields(text, name)

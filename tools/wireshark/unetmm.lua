@@ -15,7 +15,7 @@
 -- gen-spec-tables: lua-numbers
 local C = {
     ETHERTYPE = 0x88b5,
-    MAX_MESSAGE = 0x400000,
+    MAX_STRICT_MESSAGE = 0x40000000,
     WIRE_VERSION = 1,
     MAX_PAYLOAD = 65536,
     WIRE_DATAGRAM = 1,
@@ -30,6 +30,7 @@ local C = {
     WIRE_SEND_TO = 10,
     READ_BYTES = 0x0001ffff,
     READ_MORE = 0xfffe0000,
+    READ_MOST = 0x7fff,
     ATOMIC_ADD = 1,
     ATOMIC_SWAP = 2,
     WIRE_F_PAYLOAD_CRC = 0x00000001,
@@ -337,7 +338,7 @@ local function write_complaint(flags, imm)
     local uses = band(flags, C.WIRE_F_NOTIFY + C.WIRE_F_COUNT + C.WIRE_F_IMM
                              + C.WIRE_F_ACK)
     if band(flags, C.WIRE_F_LAST) == 0 then
-        return (uses ~= 0 or imm > C.MAX_MESSAGE) and
+        return (uses ~= 0 or imm > C.MAX_STRICT_MESSAGE) and
                "imm has another use in the middle of a write" or nil
     elseif band(uses, uses - 1) ~= 0 then
         return "two uses of imm"

@@ -121,7 +121,8 @@ static void scene(Fix *f)
     X(msg(rel, 0)->flags = UNETMM_SQE_F_NOTIFY, "of no kind that there is") \
     X(rel->rx.why = 8, "for no reason") \
     X(rel->rx.late_why = 8, "for no reason") \
-    X(rel->in.run = UNETMM_MAX_MESSAGE + 1, "rx.run is") \
+    X(rel->in.run = UNETMM_MAX_STRICT_MESSAGE + 1, "rx.run is") \
+    X(rel->in.run = UNETMM_MAX_MESSAGE + 1, "a WRITE is too long") \
     X(rel->answers.nresults = 32, "rx.nresults is 32") \
     X(ask(rel)->atomic = false; ask(rel)->target.len = 0, "too long") \
     X(ask(rel)->atomic = false; ask(rel)->target.len = 1001, "too long") \

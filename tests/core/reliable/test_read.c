@@ -646,8 +646,8 @@ TEST(test_header_limits, fix_test)
         { UNETMM_WIRE_READ, 1, false },
         { UNETMM_WIRE_READ, UNETMM_MAX_PAYLOAD, false },
         { UNETMM_WIRE_READ, UNETMM_MAX_PAYLOAD + 1, true },
-        { UNETMM_WIRE_WRITE, UNETMM_MAX_MESSAGE, false },
-        { UNETMM_WIRE_WRITE, UNETMM_MAX_MESSAGE + 1, true },
+        { UNETMM_WIRE_WRITE, UNETMM_MAX_STRICT_MESSAGE, false },
+        { UNETMM_WIRE_WRITE, UNETMM_MAX_STRICT_MESSAGE + 1, true },
     };
     uint8_t data[PEER_MTU] = { 0 };
     Fix *f = *state;

@@ -428,7 +428,7 @@ TEST_OF(test_write, Fix *f, fix_test)
     }
     /* More than any message has, or beside LAST: no such packet. */
     expect_count(&f->h, drop_malformed, 2, {
-        give(f, UNETMM_WIRE_WRITE, 0, UNETMM_MAX_MESSAGE + 1, 0, 1000);
+        give(f, UNETMM_WIRE_WRITE, 0, UNETMM_MAX_STRICT_MESSAGE + 1, 0, 1000);
         give(f, UNETMM_WIRE_WRITE, 0, 1, LAST, 1000);
     });
     fake_insert(s, PAGE(10), 1, NULL);

@@ -24,8 +24,8 @@
       "the descriptor is malformed") \
     S(3, BAD_CHANNEL, ENOTCONN, "no such channel of this endpoint", \
       "the channel is closed, here or by the peer") \
-    S(4, TOO_LONG, EMSGSIZE, "longer than the channel's MTU", \
-      "the message is longer than the channel's MTU") \
+    S(4, TOO_LONG, EMSGSIZE, "too long for channel or buffer", \
+      "the message is longer than the channel or the buffer allows") \
     S(5, SKIPPED, ENOBUFS, "buffer: was not resident in time", \
       "the buffer was not resident in time") \
     S(6, TOO_LARGE, EMSGSIZE, "buffer: the TLB can never hold it", \

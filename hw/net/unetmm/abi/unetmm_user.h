@@ -326,7 +326,7 @@ struct unetmm_cqe {
 #define UNETMM_ST_PROTECTION    1       /* no right to use the address so */
 #define UNETMM_ST_BAD_DESC      2       /* malformed descriptor */
 #define UNETMM_ST_BAD_CHANNEL   3       /* no such channel of this endpoint */
-#define UNETMM_ST_TOO_LONG      4       /* longer than the channel's MTU */
+#define UNETMM_ST_TOO_LONG      4       /* too long for channel or buffer */
 #define UNETMM_ST_SKIPPED       5       /* buffer: was not resident in time */
 #define UNETMM_ST_TOO_LARGE     6       /* buffer: the TLB can never hold it */
 #define UNETMM_ST_LIMIT         7       /* the driver's pin limit is reached */
@@ -355,6 +355,7 @@ struct unetmm_cqe {
 /* ---- Channels and memory of peers --------------------------------------- */
 
 #define UNETMM_MAX_MESSAGE      (4u << 20)  /* of a reliable channel */
+#define UNETMM_MAX_STRICT_MESSAGE (1024u << 20) /* of a strict one */
 
 #define UNETMM_MAX_BUF_PAGES    1024    /* of a free buffer */
 

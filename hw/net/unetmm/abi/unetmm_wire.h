@@ -87,6 +87,7 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
  */
 #define UNETMM_READ_BYTES       0x0001ffffu /* wanted, 1..MTU */
 #define UNETMM_READ_MORE        0xfffe0000u /* requests of the READ behind it */
+#define UNETMM_READ_MOST        0x7fff  /* READ_MORE: so many, or more */
 
 #define UNETMM_ATOMIC_ADD       1       /* payload: the addend */
 #define UNETMM_ATOMIC_SWAP      2       /* payload: compare, then swap */

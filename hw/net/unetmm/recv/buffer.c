@@ -56,14 +56,20 @@ static bool recv_heads_ready(UnetmmCore *core, UnetmmEp *ep,
 }
 
 /*
- * Pages of a chain may be such as the TLB cannot have at the same time: then
- * the buffer fails.  (A buffer of one part is not longer than that.)
+ * Pages that the message needs at the same time may be such as the TLB cannot
+ * have: then the buffer fails.  (A buffer of one part that is not longer than
+ * the TLB has none of these.)
  */
-static void recv_chain_fits(UnetmmCore *core, UnetmmEp *ep,
-                            const UnetmmNeed *need,
-                            const UnetmmPlacement *place)
+static void recv_buffer_fits(UnetmmCore *core, UnetmmEp *ep,
+                             const UnetmmNeed *need,
+                             const UnetmmPlacement *place)
 {
-    if (unetmm_head_run(ep) > 1 && !need->begins &&
+    const UnetmmSourceOps *source = core->spaces[ep->space].source;
+    const UnetmmHead *first = unetmm_head_at(ep, 0);
+
+    if ((unetmm_head_run(ep) > 1 ||
+         unetmm_head_npages(first->addr, first->len) >
+         source->max_pages(core)) && !need->begins &&
         !unetmm_recv_fits(core, ep, place)) {
         unetmm_count(core, ep, UNETMM_C_tlb_too_small, 1);
         unetmm_head_fail(core, ep, unetmm_head_at(ep, 0), UNETMM_ST_TOO_LARGE);
@@ -141,7 +147,7 @@ UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep,
             return NULL;
         }
         if (!failed) {
-            recv_chain_fits(core, queue, need, place);
+            recv_buffer_fits(core, queue, need, place);
             failed = unetmm_head_failed(queue);
         }
         if (failed && need->strict) {

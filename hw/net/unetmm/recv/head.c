@@ -15,6 +15,10 @@
  * is used before has cost no more than that.  CHECK is the state until all
  * pages have been seen; to a message it is as good as READY.
  *
+ * Of a buffer with more pages than its source can have at a time, as only
+ * endpoints without short messages in completions may have, the card looks at
+ * the first ones alone, as many as one frame can need.
+ *
  * A message of a reliable channel comes in packets, and again until it is
  * taken.  So its packets are no activity, and need no more of a head than they
  * touch: that is asked for however often the head has asked.
@@ -178,6 +182,28 @@ static uint8_t head_bad(UnetmmCore *core, UnetmmEp *ep,
     return UNETMM_ST_BAD_DESC;
 }
 
+/*
+ * May a buffer of the endpoint have so many pages?  In verbs a process posts
+ * buffers of any length.  Other processes learn from the status that the TLB
+ * cannot hold the buffer.
+ */
+bool unetmm_head_may_have(const UnetmmCore *core, const UnetmmEp *ep,
+                          uint64_t pages)
+{
+    return unetmm_head_may_be_empty(ep) ||
+           pages <= core->spaces[ep->space].source->max_pages(core);
+}
+
+/* Pages that the card looks at ahead, from the first one on. */
+static uint64_t head_span(const UnetmmCore *core, const UnetmmEp *ep,
+                          const UnetmmHead *head)
+{
+    uint64_t pages = unetmm_head_npages(head->addr, head->len);
+
+    return pages <= core->spaces[ep->space].source->max_pages(core) ? pages :
+           unetmm_head_npages(head->addr, MIN(head->len, UNETMM_MAX_PAYLOAD));
+}
+
 /* The status of a buffer of this descriptor alone; nothing is counted. */
 static uint8_t head_alone_status(UnetmmCore *core, const UnetmmEp *ep,
                                  const struct unetmm_fqe *fqe)
@@ -188,8 +214,9 @@ static uint8_t head_alone_status(UnetmmCore *core, const UnetmmEp *ep,
         (fqe->flags & UNETMM_FQE_F_CHAIN && unetmm_ep_slotted(ep))) {
         return UNETMM_ST_BAD_DESC;
     }
-    return unetmm_head_npages(fqe->addr, fqe->len) > source->max_pages(core) ?
-           UNETMM_ST_TOO_LARGE : UNETMM_ST_OK;
+    return unetmm_head_may_have(core, ep,
+                                unetmm_head_npages(fqe->addr, fqe->len)) ?
+           UNETMM_ST_OK : UNETMM_ST_TOO_LARGE;
 }
 
 uint8_t unetmm_head_status(UnetmmCore *core, UnetmmEp *ep,
@@ -216,7 +243,7 @@ bool unetmm_head_read(UnetmmCore *core, UnetmmEp *ep, uint32_t slot,
 
 /*
  * The next part of a buffer of several: is it one, does the buffer end in time,
- * and can its pages be translated at the same time?
+ * and may it have so many pages?
  */
 static uint8_t head_part_status(UnetmmCore *core, UnetmmEp *ep, uint32_t before,
                                 UnetmmHead *head)
@@ -239,8 +266,8 @@ static uint8_t head_part_status(UnetmmCore *core, UnetmmEp *ep, uint32_t before,
         }
         pages += unetmm_pte_pages(part->addr, part->len);
     }
-    return pages > core->spaces[ep->space].source->max_pages(core) ?
-           UNETMM_ST_TOO_LARGE : UNETMM_ST_OK;
+    return unetmm_head_may_have(core, ep, pages) ? UNETMM_ST_OK :
+           UNETMM_ST_TOO_LARGE;
 }
 
 /* Was the buffer counted as bad, for a part that was posted before? */
@@ -336,19 +363,20 @@ static uint32_t head_missing(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
  * buffer may ask more often than those behind it: where they do not fit
  * together it is the one that stays, and messages get through.
  */
-static bool head_may_ask(UnetmmEp *ep, const UnetmmHead *head)
+static bool head_may_ask(const UnetmmCore *core, UnetmmEp *ep,
+                         const UnetmmHead *head)
 {
     uint32_t asks = head_is_first(ep, head) ? UNETMM_HEAD_ASKS :
                     UNETMM_HEAD_ASKS / 2;
 
     return head->asked_in != ep->activity || head->asks < asks +
-           unetmm_pte_pages(head->addr, head->len) / UNETMM_REPLY_MAX_PAGES;
+           head_span(core, ep, head) / UNETMM_REPLY_MAX_PAGES;
 }
 
 static void head_ask(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                      uint64_t vpn, uint64_t limit)
 {
-    if (!head_may_ask(ep, head)) {
+    if (!head_may_ask(core, ep, head)) {
         head->state = UNETMM_HEAD_CHECK;
         head->checked = 0;
         return;
@@ -373,7 +401,7 @@ static void head_lacks(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
 {
     if (result == UNETMM_XLAT_MISS) {
         head_ask(core, ep, head, (head->addr >> UNETMM_PAGE_SHIFT) + i,
-                 unetmm_pte_pages(head->addr, head->len) - i);
+                 head_span(core, ep, head) - i);
     } else {
         head->state = UNETMM_HEAD_FAILED;
         head->status = UNETMM_ST_PROTECTION;
@@ -401,7 +429,7 @@ static UnetmmXlat head_lookup(UnetmmCore *core, UnetmmEp *ep,
 static void head_check(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                        uint32_t *most)
 {
-    uint64_t n = unetmm_head_npages(head->addr, head->len);
+    uint64_t n = head_span(core, ep, head);
     UnetmmPage page;
 
     while (head->checked < n && *most) {
@@ -534,7 +562,7 @@ static uint32_t head_ahead(UnetmmCore *core, UnetmmEp *ep)
         UnetmmHead *head = unetmm_head_at(ep, i);
 
         if (head->state != UNETMM_HEAD_FAILED) {
-            pages += unetmm_head_npages(head->addr, head->len);
+            pages += head_span(core, ep, head);
         }
         if (pages > room) {
             return i;
@@ -568,7 +596,7 @@ static void heads_check_if(UnetmmCore *core, UnetmmEp *ep, uint32_t ahead,
         UnetmmHead *head = unetmm_head_at(ep, i);
 
         if (head->state == UNETMM_HEAD_CHECK &&
-            head_may_ask(ep, head) == may_ask) {
+            head_may_ask(core, ep, head) == may_ask) {
             head_check(core, ep, head, most);
         }
     }
@@ -590,7 +618,7 @@ static void heads_check(UnetmmCore *core, UnetmmEp *ep, uint32_t *most)
     for (uint32_t i = head_first_free(ep); !*most && i < ahead; i++) {
         UnetmmHead *head = unetmm_head_at(ep, i);
 
-        if (head->state == UNETMM_HEAD_CHECK && head_may_ask(ep, head)) {
+        if (head->state == UNETMM_HEAD_CHECK && head_may_ask(core, ep, head)) {
             ep->heads_behind = core->heads->behind = true;
         }
     }
@@ -655,7 +683,7 @@ static void head_lost(UnetmmCore *core, UnetmmEp *ep, uint64_t first,
     for (uint32_t i = 0; i < ep->nheads; i++) {
         UnetmmHead *head = unetmm_head_at(ep, i);
         uint64_t low = head->addr >> UNETMM_PAGE_SHIFT;
-        uint64_t high = (head->addr + head->len - 1) >> UNETMM_PAGE_SHIFT;
+        uint64_t high = low + head_span(core, ep, head) - 1;
 
         if (!head->len || high < first || low > last) {
             continue;
@@ -665,7 +693,7 @@ static void head_lost(UnetmmCore *core, UnetmmEp *ep, uint64_t first,
             continue;
         }
         head->state = UNETMM_HEAD_CHECK;
-        if (head_may_ask(ep, head)) {
+        if (head_may_ask(core, ep, head)) {
             unetmm_ready_push(core, ep);
         }
     }

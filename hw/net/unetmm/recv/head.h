@@ -80,6 +80,9 @@ static inline uint64_t unetmm_head_npages(uint64_t addr, uint32_t len)
 {
     return len ? unetmm_pte_pages(addr, len) : 0;
 }
+/* May its buffers have so many pages? */
+bool unetmm_head_may_have(const UnetmmCore *core, const UnetmmEp *ep,
+                          uint64_t pages);
 bool unetmm_head_may_zero(const UnetmmSourceOps *source, uint64_t addr,
                           uint32_t len);
 /* Later messages go on, in the main loop. */

@@ -22,7 +22,8 @@ static bool head_ok(UnetmmCore *core, const UnetmmEp *ep,
             (!head->zero ||
              (!head->chain &&
               unetmm_head_may_zero(source, head->addr, head->len))) &&
-            unetmm_pte_pages(head->addr, head->len) <= source->max_pages(core));
+            unetmm_head_may_have(core, ep,
+                                 unetmm_pte_pages(head->addr, head->len)));
 }
 
 /* A part of a chain without memory has failed when it was fetched. */

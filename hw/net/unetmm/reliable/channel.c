@@ -58,7 +58,7 @@ static uint8_t rel_set(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
     unetmm_recvwin_begin(&rel->rx, cmd->recv_psn);
     rel->along.likely = UNETMM_REL_ALONG_FIRST;
     channel->rel = rel;
-    channel->longest = UNETMM_MAX_MESSAGE;
+    channel->longest = unetmm_rel_longest(rel);
     return UNETMM_CS_OK;
 }
 

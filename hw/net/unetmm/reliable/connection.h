@@ -163,6 +163,12 @@ static inline uint32_t unetmm_rel_packets(uint32_t len, uint32_t mtu)
     return len ? (len - 1) / mtu + 1 : 1;
 }
 
+/* Bytes of its longest message. */
+static inline uint32_t unetmm_rel_longest(const UnetmmRel *rel)
+{
+    return rel->strict ? UNETMM_MAX_STRICT_MESSAGE : UNETMM_MAX_MESSAGE;
+}
+
 static inline bool unetmm_rel_can_answer(const UnetmmRel *rel)
 {
     return rel->answers.owed && rel->state == UNETMM_REL_OPEN;

@@ -45,23 +45,48 @@ static uint32_t keyed_behind(const UnetmmRel *rel,
                !(f->flags & UNETMM_WIRE_F_LAST)) {
         n = unetmm_rel_packets(f->imm, rel->mtu);
     }
-    return bytes == rel->mtu && n <= UNETMM_MAX_MESSAGE / rel->mtu ? n : 0;
+    return bytes == rel->mtu && n <= unetmm_rel_longest(rel) / rel->mtu ? n : 0;
+}
+
+/*
+ * Is the packet, with `behind` to follow, the next one of an operation of which
+ * `left` followed at most?  Requests of a long READ say READ_MOST one after the
+ * other, and then one less.
+ */
+static bool keyed_follows(const struct unetmm_frame *f, uint32_t left,
+                          uint32_t behind)
+{
+    return left == behind ||
+           (f->opcode == UNETMM_WIRE_READ && left > behind &&
+            behind >= UNETMM_READ_MOST - 1);
+}
+
+/* Packets behind one that does not say how many; `left` were to follow. */
+static uint32_t keyed_most(const UnetmmRel *rel, bool follows, uint32_t left)
+{
+    return follows ? left : unetmm_rel_longest(rel) / rel->mtu;
 }
 
 /* Is the packet the rest of an operation whose key has been counted? */
 static bool keyed_counted(UnetmmRel *rel, const struct unetmm_frame *f)
 {
     const UnetmmRelAsk last = rel->guess;
-    uint32_t behind = keyed_behind(rel, f);
+    uint32_t behind = keyed_behind(rel, f), left = last.target.len - 1;
+    bool follows = last.target.len && last.psn == f->psn &&
+                   last.target.region == f->handle &&
+                   last.target.key == f->offset &&
+                   last.target.offset == f->remote &&
+                   keyed_follows(f, left, behind);
 
+    if (f->opcode == UNETMM_WIRE_READ && behind == UNETMM_READ_MOST) {
+        behind = keyed_most(rel, follows, left);
+    }
     rel->guess = (UnetmmRelAsk) {
         .psn = f->psn + 1,
         .target = { .region = f->handle, .key = f->offset, .len = behind,
                     .offset = f->remote + rel->mtu },
     };
-    return last.target.len && last.psn == f->psn &&
-           last.target.region == f->handle && last.target.key == f->offset &&
-           last.target.offset == f->remote && last.target.len == behind + 1;
+    return follows;
 }
 
 static UnetmmRelTake keyed_wrong(UnetmmCore *core, UnetmmEp *ep,

@@ -73,7 +73,7 @@ static const UnetmmField msg_fields[] = {
     UNETMM_FIELDS(UnetmmRelMsg, op, operands),
     UNETMM_FIELD_BYTES(UnetmmRelMsg, old),
     UNETMM_FIELD(UnetmmRelMsg, cookie),
-    UNETMM_FIELD_RANGE(UnetmmRelMsg, len, 0, UNETMM_MAX_MESSAGE),
+    UNETMM_FIELD_RANGE(UnetmmRelMsg, len, 0, UNETMM_MAX_STRICT_MESSAGE),
     UNETMM_FIELD_RANGE(UnetmmRelMsg, status, 0, UNETMM_NUM_ST - 1),
     UNETMM_FIELD_RANGE(UnetmmRelMsg, flags, 0, UNETMM_SQE_F_ALL),
     UNETMM_FIELD_BOOL(UnetmmRelMsg, ended),
@@ -119,6 +119,9 @@ static bool msg_sent_ok(const UnetmmRel *rel, const UnetmmRelMsg *m,
     uint32_t before = index - rel->msgs.first;
     uint32_t next = rel->msgs.next - rel->msgs.first;
 
+    if (m->len > unetmm_rel_longest(rel)) {
+        return false;
+    }
     if (before < next) {
         return m->ended || (m->started && m->sent == m->len);
     }
@@ -380,6 +383,7 @@ static bool rx_begun_ok(const UnetmmEp *ep, const UnetmmRel *rel)
         return ep->no_inline && !rel->in.done;
     }
     return (ep->no_inline || rel->in.len > UNETMM_CQE_INLINE) &&
+           rel->in.len <= unetmm_rel_longest(rel) &&
            rel->in.done < rel->in.len && rel->in.done % rel->mtu == 0 &&
            rx_parts_ok(&rel->in);
 }
@@ -440,7 +444,7 @@ static void question_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
 static const UnetmmField rx_fields[] = {
     UNETMM_BOOLS(UnetmmRelIn, in_message, claimed, giving_back),
     UNETMM_FIELD_RANGE(UnetmmRelIn, buf_status, 0, UNETMM_NUM_ST - 1),
-    UNETMM_FIELD_RANGE(UnetmmRelIn, len, 0, UNETMM_MAX_MESSAGE),
+    UNETMM_FIELD_RANGE(UnetmmRelIn, len, 0, UNETMM_MAX_STRICT_MESSAGE),
     UNETMM_FIELD(UnetmmRelIn, done),
     UNETMM_FIELD_RANGE(UnetmmRelIn, nparts, 0, UNETMM_MAX_SEGS),
     UNETMM_FIELD_LIST(UnetmmRelIn, nparts, parts, "part", part_fields),

@@ -92,10 +92,15 @@ static void asks_save(UnetmmStream *st, UnetmmRel *rel)
 void unetmm_rel_save_one_sided(UnetmmStream *st, UnetmmRel *rel)
 {
     unetmm_recvwin_save_rejects(st, &rel->rx);
-    rel->in.run = unetmm_stream_choice(st, rel->in.run, UNETMM_MAX_MESSAGE + 1,
-                                       "run");
+    rel->in.run = unetmm_stream_choice(st, rel->in.run,
+                                       UNETMM_MAX_STRICT_MESSAGE + 1, "run");
     unetmm_target_save(st, &rel->in.run_next, "run_next");
     asks_save(st, rel);
+    /* A closed channel is not known to have been strict. */
+    if (rel->state == UNETMM_REL_OPEN &&
+        rel->in.run > unetmm_rel_longest(rel)) {
+        unetmm_stream_refuse(st, "a WRITE is too long");
+    }
     if (rel->state != UNETMM_REL_OPEN &&
         (rel->rx.why || rel->rx.late_why || rel->answers.owed)) {
         unetmm_stream_refuse(st, "a channel that has ended goes on");

@@ -180,7 +180,7 @@ void unetmm_send_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
     UNETMM_STREAM_FIELDS(st, tx, send_fields);
     tx->desc.len = unetmm_stream_choice(st, tx->desc.len,
                                    (tx->state == UNETMM_TX_COMPLETE ?
-                                    UNETMM_MAX_MESSAGE :
+                                    UNETMM_MAX_STRICT_MESSAGE :
                                     UNETMM_MAX_PAYLOAD) + 1, "len");
     /* The process may have moved its index back since: not to be relied on. */
     if (!tx->slots || tx->slots > 1u << ep->sq_log2 ||

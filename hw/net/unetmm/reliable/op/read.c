@@ -57,7 +57,7 @@ static UnetmmXlat read_look(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     return result;
 }
 
-/* The READ's bytes behind this request, at most. */
+/* The READ's bytes behind this request, or as many of them as it can say. */
 static uint64_t read_more(const UnetmmRel *rel, const struct unetmm_frame *f)
 {
     return (uint64_t)UNETMM_GET(UNETMM_READ_MORE, f->imm) * rel->mtu;
@@ -137,7 +137,8 @@ static void read_fill(const UnetmmRelMsg *m, struct unetmm_frame *f,
     unetmm_rel_fill_target(m, f, at);
     /* A request before another one is as long as the MTU. */
     f->imm = UNETMM_PREP(UNETMM_READ_BYTES, bytes) |
-             UNETMM_PREP(UNETMM_READ_MORE, (m->len - at - 1) / bytes);
+             UNETMM_PREP(UNETMM_READ_MORE, MIN((m->len - at - 1) / bytes,
+                                               UNETMM_READ_MOST));
 }
 
 const UnetmmRelOp unetmm_rel_op_read = {

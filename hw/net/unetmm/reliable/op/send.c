@@ -16,7 +16,7 @@ static bool send_fits(const UnetmmRel *rel, const struct unetmm_frame *f)
 {
     bool last = f->flags & UNETMM_WIRE_F_LAST;
 
-    if (f->remote > UNETMM_MAX_MESSAGE ||
+    if (f->remote > unetmm_rel_longest(rel) ||
         f->offset != (rel->in.in_message ? rel->in.done : 0) ||
         f->offset > f->remote || f->len > f->remote - f->offset ||
         (rel->in.in_message && f->remote != rel->in.len)) {

@@ -212,10 +212,10 @@ static uint32_t write_run(const UnetmmRelIn *in, const struct unetmm_frame *f)
     return same ? in->run : 0;
 }
 
-/* Has the arriving WRITE at most UNETMM_MAX_MESSAGE bytes with this packet? */
+/* With this packet, is the arriving WRITE as long as it may be, at most? */
 static bool write_fits(const UnetmmRel *rel, const struct unetmm_frame *f)
 {
-    return write_run(&rel->in, f) <= UNETMM_MAX_MESSAGE - f->len;
+    return write_run(&rel->in, f) <= unetmm_rel_longest(rel) - f->len;
 }
 
 /* The region, if this packet is to make a notification. */
@@ -573,7 +573,7 @@ static bool write_header_ok(const struct unetmm_frame *f)
                                UNETMM_WIRE_F_IMM | UNETMM_WIRE_F_ACK);
 
     if (!(f->flags & UNETMM_WIRE_F_LAST)) {
-        return !use && f->imm <= UNETMM_MAX_MESSAGE;
+        return !use && f->imm <= UNETMM_MAX_STRICT_MESSAGE;
     }
     return use ? !(use & (use - 1)) : !f->imm;
 }
