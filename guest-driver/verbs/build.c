@@ -146,12 +146,6 @@ static int unetmm_ib_inline(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
 	return IB_WC_SUCCESS;
 }
 
-/* The pages of a message of the kernel need no place in the TLB at the same time; a buffer's do. */
-static u32 unetmm_ib_longest(const struct unetmm_ib_qp *qp)
-{
-	return unetmm_ib_is_kernel(qp) ? UNETMM_MAX_MESSAGE : qp->dev->max_message;
-}
-
 static int unetmm_ib_segments(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
 			      const struct rxe_send_wqe *w, u32 *len)
 {
@@ -168,7 +162,7 @@ static int unetmm_ib_segments(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
 			continue;
 		if (!unetmm_ib_mr_find(qp, sge, d->read ? IB_ACCESS_LOCAL_WRITE : 0, &addr))
 			return IB_WC_LOC_PROT_ERR;
-		if (check_add_overflow(*len, sge->length, len) || *len > unetmm_ib_longest(qp))
+		if (check_add_overflow(*len, sge->length, len) || *len > unetmm_ib_longest(unetmm_ib_is_kernel(qp)))
 			return IB_WC_LOC_LEN_ERR;
 		seg[n].addr = cpu_to_le64(addr);
 		seg[n++].len = cpu_to_le32(sge->length);

@@ -96,7 +96,7 @@ static int unetmm_ib_query_port(struct ib_device *ib, u32 port, struct ib_port_a
 	a->active_mtu = ib_mtu_int_to_enum(unetmm_ib_mtu(dev));
 	a->gid_tbl_len = UNETMM_IB_GIDS;
 	a->pkey_tbl_len = 1;
-	a->max_msg_sz = dev->max_message;
+	a->max_msg_sz = UNETMM_MAX_STRICT_MESSAGE;
 	a->port_cap_flags = IB_PORT_CM_SUP;
 	a->active_width = IB_WIDTH_1X;
 	a->active_speed = IB_SPEED_QDR;
@@ -197,12 +197,6 @@ static int unetmm_ib_register(struct unetmm_ib *dev, struct device *parent)
 					      dev->direct ? parent : NULL);
 }
 
-/* However a buffer of that length lies in its pages. */
-static u32 unetmm_ib_max_message(const struct unetmm_limits *hw)
-{
-	return min_t(u32, (hw->max_buf_pages - 1) << PAGE_SHIFT, UNETMM_MAX_MESSAGE);
-}
-
 static int unetmm_ib_probe(struct auxiliary_device *base, const struct auxiliary_device_id *id)
 {
 	struct unetmm_auxiliary *aux = container_of(base, struct unetmm_auxiliary, base);
@@ -217,7 +211,6 @@ static int unetmm_ib_probe(struct auxiliary_device *base, const struct auxiliary
 	dev->calls = aux->calls;
 	dev->netdev = netdev;
 	dev->own = !strcmp(verbs, "own");
-	dev->max_message = unetmm_ib_max_message(&aux->dev->hw);
 	dev->direct = aux->calls->kernel->direct(aux->dev);
 	/* A segment of the kernel's may have all of its memory in one piece. */
 	dma_set_max_seg_size(base->dev.parent, UINT_MAX);

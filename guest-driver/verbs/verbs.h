@@ -85,7 +85,6 @@ struct unetmm_ib {
 	struct notifier_block notifier;	/* of netdevs: the link */
 	struct xarray mrs;		/* by lkey >> 8 */
 	u32 mr_next;
-	u32 max_message;		/* a buffer for one fits into the TLB */
 	struct unetmm_ib_gsi *gsi;	/* NULL: nobody has made QP1 */
 	struct list_head uds;		/* processes with UD queue pairs; uds_lock */
 	struct mutex uds_lock;
@@ -197,6 +196,15 @@ static inline struct unetmm_ib_qp *unetmm_ib_qp(struct ib_qp *ib)
 static inline bool unetmm_ib_is_kernel(const struct unetmm_ib_qp *qp)
 {
 	return !qp->context;
+}
+
+/*
+ * Bytes of the longest message.  All pages of a segment of the kernel are in a table before the
+ * segment is posted: a gigabyte would take 512 tables.
+ */
+static inline u32 unetmm_ib_longest(bool kernel)
+{
+	return kernel ? UNETMM_MAX_MESSAGE : UNETMM_MAX_STRICT_MESSAGE;
 }
 
 /* The process has the endpoint's queues. */

@@ -8,8 +8,7 @@
 #include <errno.h>
 
 /*
- * The card takes no buffer of more pages than its TLB holds, so the segments are cut there: a
- * longer message fails, rather than leave a gap in front of the next segment.  A request
+ * No message is longer than max_message, so the segments are cut behind it.  A request
  * without memory is a buffer without memory: it waits for a message of 0 bytes, or a WRITE with
  * an immediate, and is too short for others.
  */

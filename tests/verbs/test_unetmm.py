@@ -297,6 +297,20 @@ class Long(End):
         return SGE(self.mr.buf, self.LENGTH, self.mr.lkey)
 
 
+class Longest(Long):
+    """A queue pair, memory that is paged on demand, and a region of all memory."""
+
+    LENGTH = (8 << 20) + 3
+
+    def create_mr(self):
+        self.page, self.at = page(self.LENGTH)
+        self.mr = MR(self.pd, self.LENGTH, RIGHTS | e.IBV_ACCESS_ON_DEMAND, self.at)
+        self.all = MR(self.pd, 0, e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_ON_DEMAND, implicit=True)
+
+    def anywhere(self, length):
+        return SGE(self.at, length, self.all.lkey)
+
+
 class LongShared(Long, Shared):
     """As Shared, for messages of Long."""
 
@@ -617,6 +631,40 @@ class UnetmmTest(RDMATestCase):
         a.send()
         self.assertEqual(a.ended(), [(2, e.IBV_WC_REM_INV_REQ_ERR)])
         self.assertEqual(b.ended(2), [(1, e.IBV_WC_LOC_LEN_ERR), (3, e.IBV_WC_WR_FLUSH_ERR)])
+
+    def test_longest(self):
+        """A SEND, a WRITE and a READ of 8 MiB and 3 bytes between memory that is absent at first."""
+        a, b = (Longest(**self.dev_info) for _ in range(2))
+        a.connect(b.qp.qp_num)
+        b.connect(a.qp.qp_num)
+        for opcode in e.IBV_WR_SEND, e.IBV_WR_RDMA_WRITE, e.IBV_WR_RDMA_READ:
+            source, sink = (b, a) if opcode == e.IBV_WR_RDMA_READ else (a, b)
+            data = (bytes(range(opcode, 251 + opcode)) * (a.LENGTH // 251 + 1))[:a.LENGTH]
+            source.page[:a.LENGTH] = data
+            sink.page.madvise(mmap.MADV_DONTNEED)
+            wr = SendWR(2, num_sge=1, sg=[a.sge()], opcode=opcode)
+            if opcode == e.IBV_WR_SEND:
+                b.qp.post_recv(RecvWR(1, 1, [b.anywhere(1 << 30)]))
+            else:
+                wr.set_wr_rdma(b.mr.rkey, b.mr.buf)
+            a.qp.post_send(wr)
+            self.assertEqual(a.ended(), [(2, 0)])
+            self.assertEqual(b.ended(1, 120 if opcode == e.IBV_WR_SEND else 0),
+                             [(1, 0)] if opcode == e.IBV_WR_SEND else [])
+            self.assertTrue(sink.page[:a.LENGTH] == data)
+
+    def test_too_long(self):
+        """A message has 1 GiB at most, as the port says."""
+        for extra in 0, 1:
+            a, b = Longest(**self.dev_info), End(**self.dev_info)
+            a.connect(b.qp.qp_num)
+            b.connect(a.qp.qp_num)
+            most = a.ctx.query_port(a.ib_port).max_msg_sz
+            self.assertEqual(most, 1 << 30)
+            b.receive()
+            a.qp.post_send(SendWR(2, num_sge=1, sg=[a.anywhere(most + extra)]))
+            self.assertEqual(a.ended(), [(2, e.IBV_WC_LOC_LEN_ERR if extra else
+                                          e.IBV_WC_REM_INV_REQ_ERR)])
 
     def test_no_segments(self):
         """Receive requests without segments, posted in INIT, wait for their messages: a SEND and

@@ -116,6 +116,7 @@
 /* Limits */
 #define UNETMM_PAGE_BYTES	4096
 #define UNETMM_MAX_MESSAGE	(4u << 20)
+#define UNETMM_MAX_STRICT_MESSAGE	(1024u << 20)	/* of channels of verbs */
 #define UNETMM_REL_MAX_TIMEOUT_US	1000000
 #define UNETMM_EVENT_COUNTERS	512
 #define UNETMM_MIN_RING_LOG2	1

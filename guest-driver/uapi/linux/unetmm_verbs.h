@@ -31,7 +31,7 @@
 
 /* GET_CONTEXT */
 struct unetmm_verbs_context {
-	__u32 max_message;		/* bytes of a message, and of a receive buffer */
+	__u32 max_message;		/* bytes; a longer receive buffer is cut there */
 	__u32 rsvd;
 };
 
