@@ -162,7 +162,8 @@ static int unetmm_ib_segments(struct unetmm_ib_qp *qp, struct unetmm_ib_desc *d,
 			continue;
 		if (!unetmm_ib_mr_find(qp, sge, d->read ? IB_ACCESS_LOCAL_WRITE : 0, &addr))
 			return IB_WC_LOC_PROT_ERR;
-		if (check_add_overflow(*len, sge->length, len) || *len > unetmm_ib_longest(unetmm_ib_is_kernel(qp)))
+		if (check_add_overflow(*len, sge->length, len) ||
+		    *len > unetmm_ib_longest(qp->dev, unetmm_ib_is_kernel(qp)))
 			return IB_WC_LOC_LEN_ERR;
 		seg[n].addr = cpu_to_le64(addr);
 		seg[n++].len = cpu_to_le32(sge->length);

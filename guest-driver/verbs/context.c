@@ -24,7 +24,7 @@ static int unetmm_ib_alloc_ucontext(struct ib_ucontext *ib, struct ib_udata *uda
 	mutex_init(&context->mw_lock);
 	if (!dev->own)
 		return 0;
-	resp.max_message = UNETMM_MAX_STRICT_MESSAGE;
+	resp.max_message = unetmm_ib_longest(dev, false);
 	ret = ib_copy_to_udata(udata, &resp, sizeof(resp));
 	if (ret)
 		dev->calls->close(file);

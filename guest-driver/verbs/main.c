@@ -96,7 +96,7 @@ static int unetmm_ib_query_port(struct ib_device *ib, u32 port, struct ib_port_a
 	a->active_mtu = ib_mtu_int_to_enum(unetmm_ib_mtu(dev));
 	a->gid_tbl_len = UNETMM_IB_GIDS;
 	a->pkey_tbl_len = 1;
-	a->max_msg_sz = UNETMM_MAX_STRICT_MESSAGE;
+	a->max_msg_sz = unetmm_ib_longest(dev, false);
 	a->port_cap_flags = IB_PORT_CM_SUP;
 	a->active_width = IB_WIDTH_1X;
 	a->active_speed = IB_SPEED_QDR;

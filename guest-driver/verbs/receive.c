@@ -42,7 +42,7 @@ u32 unetmm_ib_put_receive(struct unetmm_ib_buffers *fq, const struct rxe_recv_wq
 	bool kernel = fq->qp && unetmm_ib_is_kernel(fq->qp);
 	u64 hole = kernel ? UNETMM_IB_KERNEL_HOLE : UNETMM_IB_HOLE;
 	u32 nsge = min_t(u32, w->dma.num_sge, fq->max_sge);
-	u32 most = unetmm_ib_longest(kernel);
+	u32 most = unetmm_ib_longest(fq->dev, kernel);
 	u32 i, n = 0;
 	u64 addr;
 

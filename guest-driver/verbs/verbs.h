@@ -198,13 +198,12 @@ static inline bool unetmm_ib_is_kernel(const struct unetmm_ib_qp *qp)
 	return !qp->context;
 }
 
-/*
- * Bytes of the longest message.  All pages of a segment of the kernel are in a table before the
- * segment is posted: a gigabyte would take 512 tables.
- */
-static inline u32 unetmm_ib_longest(bool kernel)
+/* Bytes of the longest message.  A gigabyte of the kernel would take 512 tables of pages. */
+static inline u32 unetmm_ib_longest(const struct unetmm_ib *dev, bool kernel)
 {
-	return kernel ? UNETMM_MAX_MESSAGE : UNETMM_MAX_STRICT_MESSAGE;
+	if (dev->dev->hw.caps & UNETMM_CAP_LONG)
+		return kernel ? UNETMM_MAX_MESSAGE : UNETMM_MAX_STRICT_MESSAGE;
+	return min_t(u32, (dev->dev->hw.max_buf_pages - 1) << PAGE_SHIFT, UNETMM_MAX_MESSAGE);
 }
 
 /* The process has the endpoint's queues. */

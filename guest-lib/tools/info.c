@@ -54,6 +54,7 @@ static const struct name caps[] = {
     { UNETMM_CAP_UD, "unconnected" },
     { UNETMM_CAP_SHARED, "shared-queues" },
     { UNETMM_CAP_BIND, "bind" },
+    { UNETMM_CAP_LONG, "long-messages" },
     { 0, NULL }
 };
 

@@ -18,16 +18,13 @@ unsigned umv_receive_iov(const struct umv_context *context, const struct ibv_pd 
 {
     unsigned i, n = umv_translate(context, pd, last, wr->sg_list, wr->num_sge,
                                   IBV_ACCESS_LOCAL_WRITE, iov);
-    size_t room = (size_t)context->max_message + UNETMM_PAGE_BYTES;
+    size_t room = context->max_message;
 
     for (i = 0; i < n && room; i++) {
-        size_t begin = (uintptr_t)iov[i].iov_base % UNETMM_PAGE_BYTES;
-
-        if (iov[i].iov_len > room - begin) {
-            iov[i].iov_len = room - begin;
+        if (iov[i].iov_len > room) {
+            iov[i].iov_len = room;
         }
-        room -= (begin + iov[i].iov_len + UNETMM_PAGE_BYTES - 1) / UNETMM_PAGE_BYTES *
-            UNETMM_PAGE_BYTES;
+        room -= iov[i].iov_len;
     }
     if (!i) {
         iov[0].iov_base = NULL;

@@ -83,6 +83,7 @@
 #define UNETMM_CAP_UD		0x00008000u
 #define UNETMM_CAP_SHARED	0x00010000u
 #define UNETMM_CAP_BIND		0x00020000u
+#define UNETMM_CAP_LONG		0x00040000u
 /* gen-spec-tables: end */
 
 /* EXPORT, IMPORT */

@@ -492,3 +492,22 @@ TEST(test_datagram_too_large, long_test_with, small_tlb)
     }
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 2);
 }
+
+static void one_entry(UnetmmParams *p)
+{
+    p->tlb_sets = 1;
+    p->tlb_victims = 0;
+}
+
+/* A message whose first packet is in two pages ends its channel, and waits for none. */
+TEST(test_send_too_large, long_test_with, one_entry)
+{
+    Fix *f = *state;
+
+    fake_post(&f->a, FIX_VA + FAKE_PAGE - 100, MOST, 1);
+    fix_settle(f);
+    open_wire(f, UNETMM_CHANNEL_F_STRICT);
+    expect_count(&f->h, tlb_too_small, 1, give_send(f, MOST));
+    fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_TOO_LARGE, 1);
+    fake_check_counts(&f->h.core);
+}

@@ -384,7 +384,7 @@ struct unetmm_cmd_reply {
 #define UNETMM_REPLY_ERROR      2       /* will never be there */
 #define UNETMM_REPLY_RETRY      3       /* ask again */
 #define UNETMM_REPLY_MAX_PAGES  512
-#define UNETMM_MISS_MAX_PAGES  1025    /* of one of source odp: a message */
+#define UNETMM_MISS_MAX_PAGES  1025    /* of one of source odp: 4 MiB */
 
 /*
  * Memory of a space that peers of its endpoints may use, once they know the

@@ -71,6 +71,7 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_CAP_UD           0x00008000u /* CHANNEL_UD, OP_SEND_TO */
 #define UNETMM_CAP_SHARED       0x00010000u /* EP_F_SHARED, fq_of, LOW_ARM */
 #define UNETMM_CAP_BIND         0x00020000u /* PD_EP, SQE_F_INV */
+#define UNETMM_CAP_LONG         0x00040000u /* MAX_STRICT_MESSAGE */
 
 /* ---- Phase bit ---------------------------------------------------------- */
 

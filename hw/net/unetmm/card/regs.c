@@ -52,7 +52,8 @@ static uint32_t reg_caps(const UnetmmParams *p)
            (p->reliable ? UNETMM_CAP_RELIABLE | UNETMM_CAP_ONE_SIDED |
             UNETMM_CAP_EVENT_COUNTERS | UNETMM_CAP_IMMEDIATE |
             UNETMM_CAP_KEYED | UNETMM_CAP_ACK_ALONG |
-            UNETMM_CAP_ACK_WRITE | UNETMM_CAP_VERBS | UNETMM_CAP_BIND : 0) |
+            UNETMM_CAP_ACK_WRITE | UNETMM_CAP_VERBS | UNETMM_CAP_BIND |
+            UNETMM_CAP_LONG : 0) |
            (p->window_pages ? UNETMM_CAP_WINDOWS : 0) |
            (p->proxy_pages ? UNETMM_CAP_PROXIES : 0) |
            (p->reliable && p->sysbuf_slots ? UNETMM_CAP_SYSBUF : 0) |

@@ -56,12 +56,11 @@ static bool recv_heads_ready(UnetmmCore *core, UnetmmEp *ep,
 }
 
 /*
- * Pages that the message needs at the same time may be such as the TLB cannot
+ * Pages that the message, or its first packet, needs at the same time may be such as the TLB cannot
  * have: then the buffer fails.  (A buffer of one part that is not longer than
  * the TLB has none of these.)
  */
 static void recv_buffer_fits(UnetmmCore *core, UnetmmEp *ep,
-                             const UnetmmNeed *need,
                              const UnetmmPlacement *place)
 {
     const UnetmmSourceOps *source = core->spaces[ep->space].source;
@@ -69,7 +68,7 @@ static void recv_buffer_fits(UnetmmCore *core, UnetmmEp *ep,
 
     if ((unetmm_head_run(ep) > 1 ||
          unetmm_head_npages(first->addr, first->len) >
-         source->max_pages(core)) && !need->begins &&
+         source->max_pages(core)) &&
         !unetmm_recv_fits(core, ep, place)) {
         unetmm_count(core, ep, UNETMM_C_tlb_too_small, 1);
         unetmm_head_fail(core, ep, unetmm_head_at(ep, 0), UNETMM_ST_TOO_LARGE);
@@ -147,7 +146,7 @@ UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep,
             return NULL;
         }
         if (!failed) {
-            recv_buffer_fits(core, queue, need, place);
+            recv_buffer_fits(core, queue, place);
             failed = unetmm_head_failed(queue);
         }
         if (failed && need->strict) {

@@ -545,7 +545,7 @@ bool unetmm_head_return(UnetmmCore *core, UnetmmEp *ep, uint8_t status)
 
 /*
  * How many heads are asked for ahead.  With reliable channels, which users of a
- * shared queue may have, buffers may be as long as the TLB: then those are,
+ * shared queue may have, buffers may be longer than the TLB: then those are,
  * from the first on, that fit into it together.  The others would push out
  * pages in which a message is landing.
  */
