@@ -1,11 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=dash
 
-mount_nfs() {
-    mkdir -p /mnt
-    mount -t nfs4 -o proto=rdma,port=20049,vers=4.2,addr=10.7.0.1,clientaddr=10.7.0.2 10.7.0.1:/ /mnt &&
-        grep "^10.7.0.1:/ /mnt nfs4 .*proto=rdma,port=20049" /proc/mounts
-}
 # write_tree: files of many lengths in folders, and their sums.
 write_tree() {
     for length in 0 1 100 1000 4095 4096 4097 65536 131073 1000001 3000000; do
@@ -17,15 +12,7 @@ write_tree() {
     mv /mnt/tree/4096/a /mnt/tree/moved && echo more >>/mnt/tree/4097/b &&
         (cd /mnt/tree && find . -type f ! -name sums -exec md5sum {} + >sums) && sync
 }
-drop_caches() { echo 3 >/proc/sys/vm/drop_caches; }
 read_tree() { drop_caches; sums /mnt/tree; }
-# rdma_stats: the transport's, of one queue pair: it has sent chunks in both directions.
-rdma_stats() {
-    awk '/xprt:.*rdma/ {
-        print "connections " $5 ", read chunks " $13 ", write chunks " $14 ", bytes " $16 " " $17
-        good = $5 >= least && $13 && $14 && !$22
-    } END { exit !good }' least="$1" /proc/self/mountstats
-}
 # write_on: pieces of 64 KiB, each as soon as the one before is in the server's memory, until the
 # file /tmp/enough is there; /tmp/twin gets the same.
 write_on() {
@@ -43,7 +30,6 @@ go_on() {
     touch /tmp/enough
     wait $writer && drop_caches && cmp /mnt/big /tmp/twin
 }
-leave() { umount /mnt; }
 
 step "modules" load rpcrdma nfsv4
 turn 1

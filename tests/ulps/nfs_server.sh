@@ -1,37 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=dash
 
-# export_srv: tells the kernel in place of exportfs and rpc.mountd: an address is one of
-# `guests`; these have file system 0 (fsid=0, rw, insecure, no_root_squash, no_subtree_check).
-export_srv() {
-    echo "nfsd 10.7.0.2 9000000000 guests" >/proc/net/rpc/auth.unix.ip/channel
-    echo 'guests 1 \x00000000 9000000000 /srv' >/proc/net/rpc/nfsd.fh/channel
-    echo "guests /srv 9000000000 9218 65534 65534 0" >/proc/net/rpc/nfsd.export/channel
-}
-prepare_nfs() {
-    mkdir -p /srv /var/lib/nfs/v4recovery
-    mount -t tmpfs srv /srv && mount -t nfsd nfsd /proc/fs/nfsd || return
-    # Version 3 wants rpcbind.
-    echo "-3" >/proc/fs/nfsd/versions
-    # After a start clients have this time to say which locks they had: more than a busy host
-    # needs, as this guest ends the time itself.
-    echo 1800 >/proc/fs/nfsd/nfsv4leasetime
-    echo 1800 >/proc/fs/nfsd/nfsv4gracetime
-    touch /srv/lock
-    # Linux 6.1 would forget a client that comes in the first of these times.
-    start_nfs && end_grace
-}
-end_grace() { echo Y >/proc/fs/nfsd/v4_end_grace; }
 # reclaims: how often clients have said that they have all their opens and locks again, by operation
 # 58, RECLAIM_COMPLETE.  The first field is a name, the second one the number of the others.
 reclaims() { awk '$1 == "proc4ops" { print $(58 + 3) }' /proc/net/rpc/nfsd; }
 reclaimed() { [ "$(reclaims)" -gt "$reclaims_before" ]; }
-start_nfs() {
-    # The end of the server has forgotten it.
-    export_srv
-    echo "rdma 20049" >/proc/fs/nfsd/portlist && echo 2 >/proc/fs/nfsd/threads
-}
-no_cm_id() { [ -z "$(rdma resource show cm_id)" ]; }
 # The kernel frees the connections later, in a thread of its own.
 stop_nfs() {
     reclaims_before=$(reclaims)
