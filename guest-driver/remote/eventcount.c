@@ -22,6 +22,7 @@
  */
 #include <linux/eventfd.h>
 #include <linux/hrtimer.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 
 #include "compat/compat.h"
@@ -449,6 +450,7 @@ int unetmm_op_event(struct unetmm_file *file, void *arg)
 {
 	struct unetmm_event *a = arg;
 	struct unetmm_aspace *space = file->space;
+	unsigned int noio;
 	int ret = 0;
 
 	if (a->rsvd)
@@ -461,9 +463,12 @@ int unetmm_op_event(struct unetmm_file *file, void *arg)
 	if (!space->ecs)
 		ret = unetmm_ecs_create(file);
 	if (!ret) {
+		/* Control messages wait for the lock, and a disk of verbs for these. */
+		noio = memalloc_noio_save();
 		mutex_lock(&space->ecs->lock);
 		ret = unetmm_ecs_add(space->ecs, a->count, &a->id);
 		mutex_unlock(&space->ecs->lock);
+		memalloc_noio_restore(noio);
 	}
 	mutex_unlock(&file->lock);
 	if (ret)
