@@ -11,7 +11,7 @@
  * femtoseconds, hosts and wires in picoseconds, and a frame arrives Turn()
  * behind its time: behind the node's own events of that time, and in the order
  * of the node's ports.  Each node sees the same order with any number of
- * processes.
+ * processes.  A picosecond has room for SCALE_PORTS ports.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

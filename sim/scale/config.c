@@ -223,20 +223,23 @@ static char *read_words(Config *c, char **words, unsigned n)
 
 static char *check_links(const Config *c)
 {
-    g_autofree unsigned *links = g_new0(unsigned, c->hosts);
+    g_autofree unsigned *links = g_new0(unsigned, c->hosts + c->switches);
 
     for (unsigned i = 0; i < c->links->len; i++) {
         const Link *link = &g_array_index(c->links, Link, i);
 
         for (unsigned side = 0; side < 2; side++) {
-            if (link->end[side] < c->hosts) {
-                links[link->end[side]]++;
-            }
+            links[link->end[side]]++;
         }
     }
     for (unsigned i = 0; i < c->hosts; i++) {
         if (links[i] != 1) {
             return g_strdup_printf("host %u has %u links, not one", i, links[i]);
+        }
+    }
+    for (unsigned i = 0; i < c->switches; i++) {
+        if (links[c->hosts + i] > SCALE_PORTS) {
+            return g_strdup_printf("a switch has more than %u links: use a network of several switches", SCALE_PORTS);
         }
     }
     return NULL;

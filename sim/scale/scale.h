@@ -15,6 +15,7 @@
 #include "congestion/congestion.h"
 
 #define SCALE_HOSTS     (NODE_MOST - 2)
+#define SCALE_PORTS     998                 /* of a switch: a place in ns-3's picosecond for each */
 #define SCALE_VA        0x7f5500000000ull   /* of the pages of a workload */
 #define SCALE_POOL      0x7f6500000000ull   /* of its receive buffers */
 #define SCALE_EP        1
@@ -45,7 +46,7 @@
     X(again, 1000, 1, 1000000, "us without an answer after which a sender of datagrams sends again (drop, backup)") \
     X(plain, 0, 0, 1, "1: a receiver does not tell its senders when a page has come") \
     X(service, PS_PER_US, 0, PS_PER_S, "ps of a server's processor for a request") \
-    X(until, 10 * PS_PER_S, 1, 1000000 * PS_PER_S, "ps: the run ends then at the latest")
+    X(until, 10 * PS_PER_S, 1, 9000 * PS_PER_S, "ps: the run ends then at the latest")
 
 typedef struct Workload Workload;
 typedef struct Trace Trace;     /* replay.c */

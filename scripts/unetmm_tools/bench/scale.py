@@ -71,10 +71,11 @@ def launcher(ranks, hosts):
     processes that wait for others give theirs up.  Open MPI 4 and 5 have the same names.
     """
     words = ["mpirun", "-n", str(ranks), "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE"]
-    # Without files of hosts all processes run here, and need no network
-    words += ["--hostfile", hosts] if hosts else ["--mca", "btl", "self,vader", "--mca", "plm",
-                                                  "isolated"]
-    more = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    # Without a file of hosts all processes run here, and need no network, nor a remote shell, which
+    # Open MPI 5 looks for.
+    words += ["--hostfile", hosts] if hosts else ["--mca", "btl", "self,vader"]
+    more = {} if hosts else {"PRTE_MCA_plm_ssh_agent": "sh"}
+    more |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             "OMPI_MCA_mpi_yield_when_idle": "1", "PRTE_ALLOW_RUN_AS_ROOT": "1",
             "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     return words, {**os.environ, **more}

@@ -65,9 +65,10 @@ copy_ns3_headers() {
 scale_mpi_dir() {
     local build
     build=$(guest_build)
+    # Meson's archives have names of files in place of these: the program of one process has all.
     echo "$CACHE/scale-mpi/$(hash_text "$(ns3_dir)" "$build" \
         "$(hash_files "$REPO" scripts/unetmm_tools/build/ns3.sh sim/ns3 sim/scale/sim.h)" \
-        "$(hash_files "$build" "${SCALE_PARTS[@]}")")"
+        "$(hash_files "$build" sim/unetmm-scale)")"
 }
 
 # Of meson's build: the hosts and the card
@@ -89,7 +90,8 @@ setup_scale_mpi() {
     setup_more "${PACKAGES_SCALE[@]}" "${PACKAGES_NS3[@]}"
     suite_ready "$NS3_SUITE"
     product ns3 "building ns-3 with MPI" "$(ns3_dir)" make_ns3
+    use_product ns3 "$(ns3_dir)"
     ninja_guest "the simulation of many cards" sim/unetmm-scale "${SCALE_PARTS[@]}"
     product scale-mpi "building the simulation of many cards with MPI" "$(scale_mpi_dir)" make_scale_mpi
-    prune scale-mpi
+    use_product scale-mpi "$(scale_mpi_dir)"
 }
