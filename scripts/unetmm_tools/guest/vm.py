@@ -176,9 +176,9 @@ def add_run_options(group):
                             "powers off, and scripts/vm has the same exit status")
     group.add_argument("--keep", action="store_true",
                        help="with --run: a shell instead of powering off")
-    group.add_argument("--overlay", metavar="FILE",
+    group.add_argument("--overlay", metavar="FILE", action="append", default=[],
                        help="a cpio archive of more files for the guest, in "
-                            "newc format")
+                            "newc format; may be given several times")
     group.add_argument("--share", metavar="DIR",
                        help="a folder of the host that is /shared in the guest, to be read "
                             "and written; with Debian's QEMU (--qemu stock)")
@@ -252,7 +252,7 @@ def check_options(options):
     if options.qemu not in QEMUS and not os.access(options.qemu, os.X_OK):
         raise VmError(f"--qemu {options.qemu}: use built, stock, or the path of a "
                       "program")
-    for path in (options.run, options.initrd, options.overlay):
+    for path in (options.run, options.initrd, *options.overlay):
         if path and not os.path.isfile(path):
             raise VmError(f"{path} does not exist: name a file")
 
@@ -586,7 +586,7 @@ def initrd_with_more(initrd, script, more):
 
 def overlays(options):
     """The archives of more files for the guest."""
-    found = [options.overlay] if options.overlay else []
+    found = list(options.overlay)
     if options.python or options.verbs:
         found.append(setup_paths("python-guest")["python-guest"])
     if options.verbs:
