@@ -15,7 +15,7 @@ import sys
 import time
 
 from unetmm_tools import REPO
-from unetmm_tools.bench import common, two_guests
+from unetmm_tools.bench import common, two_guests, ulps
 from unetmm_tools.bench.sockets import SocketsError, iperf_row, sockperf_row
 from unetmm_tools.guest import pair as guests, virtual, vm
 
@@ -257,6 +257,7 @@ def chosen(options):
                   lambda name=name: nic_rows(options, name))
                  for name in ("unetmm", *NICS)]
         jobs.append(("rxe over e1000e", lambda: rxe_rows(options)))
+        jobs.append(("programs on verbs", lambda: ulps.measure(options, run_scripts, HEAD, RXE_UP)))
     found = [(name, job) for name, job in jobs if not options.only or
              any(word in name for word in options.only)]
     if not found:
