@@ -34,8 +34,10 @@ same_disk() { dd if=/dev/sda bs=64k count=$BLOCKS iflag=direct | cmp - "$1"; }
 begin_writer() {
     python3 /tmp/writer.py /dev/sda >/tmp/writing 2>&1 &
     writer=$!
-    await grep -q written: /tmp/writing
+    await grep -qE '^(written|error)' /tmp/writing && goes_on
 }
+# goes_on: no write has failed.
+goes_on() { kill -0 "$writer" && ! grep -q '^error' /tmp/writing; }
 end_writer() {
     wait "$writer"
     cat /tmp/writing

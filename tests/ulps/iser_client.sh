@@ -43,6 +43,7 @@ step "compare other data" same_disk /tmp/second
 turn 4
 step "no patience" no_patience
 step "begin a transfer" begin_writer
+step "the transfer goes on" goes_on
 turn 5
 step "the transfer ends with an error" end_writer
 step "log out" log_out

@@ -9,9 +9,10 @@ step "the RDMA device goes under the connection, and comes again" reload
 turn 3
 step "messages after that" by_rdma python3 /tmp/rds.py send
 turn 4
-step "messages after the server's RDMA device was away" by_rdma python3 /tmp/rds.py send
 turn 5
+step "messages after the server's RDMA device was away" by_rdma python3 /tmp/rds.py send
 turn 6
+turn 7
 step "RDS goes" rmmod rds_rdma
 step "no queue pair is left" await queue_pairs 0
 step "the RDMA device goes" rmmod unetmm_ib
