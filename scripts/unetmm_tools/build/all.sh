@@ -16,7 +16,7 @@ export LC_ALL=C.UTF-8
 LIB="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 for part in cache ui packages apt python codespell qemu qemu_versions stock \
     kernel driver guest ns3 fuzz cross threads initramfs bench docs \
-    python_guest provider mpi_guest verbs_guest ulps_guest package roots fabtests; do
+    python_guest provider mpi_guest verbs_guest ulps_guest fio_guest package roots fabtests; do
     # shellcheck source=/dev/null # each file is checked alone
     . "$LIB/$part.sh"
 done
