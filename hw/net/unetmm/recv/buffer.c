@@ -56,9 +56,9 @@ static bool recv_heads_ready(UnetmmCore *core, UnetmmEp *ep,
 }
 
 /*
- * Pages that the message, or its first packet, needs at the same time may be such as the TLB cannot
- * have: then the buffer fails.  (A buffer of one part that is not longer than
- * the TLB has none of these.)
+ * Pages that the message, or its first packet, needs at the same time may be
+ * such as the TLB cannot have: then the buffer fails.  (A buffer of one part
+ * that is not longer than the TLB has none of these.)
  */
 static void recv_buffer_fits(UnetmmCore *core, UnetmmEp *ep,
                              const UnetmmPlacement *place)
