@@ -103,7 +103,7 @@ TEST(test_identity, fix_test_bare, odd_limits)
 
     assert_int_equal(fake_reg(h, UNETMM_REG_ID), 0x4d4d4e55);
     assert_int_equal(fake_reg(h, UNETMM_REG_VERSION), 0x00020000);
-    assert_int_equal(fake_reg(h, UNETMM_REG_CAPS), 0x3ffff);
+    assert_int_equal(fake_reg(h, UNETMM_REG_CAPS), 0x7ffff);
     assert_int_equal(fake_reg(h, UNETMM_REG_MAC_LO), 0x4d005452);
     assert_int_equal(fake_reg(h, UNETMM_REG_MAC_HI), 0x014d);
     assert_int_equal(fake_reg(h, UNETMM_REG_USER_MTU), 1234);
