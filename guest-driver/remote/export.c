@@ -97,8 +97,8 @@ static void unetmm_exported_end(struct unetmm_file *file,
 }
 
 /*
- * Those that have ended; `parts`: their parts that had moved.  Without ctl.lock, as
- * unetmm_object_take(): the kernel allocates under the lock of its groups, so the owner of
+ * Frees the exports in `ended`; `parts` gets their parts that had moved.  ctl.lock is not held, as
+ * with unetmm_object_take(): the kernel allocates under the lock of its groups, so the owner of
  * that lock may wait for a disk of verbs, which waits for ctl.lock.
  */
 static void unetmm_exported_free(struct unetmm_file *file, struct list_head *ended,

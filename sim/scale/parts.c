@@ -26,7 +26,7 @@ static unsigned rank_beside(const Config *c, const unsigned *ranks,
             unsigned rank = ranks[link->end[!side]];
 
             if (link->end[side] == node && rank != NO_RANK) {
-                /* Its hosts are the first links of a switch that has any. */
+                /* All hosts of a switch are near each other: the first decides. */
                 if (link->end[!side] < c->hosts) {
                     return rank;
                 }

@@ -318,7 +318,7 @@ TEST_OF(test_arriving_write, Fix *f, long_test)
 
 /* ---- Saved state --------------------------------------------------------- */
 
-/* Of a message that arrives, and of a send that has not begun. */
+/* The lies are the lengths of a message that arrives, and of a send that has not begun. */
 TEST_OF(test_lies, Fix *f, long_test)
 {
     UnetmmCore *c = &f->h.core;
@@ -345,7 +345,7 @@ TEST_OF(test_lies, Fix *f, long_test)
     m->len--;
 }
 
-/* Its completion waits for room. */
+/* The completion of the send waits for room. */
 TEST_OF(test_failed_send, Fix *f, long_test)
 {
     open_wire(f, UNETMM_CHANNEL_F_STRICT);

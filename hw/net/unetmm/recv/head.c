@@ -15,9 +15,9 @@
  * is used before has cost no more than that.  CHECK is the state until all
  * pages have been seen; to a message it is as good as READY.
  *
- * Of a buffer with more pages than its source can have at a time, as only
- * endpoints without short messages in completions may have, the card looks at
- * the first ones alone, as many as one frame can need.
+ * A buffer may have more pages than its source can have at a time, if its
+ * endpoint puts no short message in a completion.  Then the card looks at the
+ * first pages alone, as many as one frame can need.
  *
  * A message of a reliable channel comes in packets, and again until it is
  * taken.  So its packets are no activity, and need no more of a head than they

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=dash
+#
+# SRP, for the steps of disk_server.sh and disk_client.sh.
 
 # load_target: the parameter is the target's name in place of the device's number.
 load_target() {
@@ -16,15 +18,23 @@ serve_disk() {
         ln -s "$group/lun/lun_0" "$entry/disk" && echo 1 >"$group/enable"
 }
 
-step "modules" load_target
-step "a disk" make_disk
-step "serve" serve_disk
-turn 1
-turn 2
-step "the target's disk has the sum" compare_sum
-turn 3
-turn 4
-step "the target's disk has the other data's sum" compare_sum
-turn 5
-step "the RDMA device goes during a transfer" rmmod unetmm_ib
-turn 6
+load_initiator() { load ib_srp sd_mod; }
+ports=/sys/class/srp_remote_ports
+log_in() {
+    echo "id_ext=554e45544d4d0001,ioc_guid=554e45544d4d0001,dest=10.7.0.1:5555" \
+        >/sys/class/infiniband_srp/srp-unetmm0-1/add_target && await sized
+}
+log_out() {
+    for port in $ports/port-*; do echo 1 >"$port/delete"; done
+    await no_disk
+}
+# no_patience: a lost connection ends the disk after two seconds; Linux tries to connect anew for ten
+# minutes otherwise.
+no_patience() {
+    for port in $ports/port-*; do
+        echo off >"$port/reconnect_delay" && echo 1 >"$port/fast_io_fail_tmo" &&
+            echo 2 >"$port/dev_loss_tmo" || return
+    done
+}
+# forget: Linux removes the disk when the connection is lost.
+forget() { await no_disk; }
